@@ -1,0 +1,127 @@
+"""Exact derivatives by repeated reverse-mode differentiation."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..tensors import dot
+from ..typing import LogDensity, Score
+from .checks import check_arguments, checked_density, checked_score
+from .stencil import require_order
+
+
+@dataclass(frozen=True)
+class Autodiff:
+    """Reverse-mode derivatives, differentiable in the parameters of `f`.
+
+    What everybody does: exact in any precision, at five to six times the price of a plain step
+    for second derivatives, and not to be had for operations without a double backward. If `x`
+    requires a gradient the result depends on it, as with any other function of `x`; otherwise
+    `x` is left alone. Where gradients are switched off none are kept.
+
+    Example:
+        >>> f = lambda x: x.pow(3).sum(1)
+        >>> x, v = torch.tensor([[2.0, 1.0]]), torch.tensor([[0.1, 0.0]])
+        >>> [round(term.item(), 3) for term in Autodiff().jet(f, x, v, 3)]
+        [9.0, 1.2, 0.12, 0.006]
+    """
+
+    def jet(
+        self, f: LogDensity, x: Tensor, v: Tensor, order: int, *cond: Tensor
+    ) -> tuple[Tensor, ...]:
+        """Return $(v^T∇)^k f(x)$ for `k = 0, …, order`, by `order` nested gradients."""
+        require_order(order)
+        check_arguments(x, v, cond)
+        keep = torch.is_grad_enabled()
+        with torch.enable_grad():
+            x = tracked(x)
+            terms = [checked_density(f)(x, *cond)]
+            for k in range(order):
+                terms.append(dot(gradient(terms[-1], x, keep or k < order - 1), v))
+            return tuple(_kept(term, keep) for term in terms)
+
+    def sliced(self, f: LogDensity, x: Tensor, v: Tensor, *cond: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the slopes along all `v` and the sum of the curvatures.
+
+        The first gradient is taken once for all directions; each adds one more.
+        """
+        check_arguments(x, v, cond, several=True)
+        keep = torch.is_grad_enabled()
+        with torch.enable_grad():
+            x = tracked(x)
+            score = gradient(checked_density(f)(x, *cond), x, create_graph=True)
+            slopes = [dot(score, u) for u in v]
+            pairs = zip(slopes, v, strict=True)
+            curvatures = [dot(gradient(slope, x, keep), u) for slope, u in pairs]
+            return _kept(torch.stack(slopes), keep), _kept(torch.stack(curvatures).sum(0), keep)
+
+    def quadratic(self, s: Score, x: Tensor, v: Tensor, *cond: Tensor) -> tuple[Tensor, Tensor]:
+        """Return $s(x)$ and $v^T ∇s(x) v$, by one gradient of $v^T s$."""
+        check_arguments(x, v, cond)
+        keep = torch.is_grad_enabled()
+        with torch.enable_grad():
+            x = tracked(x)
+            value = checked_score(s)(x, *cond)
+            curvature = dot(gradient(dot(v, value), x, keep), v)
+            return _kept(value, keep), _kept(curvature, keep)
+
+
+def score_of(log_density: LogDensity) -> Score:
+    r"""Return the score $∇_x \log p$ of a log-density, as a callable.
+
+    Args:
+        log_density: The density to differentiate.
+
+    Returns:
+        A score whose values are differentiable in the parameters of `log_density`.
+
+    Example:
+        >>> score_of(lambda x: -x.square().sum(1) / 2)(torch.tensor([[1.0, 2.0]]))
+        tensor([[-1., -2.]])
+    """
+    density = checked_density(log_density)
+
+    def score(x: Tensor, *cond: Tensor) -> Tensor:
+        keep = torch.is_grad_enabled()
+        with torch.enable_grad():
+            x = tracked(x)
+            return _kept(gradient(density(x, *cond), x, keep), keep)
+
+    return score
+
+
+def tracked(x: Tensor) -> Tensor:
+    """Return `x` or an alias of it that records gradients, without touching `x`."""
+    return x if x.requires_grad else x.detach().requires_grad_()
+
+
+def gradient(
+    y: Tensor, x: Tensor, create_graph: bool, *, weights: Tensor | None = None
+) -> Tensor:
+    """Return the gradient of the sum of `y`, zero where `y` does not depend on `x`.
+
+    Args:
+        y: What to differentiate; with a row per example, each gives a row of the gradient.
+        x: With respect to what; must be recorded in the graph of `y`.
+        create_graph: Whether the gradient is to be differentiated again.
+        weights: For a weighted sum; held fixed even where they depend on `x`.
+
+    Returns:
+        The gradient, shaped like `x`.
+    """
+    if not y.requires_grad:
+        return torch.zeros_like(x)
+    (result,) = torch.autograd.grad(
+        y,
+        x,
+        torch.ones_like(y) if weights is None else weights,
+        create_graph=create_graph,
+        retain_graph=True,
+        materialize_grads=True,
+    )
+    return result
+
+
+def _kept(y: Tensor, keep: bool) -> Tensor:
+    return y if keep else y.detach()

@@ -1,0 +1,100 @@
+"""Refuse what would silently give a wrong number.
+
+A density ending in `nn.Linear(width, 1)` returns `(B, 1)`; added to a `(B,)` it makes a
+`(B, B)` loss. A direction of another shape broadcasts. A single NaN in the data spoils a mean
+long after its origin is forgotten.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from ..tensors import require_floating
+from ..typing import LogDensity, Score
+
+
+def checked_density(f: LogDensity) -> LogDensity:
+    """Return `f`, made to raise `ValueError` unless it maps `(N, *E)` to `(N,)`."""
+
+    def density(x: Tensor, *cond: Tensor) -> Tensor:
+        y = f(x, *cond)
+        if y.shape != x.shape[:1]:
+            hint = "; drop its last dimension, e.g. with `.squeeze(1)`" if y.ndim == 2 else ""
+            raise ValueError(
+                f"a log-density of data of shape {tuple(x.shape)} must have shape "
+                f"{tuple(x.shape[:1])} and cannot be {tuple(y.shape)}{hint}"
+            )
+        return y
+
+    return density
+
+
+def checked_score(s: Score) -> Score:
+    """Return `s`, made to raise `ValueError` unless it maps `(N, *E)` to `(N, *E)`."""
+
+    def score(x: Tensor, *cond: Tensor) -> Tensor:
+        y = s(x, *cond)
+        if y.shape != x.shape:
+            raise ValueError(
+                f"a score of data of shape {tuple(x.shape)} must have that shape "
+                f"and cannot be {tuple(y.shape)}"
+            )
+        return y
+
+    return score
+
+
+def check_arguments(
+    x: Tensor, v: Tensor, cond: Sequence[Tensor], *, several: bool = False
+) -> None:
+    """Raise `TypeError` or `ValueError` unless `v` are usable directions at `x`.
+
+    Args:
+        x: The data, shape `(B, *E)`.
+        v: The directions, shape `(B, *E)`, or `(V, B, *E)` where `several` are expected.
+        cond: What the model is conditioned on, a row per example.
+        several: Whether `v` holds several directions per example.
+
+    Raises:
+        TypeError: If a type or device does not fit.
+        ValueError: If a shape does not fit, or `x` or `v` are not finite, or `v` is zero.
+    """
+    require_floating(x)
+    if v.shape[several:] != x.shape or (several and v.ndim == x.ndim):
+        expected = f"(V, {', '.join(map(str, x.shape))})" if several else tuple(x.shape)
+        raise ValueError(
+            f"directions for data of shape {tuple(x.shape)} must have shape {expected}, "
+            f"but have {tuple(v.shape)}"
+        )
+    if v.dtype != x.dtype or v.device != x.device:
+        raise TypeError(
+            f"directions must be {x.dtype} on {x.device} like the data, "
+            f"but are {v.dtype} on {v.device}"
+        )
+    for c in cond:
+        if c.shape[:1] != x.shape[:1]:
+            raise ValueError(
+                f"a condition must have a row for each of the {len(x)} examples, "
+                f"but has shape {tuple(c.shape)}"
+            )
+    if not torch.compiler.is_compiling():
+        _check_numbers(x, v)
+
+
+def _check_numbers(x: Tensor, v: Tensor) -> None:
+    x, v = x.detach(), v.detach()
+    lengths = torch.linalg.vector_norm(v.reshape(-1, *x.shape[1:]).unsqueeze(-1).flatten(1), dim=1)
+    sane = x.sum().isfinite() & lengths.sum().isfinite() & (lengths > 0).all()
+    if sane:
+        return
+    if not x.isfinite().all():
+        rows = (~x.isfinite()).unsqueeze(-1).flatten(1).any(1).nonzero().flatten().tolist()
+        raise ValueError(f"the data are not finite in rows {rows[:8]} of {len(x)}")
+    if not v.isfinite().all():
+        raise ValueError("the directions are not finite")
+    if not (lengths > 0).all():
+        raise ValueError(
+            "a direction has length zero, which is a step of zero: draw `v` from a projection "
+            "such as `Sphere(0.1)`"
+        )

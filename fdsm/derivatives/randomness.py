@@ -1,0 +1,119 @@
+"""Make every node of a stencil see the same function.
+
+A difference of two values is a derivative only if both come from the same network. Dropout
+draws another mask for every row, batch norm mixes the nodes of one batch, spectral norm changes
+its weights at every call. Randomness can be replayed if the nodes are evaluated one by one; the
+rest is refused.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from types import FunctionType, MethodType
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+RandomState = tuple[Tensor, ...]
+"""The states of the generators a model may draw from."""
+
+
+def random_state(device: torch.device) -> RandomState:
+    """Return the states of torch's generators of the processor and of `device`."""
+    if torch.compiler.is_compiling():
+        return ()
+    states = [torch.get_rng_state()]
+    if device.type not in {"cpu", "meta"}:
+        states.append(torch.get_device_module(device).get_rng_state())
+    return tuple(states)
+
+
+def replay(state: RandomState, device: torch.device) -> None:
+    """Put the generators back to where `random_state` found them."""
+    if not state:
+        return
+    torch.set_rng_state(state[0])
+    if len(state) > 1:
+        torch.get_device_module(device).set_rng_state(state[1])
+
+
+def refuse_fresh_randomness(before: RandomState, device: torch.device) -> None:
+    """Raise `RuntimeError` if random numbers were drawn since `before`."""
+    after = random_state(device)
+    if not all(torch.equal(a, b) for a, b in zip(before, after, strict=True)):
+        raise RuntimeError(
+            "the model drew random numbers (dropout?) while its nodes were evaluated in one "
+            "batch, so every node saw others and their difference is not a derivative: use "
+            "FiniteDifference(parallel=False), which replays the same numbers at every node, "
+            "or `model.eval()`"
+        )
+
+
+def refuse_batch_statistics(f: Callable[..., Tensor]) -> None:
+    """Raise `RuntimeError` if `f` normalises by the statistics of the batch it is given."""
+    for module in modules_of(f):
+        uses_batch = module.training or getattr(module, "running_mean", None) is None
+        if isinstance(module, _BatchNorm) and uses_batch:
+            raise RuntimeError(
+                f"{type(module).__name__} normalises by the statistics of the batch, which mixes "
+                "the nodes of a finite difference and the examples with each other: call "
+                "`.eval()` on it, or use a norm within each example (group, layer, instance)"
+            )
+
+
+def buffer_versions(f: Callable[..., Tensor]) -> list[int]:
+    """Return how often each buffer of the modules of `f` has been written to."""
+    buffers = (b for module in modules_of(f) for b in module.buffers(recurse=False))
+    return [b._version for b in buffers if not b.is_inference()]
+
+
+def refuse_changed_buffers(before: list[int], f: Callable[..., Tensor]) -> None:
+    """Raise `RuntimeError` if a buffer of `f` was written to since `before`."""
+    if buffer_versions(f) != before:
+        raise RuntimeError(
+            "the model changes its buffers at every call (spectral norm?), so the nodes of a "
+            "difference evaluated one by one see different networks: use "
+            "FiniteDifference(parallel=True), or `model.eval()`"
+        )
+
+
+def modules_of(f: object) -> Iterator[nn.Module]:
+    """Yield the modules a callable refers to; none while compiling, where calls are traced.
+
+    They are looked for in the callable itself, in its owner if it is a method, in the
+    arguments of a `partial`, and in what a function closes over or names globally.
+
+    Args:
+        f: Any callable.
+
+    Yields:
+        Each module once, with its submodules.
+    """
+    pending: list[object] = [] if torch.compiler.is_compiling() else [f]
+    seen = set()
+    while pending:
+        here = pending.pop()
+        if id(here) in seen:
+            continue
+        seen.add(id(here))
+        if isinstance(here, nn.Module):
+            yield here
+            pending.extend(here.children())
+        elif isinstance(here, partial):
+            pending.extend([here.func, *here.args, *here.keywords.values()])
+        elif isinstance(here, MethodType):
+            pending.extend([here.__self__, here.__func__])
+        elif isinstance(here, FunctionType):
+            pending.extend(_captured(here))
+
+
+def _captured(function: FunctionType) -> Iterator[object]:
+    for cell in function.__closure__ or ():
+        try:
+            yield cell.cell_contents
+        except ValueError:  # a name that is bound only later
+            continue
+    for name in function.__code__.co_names:
+        value = function.__globals__.get(name)
+        if isinstance(value, nn.Module):
+            yield value

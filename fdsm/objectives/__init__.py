@@ -1,0 +1,39 @@
+"""Score-matching objectives.
+
+Every objective returns one loss per example and is normalised per dimension as in the
+paper, so that on isotropic directions $E[J_{SSM}] = E[J_{SSMVR}] = J_{SM} / d$.
+The finite-difference form of an objective is the same class with another derivative:
+FD-SSM is `SSM(FiniteDifference(), Sphere(0.1))`.
+"""
+
+from .annealed import Annealed
+from .contrastive import MPF, NCE, NaiveFD
+from .denoising import DSM, MultiscaleDSM, ScoreDSM, SlicedDSM
+from .exact import SM
+from .latent import SUMO
+from .layerwise import ApproximateBackprop, CurvaturePropagation
+from .likelihood import MLE
+from .penalties import FisherInformation, GradientPenalty
+from .sliced import SSM, SSMVR
+from .wrappers import ViaScore
+
+__all__ = [
+    "DSM",
+    "MLE",
+    "MPF",
+    "NCE",
+    "SM",
+    "SSM",
+    "SSMVR",
+    "SUMO",
+    "Annealed",
+    "ApproximateBackprop",
+    "CurvaturePropagation",
+    "FisherInformation",
+    "GradientPenalty",
+    "MultiscaleDSM",
+    "NaiveFD",
+    "ScoreDSM",
+    "SlicedDSM",
+    "ViaScore",
+]

@@ -1,0 +1,43 @@
+"""Score matching at many noise levels at once."""
+
+from dataclasses import dataclass
+
+from torch import Generator, Tensor
+
+from ..derivatives import FiniteDifference
+from ..noise import Geometric
+from ..projections import Sphere
+from ..tensors import per_example, randn_like
+from ..typing import NoiseLevels, Objective, Score
+from .sliced import SSMVR
+
+
+@dataclass(frozen=True)
+class Annealed:
+    r"""An objective averaged over noise levels the model is told of, weighted by $σ²$.
+
+    $$J_i = σ_i² \, J\big(s(\cdot, σ_i); \; x_i + σ_i z_i\big)$$
+
+    The weight makes the levels comparable, since scores of blurred data grow as $1/σ$. The
+    model takes the levels, shape `(B,)`, as its first condition. With FD-SSMVR, the default,
+    this is how the paper trains NCSN (Table 5).
+
+    Reference:
+        Song and Ermon (2019), https://arxiv.org/abs/1907.05600, Sec. 4.2.
+
+    Attributes:
+        objective: What to minimise at each level, on blurred data.
+        levels: The levels $σ_i$.
+    """
+
+    objective: Objective = SSMVR(FiniteDifference(), Sphere(0.1))
+    levels: NoiseLevels = Geometric(1.0, 0.01, 10)
+
+    def __call__(
+        self, score: Score, x: Tensor, /, *cond: Tensor, generator: Generator | None = None
+    ) -> Tensor:
+        """Return the losses at `x`, shape `(B,)`, of a model `(B, *E), (B,), *cond -> …`."""
+        sigma = self.levels.sample(x, generator)
+        x_noisy = x + per_example(sigma, x) * randn_like(x, generator)
+        losses = self.objective(score, x_noisy, sigma, *cond, generator=generator)
+        return sigma.square() * losses

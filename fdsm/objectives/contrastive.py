@@ -1,0 +1,136 @@
+r"""Objectives that compare the density at the data with its neighbourhood.
+
+Noise-contrastive estimation against shifted data, minimum probability flow to a small sphere
+and the naive finite difference of SSM all tend to SSM as the step vanishes (Sec. 6 and App. B.7
+of the paper). Each is shifted and scaled here so that it equals SSM in that limit, and each is a
+function of the same values of the log-density, $L(x)$ and $L(x ± v)$.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torch import Tensor
+from torch.nn.functional import softplus
+
+from ..derivatives import FiniteDifference
+from ..projections import Sphere
+from ..typing import LogDensity, Projection
+from .directions import Sliced, average
+
+
+@dataclass(frozen=True)
+class NaiveFD(Sliced):
+    r"""The one-sided finite difference of sliced score matching, the paper's $R(θ)$.
+
+    $$J(x, v) = \frac{1}{2 C_v} \left( Δ² + 4Δ \right), \qquad Δ = L(x + v) - L(x)$$
+
+    Its mean is that of SSM to $O(ε²)$ when `v` is symmetric, but every example has a term
+    $2 v^T∇L/ε²$ whose variance grows as $1/ε²$: to be compared with, not to be used.
+
+    Reference:
+        Pang et al. (2020), https://arxiv.org/abs/2007.03317, App. B.7.
+
+    Attributes:
+        evaluation: How to evaluate the density at the nodes.
+        projection: The distribution of `v`.
+        projections: How many directions per example.
+    """
+
+    evaluation: FiniteDifference = FiniteDifference()
+    projection: Projection = Sphere(0.1)
+    projections: int = 1
+
+    def at(self, log_density: LogDensity, x: Tensor, v: Tensor, *cond: Tensor) -> Tensor:
+        """Return $J(x, v)$, the deterministic core of the loss."""
+
+        def contrast(centre: Tensor, plus: Tensor) -> Tensor:
+            delta = plus - centre
+            return (delta.square() + 4 * delta) / 2
+
+        return _average(self, (0, 1), contrast, log_density, x, v, *cond)
+
+
+@dataclass(frozen=True)
+class NCE(Sliced):
+    r"""Noise-contrastive estimation whose noise is the data shifted by `v`.
+
+    $$J(x, v) = \frac{2}{C_v} \left[ ζ(-G(x)) + ζ(G(x + v)) - 2 \log 2 \right],
+      \qquad G(y) = L(y) - L(y - v)$$
+
+    with $ζ$ the softplus. It needs $L(x)$ and $L(x ± v)$ only, and equals SSM to $O(ε²)$, which
+    is better than the paper claims.
+
+    Reference:
+        Gutmann and Hyvärinen (2010), Noise-contrastive estimation.
+        Pang et al. (2020), https://arxiv.org/abs/2007.03317, Sec. 6.
+
+    Attributes:
+        evaluation: How to evaluate the density at the nodes.
+        projection: The distribution of `v`.
+        projections: How many directions per example.
+    """
+
+    evaluation: FiniteDifference = FiniteDifference()
+    projection: Projection = Sphere(0.1)
+    projections: int = 1
+
+    def at(self, log_density: LogDensity, x: Tensor, v: Tensor, *cond: Tensor) -> Tensor:
+        """Return $J(x, v)$, the deterministic core of the loss."""
+
+        def contrast(minus: Tensor, centre: Tensor, plus: Tensor) -> Tensor:
+            return 2 * (softplus(minus - centre) + softplus(plus - centre) - 2 * math.log(2))
+
+        return _average(self, (-1, 0, 1), contrast, log_density, x, v, *cond)
+
+
+@dataclass(frozen=True)
+class MPF(Sliced):
+    r"""Minimum probability flow from the data to a sphere around them.
+
+    $$J(x, v) = \frac{2}{C_v}
+      \left[ e^{(L(x + v) - L(x))/2} + e^{(L(x - v) - L(x))/2} - 2 \right]$$
+
+    The flow is $V_ε (1 + \frac{ε²}{4} J)$, with the volume $V_ε$ left out. The paper takes one
+    direction; the pair used here has the same mean without the $O(1/ε)$ noise. (It also takes
+    the ball and the sphere for one another, which changes a constant near one.)
+
+    Reference:
+        Sohl-Dickstein et al. (2011), https://arxiv.org/abs/0906.4779.
+        Pang et al. (2020), https://arxiv.org/abs/2007.03317, App. B.7.
+
+    Attributes:
+        evaluation: How to evaluate the density at the nodes.
+        projection: The distribution of `v`.
+        projections: How many directions per example.
+    """
+
+    evaluation: FiniteDifference = FiniteDifference()
+    projection: Projection = Sphere(0.1)
+    projections: int = 1
+
+    def at(self, log_density: LogDensity, x: Tensor, v: Tensor, *cond: Tensor) -> Tensor:
+        """Return $J(x, v)$, the deterministic core of the loss."""
+
+        def contrast(minus: Tensor, centre: Tensor, plus: Tensor) -> Tensor:
+            return 2 * (((minus - centre) / 2).expm1() + ((plus - centre) / 2).expm1())
+
+        return _average(self, (-1, 0, 1), contrast, log_density, x, v, *cond)
+
+
+def _average(
+    objective: NaiveFD | NCE | MPF,
+    nodes: tuple[int, ...],
+    contrast: Callable[..., Tensor],
+    log_density: LogDensity,
+    x: Tensor,
+    v: Tensor,
+    *cond: Tensor,
+) -> Tensor:
+    """Return the mean over directions of a function of the values at the nodes, over $C_v$."""
+
+    def loss(x: Tensor, v: Tensor, *cond: Tensor) -> Tensor:
+        values = objective.evaluation.values(log_density, x, v, nodes, *cond)
+        return (contrast(*values) / objective.projection.second_moment(x)).to(x.dtype)
+
+    return average(loss, x, v, *cond)

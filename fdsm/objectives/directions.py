@@ -1,0 +1,92 @@
+"""What objectives of random directions share: how many are drawn, and that they are averaged."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+import torch
+from torch import Generator, Tensor
+
+from ..tensors import tile
+from ..typing import Projection
+
+
+def draw(
+    projection: Projection, x: Tensor, count: int, generator: Generator | None = None
+) -> Tensor:
+    """Return several directions per row of `x`.
+
+    Args:
+        projection: Where to draw them from.
+        x: The data, shape `(B, *E)`.
+        count: How many per example, `V`.
+        generator: Source of the randomness.
+
+    Returns:
+        The directions, shape `(V, B, *E)`.
+
+    Raises:
+        ValueError: If `count` is less than one.
+    """
+    if count < 1:
+        raise ValueError(f"there must be at least one direction per example, but got {count}")
+    return torch.stack([projection.sample(x, generator) for _ in range(count)])
+
+
+def several(v: Tensor, x: Tensor) -> Tensor:
+    """Return directions with their leading dimension, which one per example may leave out."""
+    return v[None] if v.ndim == x.ndim else v
+
+
+def average(loss: Callable[..., Tensor], x: Tensor, v: Tensor, *rows: Tensor) -> Tensor:
+    """Return the mean over all directions of a loss that takes one per example.
+
+    Args:
+        loss: `(N, *E), (N, *E), *rows -> (N,)`.
+        x: The data, shape `(B, *E)`.
+        v: The directions, shape `(B, *E)` or `(V, B, *E)`.
+        rows: Whatever else the loss takes, a row per example.
+
+    Returns:
+        One loss per example, shape `(B,)`.
+    """
+    v = several(v, x)
+    n = len(v)
+    losses = loss(tile(x, n), v.flatten(0, 1), *(tile(r, n) for r in rows))
+    return losses.view(n, len(x)).mean(0)
+
+
+class Sliced(ABC):
+    """An objective that draws directions and is otherwise deterministic.
+
+    Attributes:
+        projection: The distribution of `v`.
+        projections: How many directions per example.
+    """
+
+    projection: Projection
+    projections: int
+
+    def __call__(
+        self,
+        f: Callable[..., Tensor],
+        x: Tensor,
+        /,
+        *cond: Tensor,
+        generator: Generator | None = None,
+    ) -> Tensor:
+        """Return the losses at `x` for directions drawn from the projection.
+
+        Args:
+            f: The model, a log-density or a score.
+            x: The data, shape `(B, *E)`.
+            cond: Passed on to the model, a row per example.
+            generator: Source of the directions; torch's global one by default.
+
+        Returns:
+            One loss per example, shape `(B,)`.
+        """
+        return self.at(f, x, draw(self.projection, x, self.projections, generator), *cond)
+
+    @abstractmethod
+    def at(self, f: Callable[..., Tensor], x: Tensor, v: Tensor, *cond: Tensor) -> Tensor:
+        """Return the losses for given directions, shape `(B, *E)` or `(V, B, *E)`."""

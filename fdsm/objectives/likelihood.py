@@ -1,0 +1,35 @@
+"""Maximum likelihood, for models that are normalised."""
+
+from dataclasses import dataclass
+
+from torch import Generator, Tensor
+
+from ..derivatives.checks import checked_density
+from ..tensors import require_floating
+from ..typing import LogDensity
+
+
+@dataclass(frozen=True)
+class MLE:
+    r"""The negative log-likelihood, $J(x) = -\log p(x)$, in nats per example.
+
+    Only for normalised densities, such as flows. The one objective that is not per dimension.
+
+    Example:
+        >>> import math, torch
+        >>> standard_normal = lambda x: -x.square().sum(1) / 2 - math.log(2 * math.pi)
+        >>> MLE()(standard_normal, torch.zeros(1, 2))
+        tensor([1.8379])
+    """
+
+    def __call__(
+        self,
+        log_density: LogDensity,
+        x: Tensor,
+        /,
+        *cond: Tensor,
+        generator: Generator | None = None,
+    ) -> Tensor:
+        """Return the losses at `x`, shape `(B,)`; nothing is random."""
+        require_floating(x)
+        return -checked_density(log_density)(x, *cond)

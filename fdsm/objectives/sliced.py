@@ -1,0 +1,93 @@
+"""Sliced score matching."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from ..derivatives import Autodiff
+from ..projections import Sphere
+from ..tensors import dimension, dot
+from ..typing import Derivative, LogDensity, Projection, Score
+from .directions import Sliced, average, several
+
+
+@dataclass(frozen=True)
+class SSM(Sliced):
+    r"""Sliced score matching of a log-density.
+
+    $$J(x, v) = \frac{1}{C_v} \left[ (v^T∇)^2 \log p(x)
+                + \tfrac12 \left( (v^T∇) \log p(x) \right)^2 \right]$$
+
+    With `derivative=FiniteDifference()` this is FD-SSM: three evaluations of the density
+    and no gradient with respect to `x`. The step is the length of `v`, so it is set on
+    the projection. Several directions per example are averaged and share the value at `x`.
+
+    Reference:
+        Song et al. (2019), https://arxiv.org/abs/1905.07088.
+        Pang et al. (2020), https://arxiv.org/abs/2007.03317, Eq. 3 (SSM) and 9 (FD-SSM).
+
+    Attributes:
+        derivative: How to differentiate along `v`.
+        projection: The distribution of `v`.
+        projections: How many directions per example.
+
+    Example:
+        >>> import torch
+        >>> from fdsm.derivatives import FiniteDifference
+        >>> standard_normal = lambda x: -x.square().sum(1) / 2
+        >>> objective = SSM(FiniteDifference(), Sphere(0.1))
+        >>> objective(standard_normal, torch.zeros(2, 5)).round(decimals=3)
+        tensor([-1., -1.])
+    """
+
+    derivative: Derivative = Autodiff()
+    projection: Projection = Sphere(0.1)
+    projections: int = 1
+
+    def at(self, log_density: LogDensity, x: Tensor, v: Tensor, *cond: Tensor) -> Tensor:
+        """Return $J(x, v)$, the deterministic core of the loss.
+
+        The directions `v` have shape `(B, *E)`, or `(V, B, *E)` for several per example.
+        """
+        slopes, curvature = self.derivative.sliced(log_density, x, several(v, x), *cond)
+        total = curvature + slopes.square().sum(0) / 2
+        return total / (len(slopes) * self.projection.second_moment(x))
+
+
+@dataclass(frozen=True)
+class SSMVR(Sliced):
+    r"""Sliced score matching of a score, with reduced variance.
+
+    $$J(x, v) = \frac{1}{C_v} v^T ∇s(x) v + \frac{1}{2d} ‖s(x)‖²$$
+
+    With `derivative=FiniteDifference()` this is FD-SSMVR: two evaluations of the score.
+    For a log-density, wrap it in `ViaScore`.
+
+    Reference:
+        Pang et al. (2020), https://arxiv.org/abs/2007.03317, Eq. 11 and the one below it.
+
+    Attributes:
+        derivative: How to differentiate along `v`.
+        projection: The distribution of `v`.
+        projections: How many directions per example.
+
+    Example:
+        >>> import torch
+        >>> from fdsm.derivatives import FiniteDifference
+        >>> objective = SSMVR(FiniteDifference(), Sphere(0.1))
+        >>> objective(lambda x: -x, torch.ones(2, 5)).round(decimals=3)
+        tensor([-0.5000, -0.5000])
+    """
+
+    derivative: Derivative = Autodiff()
+    projection: Projection = Sphere(0.1)
+    projections: int = 1
+
+    def at(self, score: Score, x: Tensor, v: Tensor, *cond: Tensor) -> Tensor:
+        """Return $J(x, v)$, the deterministic core of the loss; `v` as for `SSM`."""
+
+        def loss(x: Tensor, v: Tensor, *cond: Tensor) -> Tensor:
+            s, curvature = self.derivative.quadratic(score, x, v, *cond)
+            return curvature / self.projection.second_moment(x) + dot(s, s) / (2 * dimension(x))
+
+        return average(loss, x, v, *cond)

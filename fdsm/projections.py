@@ -1,0 +1,88 @@
+r"""Distributions of the direction `v`.
+
+All have $E[v v^T] = (C_v / d) I$, which makes $E[(v^T a)^2] = C_v ‖a‖²/d$ and
+$E[v^T H v] = C_v \, \mathrm{tr}(H)/d$. For finite differences the length of `v` is the step, so
+there it must be small against the length scale of the density along `v`, and not so small that
+rounding takes over; `fdsm.derivatives.step_size` recommends one.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Generator, Tensor
+
+from .tensors import dimension, dot, per_example, randn_like, require_floating
+
+
+@dataclass(frozen=True)
+class Sphere:
+    """The uniform distribution on the sphere of a given radius, the paper's $p_ε(v)$.
+
+    Attributes:
+        radius: The length $ε$ of every direction.
+    """
+
+    radius: float = 1.0
+
+    def __post_init__(self) -> None:
+        _require_positive(self.radius)
+
+    def sample(self, x: Tensor, generator: Generator | None = None) -> Tensor:
+        """Return one direction per row of `x`."""
+        v = randn_like(x, generator)
+        return v * per_example(self.radius / dot(v, v).sqrt(), v)
+
+    def second_moment(self, x: Tensor) -> float:
+        """Return $ε²$, whatever the dimension."""
+        return self.radius**2
+
+
+@dataclass(frozen=True)
+class Rademacher:
+    r"""Independent signs, scaled to a given length: entries $±ε/\sqrt{d}$.
+
+    The variance of $v^T H v$ is the least of the three when $H$ is dominated by its diagonal,
+    and zero when it is diagonal.
+
+    Attributes:
+        radius: The length $ε$ of every direction.
+    """
+
+    radius: float = 1.0
+
+    def __post_init__(self) -> None:
+        _require_positive(self.radius)
+
+    def sample(self, x: Tensor, generator: Generator | None = None) -> Tensor:
+        """Return one direction per row of `x`."""
+        require_floating(x)
+        bits = torch.randint(2, x.shape, dtype=x.dtype, device=x.device, generator=generator)
+        return (2 * bits - 1) * (self.radius / math.sqrt(dimension(x)))
+
+    def second_moment(self, x: Tensor) -> float:
+        """Return $ε²$, whatever the dimension."""
+        return self.radius**2
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    r"""The standard normal distribution, as in the original SSM.
+
+    Its length, about $\sqrt{d}$, is too long a step for finite differences.
+    """
+
+    def sample(self, x: Tensor, generator: Generator | None = None) -> Tensor:
+        """Return one direction per row of `x`."""
+        return randn_like(x, generator)
+
+    def second_moment(self, x: Tensor) -> float:
+        """Return the dimension of the events of `x`."""
+        return float(dimension(x))
+
+
+def _require_positive(radius: float) -> None:
+    if not 0 < radius < math.inf:
+        raise ValueError(
+            f"the radius is the step of finite differences and must be positive, but got {radius}"
+        )

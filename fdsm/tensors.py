@@ -1,0 +1,41 @@
+"""Operations on `(B, *E)` tensors that torch does not name."""
+
+import math
+
+import torch
+from torch import Generator, Tensor
+
+
+def dot(a: Tensor, b: Tensor) -> Tensor:
+    """Return the inner product of each pair of events, shape `(B, *E), (B, *E) -> (B,)`."""
+    return (a * b).unsqueeze(-1).flatten(1).sum(1)
+
+
+def dimension(x: Tensor) -> int:
+    """Return $d$, the number of elements of one event of `x`."""
+    return math.prod(x.shape[1:])
+
+
+def per_example(a: Tensor, x: Tensor) -> Tensor:
+    """Return `a`, one number per example, shaped to broadcast against `x`."""
+    return a.view(-1, *[1] * (x.ndim - 1))
+
+
+def tile(x: Tensor, n: int) -> Tensor:
+    """Return `n` copies of a batch one after the other, shape `(B, *E) -> (n · B, *E)`."""
+    return x.repeat(n, *[1] * (x.ndim - 1))
+
+
+def require_floating(x: Tensor) -> None:
+    """Raise `TypeError` unless `x` holds real floating-point numbers."""
+    if not x.is_floating_point():
+        raise TypeError(
+            f"expected real floating-point data but got {x.dtype}: "
+            "convert it first, e.g. `x.float()`"
+        )
+
+
+def randn_like(x: Tensor, generator: Generator | None = None) -> Tensor:
+    """Return standard normal noise shaped like `x`, drawn from `generator`."""
+    require_floating(x)
+    return torch.randn(x.shape, dtype=x.dtype, device=x.device, generator=generator)
