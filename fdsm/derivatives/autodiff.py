@@ -96,9 +96,7 @@ def tracked(x: Tensor) -> Tensor:
     return x if x.requires_grad else x.detach().requires_grad_()
 
 
-def gradient(
-    y: Tensor, x: Tensor, create_graph: bool, *, weights: Tensor | None = None
-) -> Tensor:
+def gradient(y: Tensor, x: Tensor, create_graph: bool, *, weights: Tensor | None = None) -> Tensor:
     """Return the gradient of the sum of `y`, zero where `y` does not depend on `x`.
 
     Args:

@@ -28,8 +28,7 @@ from .randomness import (
     refuse_fresh_randomness,
     replay,
 )
-from .stencil import Node, central_nodes, stencil
-
+from .stencil import Node, central_nodes, require_order, stencil
 
 Stencil = tuple[tuple[float, ...], tuple[tuple[float, ...], ...]]
 """Nodes, and a row of weights for every order."""
@@ -98,6 +97,7 @@ class FiniteDifference:
 
         For odd orders `x` itself is not among the nodes and the value is interpolated.
         """
+        require_order(order)
         check_arguments(x, v, cond)
         nodes, rows = _central_stencil(order, self.accuracy)
         values = self._evaluate(checked_density(f), _displaced(x, v, nodes), cond)

@@ -7,8 +7,10 @@ larger.
 """
 
 import warnings
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -27,43 +29,48 @@ class _Once:
     given = False
 
 
-def _settings(device: torch.device) -> list[tuple[object, str, object]]:
-    """Return what allows reduced-precision products: an object, its attribute, the safe value.
+Undo = list[Callable[[], None]]
+"""What puts the settings of torch back."""
 
-    Nothing while compiling: the compiler cannot trace the settings and obeys those in force.
+
+def _tighten(device: torch.device) -> Undo:
+    """Return how to undo it, after forbidding products of less than float32 precision.
+
+    Nothing is done while compiling: the compiler cannot trace the settings and obeys those in
+    force.
     """
     if torch.compiler.is_compiling():
         return []
-    backends = torch.backends
-    if device.type == "cpu":
-        owners = [getattr(backends.mkldnn, name, None) for name in ("matmul", "conv", "rnn")]
-        old: list[tuple[object, str, object]] = []
+    try:
+        precision, convolutions = torch.get_float32_matmul_precision(), _convolutions(device)
+    except RuntimeError:  # torch refuses to answer once its newer switches have been used
+        return _tighten_backends(device)
+    undo: Undo = []
+    if precision != "highest":
+        undo.append(partial(torch.set_float32_matmul_precision, precision))
+        torch.set_float32_matmul_precision("highest")
+    if convolutions:
+        undo.append(partial(setattr, torch.backends.cudnn, "allow_tf32", True))
+        torch.backends.cudnn.allow_tf32 = False
+    return undo
+
+
+def _convolutions(device: torch.device) -> bool:
+    return device.type == "cuda" and torch.backends.cudnn.allow_tf32
+
+
+def _tighten_backends(device: torch.device) -> Undo:
+    backends: Any = torch.backends
+    if device.type == "cuda":
+        switches = [backends.cuda.matmul, backends.cudnn.conv, backends.cudnn.rnn]
     else:
-        owners = [
-            backends.cuda.matmul,
-            getattr(backends.cudnn, "conv", None),
-            getattr(backends.cudnn, "rnn", None),
-        ]
-        old = [(backends.cuda.matmul, "allow_tf32", False), (backends.cudnn, "allow_tf32", False)]
-    if hasattr(backends.cuda.matmul, "fp32_precision"):
-        return [(owner, "fp32_precision", "ieee") for owner in owners if owner is not None]
-    return old
-
-
-def _tighten(device: torch.device) -> list[tuple[object, str, object]]:
-    """Return the settings that allow reduced-precision products, after forbidding them."""
-    before = []
-    for owner, name, safe in _settings(device):
-        current = getattr(owner, name)
-        if current not in {safe, "none"}:
-            before.append((owner, name, current))
-            setattr(owner, name, safe)
-    return before
-
-
-def _restore(settings: list[tuple[object, str, object]]) -> None:
-    for owner, name, value in settings:
-        setattr(owner, name, value)
+        switches = [backends.mkldnn.matmul, backends.mkldnn.conv, backends.mkldnn.rnn]
+    undo: Undo = []
+    for switch in switches:
+        if switch.fp32_precision not in {"ieee", "none"}:
+            undo.append(partial(setattr, switch, "fp32_precision", switch.fp32_precision))
+            switch.fp32_precision = "ieee"
+    return undo
 
 
 @contextmanager
@@ -76,12 +83,17 @@ def full_precision(device: torch.device) -> Generator[None, None, None]:
     Yields:
         Nothing; the settings are restored on leaving.
     """
-    before = _tighten(device)
+    undo = _tighten(device)
     try:
         with torch.autocast(device.type, enabled=False):
             yield
     finally:
-        _restore(before)
+        _restore(undo)
+
+
+def _restore(undo: Undo) -> None:
+    for step in undo:
+        step()
 
 
 def full_precision_backward(values: Tensor) -> Tensor:
@@ -95,10 +107,10 @@ def full_precision_backward(values: Tensor) -> Tensor:
         return values
 
     def tighten(_: Tensor) -> None:
-        before = _tighten(values.device)
-        if before:
+        undo = _tighten(values.device)
+        if undo:
             # The engine's own end-of-pass callback, the one DDP and FSDP use.
-            torch.autograd.Variable._execution_engine.queue_callback(lambda: _restore(before))
+            torch.autograd.Variable._execution_engine.queue_callback(partial(_restore, undo))
 
     values.register_hook(tighten)  # type: ignore[no-untyped-call]
     return values

@@ -100,7 +100,7 @@ def central_nodes(
         raise ValueError(f"accuracy must be an even number from 2 on, but got {accuracy}")
     pairs = (order + 1) // 2 + accuracy // 2 - 1
     positive = sorted(range(1, pairs + 1) if alphas is None else alphas)
-    if len(set(positive)) != pairs or positive[0] <= 0:
+    if not len(positive) == len(set(positive)) == pairs or positive[0] <= 0:
         raise ValueError(
             f"order {order} with accuracy {accuracy} takes {pairs} distinct positive alphas, "
             f"but got {alphas}"

@@ -1,0 +1,27 @@
+"""Test in float64: a finite difference in float32 hides the error it should measure."""
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from fdsm.derivatives import precision
+
+
+@pytest.fixture(autouse=True)
+def _float64() -> Iterator[None]:
+    default = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    torch.manual_seed(0)
+    yield
+    torch.set_default_dtype(default)
+
+
+@pytest.fixture(autouse=True)
+def _precision_warning_not_yet_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(precision._Once, "given", False)
+
+
+@pytest.fixture
+def generator() -> torch.Generator:
+    return torch.Generator().manual_seed(0)

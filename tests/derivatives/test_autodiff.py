@@ -1,0 +1,86 @@
+"""Autodiff is exact, shares its first gradient and keeps nothing it should not."""
+
+import pytest
+import torch
+from torch import Generator, Tensor, nn
+
+from fdsm.derivatives import Autodiff, score_of
+from tests.oracles import wiggle
+
+
+@pytest.mark.parametrize("order", range(1, 7))
+def test_exact_at_any_order(order: int, generator: Generator) -> None:
+    f = wiggle(4)
+    x, v = torch.randn(2, 6, 1, 2, 2, generator=generator)
+    for k, term in enumerate(Autodiff().jet(f, x, v, order)):
+        torch.testing.assert_close(term, f.derivative(x, v, k))
+
+
+def test_sum_of_curvatures_along_the_basis_is_the_laplacian(generator: Generator) -> None:
+    f = wiggle(4)
+    x = torch.randn(6, 4, generator=generator)
+    basis = torch.eye(4)[:, None].expand(4, 6, 4)
+    slopes, laplacian = Autodiff().sliced(f, x, basis)
+    hessians = [torch.autograd.functional.hessian(lambda x: f(x[None])[0], row) for row in x]
+    torch.testing.assert_close(laplacian, torch.stack([h.trace() for h in hessians]))
+    torch.testing.assert_close(slopes.T, score_of(f)(x))
+
+
+class Backwards(torch.autograd.Function):
+    """The identity, counting how often a gradient passes."""
+
+    count = 0
+
+    @staticmethod
+    def forward(ctx: torch.autograd.function.FunctionCtx, x: Tensor) -> Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: torch.autograd.function.FunctionCtx, g: Tensor) -> Tensor:
+        Backwards.count += 1
+        return g
+
+
+@pytest.mark.parametrize("several", [1, 4])
+def test_first_gradient_is_taken_once(several: int, generator: Generator) -> None:
+    x, v = torch.randn(5, 3, generator=generator), torch.randn(several, 5, 3, generator=generator)
+    Backwards.count, calls = 0, []
+
+    def f(x: Tensor) -> Tensor:
+        calls.append(len(x))
+        return Backwards.apply(x).pow(3).sum(1)
+
+    with torch.no_grad():
+        Autodiff().sliced(f, x, v)
+    assert calls == [5]
+    assert Backwards.count == 1 + several
+
+
+def test_linear_and_constant_functions_have_no_curvature() -> None:
+    x, v = torch.ones(2, 3), torch.ones(2, 3)
+    linear = Autodiff().jet(lambda x: 2 * x.sum(1), x, v, 3)
+    assert [term.tolist() for term in linear] == [[6, 6], [6, 6], [0, 0], [0, 0]]
+    constant = Autodiff().jet(lambda x: torch.zeros(len(x)), x, v, 2)
+    assert [term.tolist() for term in constant] == [[0, 0]] * 3
+
+
+def test_no_graph_where_gradients_are_off(generator: Generator) -> None:
+    net = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 1), nn.Flatten(0))
+    x, v = torch.randn(2, 5, 3, generator=generator)
+    expected = Autodiff().jet(net, x, v, 2)
+    with torch.no_grad():
+        actual = Autodiff().jet(net, x, v, 2)
+        score = score_of(net)(x)
+    assert all(term.requires_grad for term in expected)
+    assert not any(term.requires_grad for term in (*actual, score))
+    torch.testing.assert_close(actual, tuple(term.detach() for term in expected))
+
+
+def test_works_inside_autocast(generator: Generator) -> None:
+    net = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 1), nn.Flatten(0)).float()
+    x, v = torch.randn(2, 5, 3, generator=generator).float()
+    exact = Autodiff().jet(net, x, v, 2)[2]
+    with torch.autocast("cpu", torch.bfloat16):
+        rough = Autodiff().jet(net, x, v, 2)[2]
+    assert not torch.equal(rough, exact)
+    assert (rough - exact).norm() < 0.1 * exact.norm()

@@ -1,0 +1,213 @@
+"""Finite differences converge at the promised rate, from the promised number of evaluations."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch import Generator, Tensor, nn
+
+from fdsm.derivatives import Autodiff, FiniteDifference, directional_derivative
+from tests.oracles import wiggle
+
+
+class Counted:
+    """A callable that records the rows of every call."""
+
+    def __init__(self, f: Callable[..., Tensor]) -> None:
+        self.f, self.rows = f, []
+
+    def __call__(self, x: Tensor, *cond: Tensor) -> Tensor:
+        self.rows.append(len(x))
+        return self.f(x, *cond)
+
+
+def unit(shape: tuple[int, ...], generator: Generator) -> Tensor:
+    v = torch.randn(shape, generator=generator)
+    return v / v.flatten(1).norm(dim=1).view(-1, *[1] * (v.ndim - 1))
+
+
+def rate(steps: list[float], errors: list[float]) -> float:
+    return float(np.polyfit(np.log(steps), np.log(errors), 1)[0])
+
+
+@pytest.mark.parametrize("accuracy", [2, 4, 6])
+@pytest.mark.parametrize("order", range(1, 9))
+@pytest.mark.parametrize("parallel", [True, False])
+def test_order_of_convergence(
+    order: int, accuracy: int, parallel: bool, generator: Generator
+) -> None:
+    f, engine = wiggle(), FiniteDifference(parallel, accuracy)
+    x, v = torch.randn(6, 3, generator=generator), unit((6, 3), generator)
+    exact = f.derivative(x, v, order)
+    steps = [0.8 / 2 ** (k / 2) for k in range(4)]
+    errors = []
+    for h in steps:
+        approximate = engine.jet(f, x, h * v, order)[order] / h**order
+        errors.append((approximate - exact).norm().item())
+    assert rate(steps, errors) == pytest.approx(accuracy, abs=0.2)
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 4])
+def test_jet_holds_all_lower_orders(order: int, generator: Generator) -> None:
+    f = wiggle()
+    x, v = torch.randn(6, 3, generator=generator), unit((6, 3), generator)
+    jet = FiniteDifference(accuracy=6).jet(f, x, 0.02 * v, order)
+    assert len(jet) == order + 1
+    for k, term in enumerate(jet):
+        torch.testing.assert_close(
+            term / 0.02**k,
+            f.derivative(x, v, k) + (f.offset if k == 0 else 0),
+            rtol=1e-5,
+            atol=1e-5,
+        )
+
+
+def test_sliced_is_the_jet_along_every_direction(generator: Generator) -> None:
+    f = wiggle(12)
+    x = torch.randn(5, 3, 2, 2, generator=generator)
+    v = 0.1 * torch.randn(4, 5, 3, 2, 2, generator=generator)
+    for engine in (FiniteDifference(), FiniteDifference(accuracy=4), Autodiff()):
+        jets = [engine.jet(f, x, u, 2) for u in v]
+        slopes, curvature = engine.sliced(f, x, v)
+        torch.testing.assert_close(slopes, torch.stack([jet[1] for jet in jets]))
+        torch.testing.assert_close(curvature, sum(jet[2] for jet in jets))
+
+
+@pytest.mark.parametrize("engine", [FiniteDifference(accuracy=6), Autodiff()])
+def test_quadratic_form_of_a_jacobian_that_is_not_symmetric(
+    engine: FiniteDifference | Autodiff, generator: Generator
+) -> None:
+    matrix = torch.randn(3, 3, generator=generator)
+    x, v = torch.randn(2, 5, 3, generator=generator)
+    score = lambda x: (x @ matrix.T).tanh()
+    s, curvature = engine.quadratic(score, x, 1e-2 * v)
+    slope = 1 - score(x).square()
+    expected = torch.einsum("bi,bi,ij,bj->b", v, slope, matrix, v)
+    torch.testing.assert_close(s, score(x), rtol=0, atol=1e-7)
+    torch.testing.assert_close(curvature / 1e-4, expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("chunk", [None, 1, 4, 1000])
+@pytest.mark.parametrize("parallel", [True, False])
+def test_ways_of_evaluating_agree(parallel: bool, chunk: int | None, generator: Generator) -> None:
+    net = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 1), nn.Flatten(0))
+    x, v = torch.randn(2, 5, 3, generator=generator)
+    engines = FiniteDifference(), FiniteDifference(parallel, chunk=chunk)
+    results = []
+    for engine in engines:
+        slopes, curvature = engine.sliced(net, x, v[None])
+        loss = (slopes.sum(0) + curvature.square()).sum()
+        results.append((slopes, curvature, *torch.autograd.grad(loss, list(net.parameters()))))
+    torch.testing.assert_close(*results, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("several", [1, 3])
+def test_number_of_evaluations(several: int, generator: Generator) -> None:
+    x, v = torch.randn(2, 5, 3, generator=generator)
+    counts = {}
+    for parallel in (True, False):
+        engine = FiniteDifference(parallel)
+        f, s = Counted(lambda x: x.square().sum(1)), Counted(lambda x: -x)
+        engine.jet(f, x, v, 1)
+        engine.jet(f, x, v, 2)
+        engine.jet(f, x, v, 5)
+        engine.sliced(f, x, v.expand(several, 5, 3))
+        engine.quadratic(s, x, v)
+        counts[parallel] = f.rows, s.rows
+    v_rows = 1 + 2 * several
+    assert counts[True] == ([10, 15, 30, 5 * v_rows], [10])
+    assert counts[False] == ([5] * (2 + 3 + 6 + v_rows), [5, 5])
+
+
+def test_chunks_bound_the_rows_of_a_call(generator: Generator) -> None:
+    f = Counted(lambda x: x.square().sum(1))
+    x, v = torch.randn(2, 5, 3, generator=generator)
+    with torch.no_grad():
+        FiniteDifference(chunk=4).jet(f, x, v, 2)
+    assert f.rows == [4, 4, 4, 3]
+
+
+def saved_bytes(engine: FiniteDifference, net: nn.Module, x: Tensor, v: Tensor) -> int:
+    """Return what the backward pass of a second difference keeps, weights aside."""
+    weights = {p.data_ptr() for p in net.parameters()}
+    kept: dict[int, int] = {}
+
+    def pack(t: Tensor) -> Tensor:
+        if t.data_ptr() not in weights:
+            kept[t.data_ptr()] = t.numel() * t.element_size()
+        return t
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+        result = engine.jet(net, x, v, 2)
+    assert result[2].requires_grad
+    return sum(kept.values())
+
+
+def test_chunks_bound_what_the_backward_pass_keeps(generator: Generator) -> None:
+    net = nn.Sequential(nn.Linear(3, 256), nn.Tanh(), nn.Linear(256, 1), nn.Flatten(0))
+    x, v = torch.randn(2, 64, 3, generator=generator)
+    whole = saved_bytes(FiniteDifference(), net, x, v)
+    chunked = saved_bytes(FiniteDifference(chunk=16), net, x, v)
+    assert whole > 3 * 64 * 256 * 8
+    assert chunked < whole / 20
+
+
+def test_condition_follows_its_row(generator: Generator) -> None:
+    x, v = torch.randn(2, 5, 3, generator=generator)
+    level = torch.arange(1.0, 6.0)[:, None]
+    score = lambda x, level: -x / level
+    density = lambda x, level: -(x.square() / level).sum(1) / 2
+    expected = -(v.square() / level).sum(1)
+    for engine in (FiniteDifference(), FiniteDifference(False), FiniteDifference(chunk=2)):
+        torch.testing.assert_close(engine.quadratic(score, x, v, level)[1], expected)
+        torch.testing.assert_close(engine.jet(density, x, v, 2, level)[2], expected)
+        torch.testing.assert_close(engine.sliced(density, x, v[None], level)[1], expected)
+
+
+def test_caller_keeps_its_tensors(generator: Generator) -> None:
+    x, v = torch.randn(2, 5, 3, generator=generator)
+    net = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 1), nn.Flatten(0))
+    before = x.clone(), v.clone()
+    for engine in (FiniteDifference(), Autodiff()):
+        engine.sliced(net, x, v[None])[1].sum().backward()
+        engine.jet(net, x, v, 3)[3].sum().backward()
+        engine.quadratic(lambda x: x.sin(), x, v)
+    assert torch.equal(x, before[0])
+    assert torch.equal(v, before[1])
+    assert (x.grad_fn, x.grad, x.requires_grad) == (None, None, False)
+    assert x._version == v._version == 0
+
+
+def test_gradient_reaches_data_that_ask_for_it(generator: Generator) -> None:
+    x, v = torch.randn(2, 5, 3, generator=generator)
+    gradients = []
+    for engine in (FiniteDifference(accuracy=6), Autodiff()):
+        leaf = x.clone().requires_grad_()
+        (gradient,) = torch.autograd.grad(
+            engine.jet(wiggle(), 2 * leaf, 0.1 * v, 2)[2].sum(), leaf
+        )
+        gradients.append(gradient)
+    torch.testing.assert_close(*gradients, rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("order", range(1, 7))
+def test_directional_derivative_chooses_its_own_step(order: int, generator: Generator) -> None:
+    f = wiggle()
+    x, v = torch.randn(2, 32, 3, generator=generator)
+    expected = f.derivative(x, 50 * v, order)
+    actual = directional_derivative(f, x, 50 * v, order)
+    tolerance = [1e-9, 1e-7, 1e-5, 1e-4, 1e-3, 1e-2][order - 1]
+    assert (actual - expected).norm() < tolerance * expected.norm()
+
+
+def test_directional_derivative_takes_a_given_step_and_trains(generator: Generator) -> None:
+    scale = torch.tensor(1.5, requires_grad=True)
+    x, v = torch.randn(2, 4, 3, generator=generator)
+    f = lambda x: scale * x.square().sum(1)
+    second = directional_derivative(f, x, v, 2, step=0.3)
+    torch.testing.assert_close(second, 3 * v.square().sum(1))
+    (gradient,) = torch.autograd.grad(second.sum(), scale)
+    torch.testing.assert_close(gradient, 2 * v.square().sum())
+    with pytest.raises(ValueError, match="step must be a positive"):
+        directional_derivative(f, x, v, 2, step=0.0)

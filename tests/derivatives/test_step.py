@@ -1,0 +1,74 @@
+"""The recommended step is nearly the best there is."""
+
+import numpy as np
+import pytest
+import torch
+from torch import Generator, Tensor
+
+from fdsm.derivatives import step_size
+from fdsm.derivatives.step import difference
+from tests.oracles import Wiggle, wiggle
+
+
+def error(f: Wiggle, x: Tensor, unit: Tensor, order: int, step: float) -> float:
+    exact = Wiggle(f.w.double(), f.u.double()).derivative(x.double(), unit.double(), order)
+    quotient = difference(f, x, step * unit, order, ()) / step**order
+    return (quotient - exact).square().mean().sqrt().item()
+
+
+@pytest.mark.parametrize("offset", [0.0, 1000.0])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("order", [1, 2, 3, 4])
+@pytest.mark.parametrize("scale", [1.0, 0.01, 100.0])
+def test_within_a_factor_three_of_the_best_error(
+    order: int, dtype: torch.dtype, offset: float, scale: float, generator: Generator
+) -> None:
+    torch.set_default_dtype(dtype)
+    base = wiggle()
+    f = Wiggle(base.w / scale, base.u / scale, offset)
+    x = scale * torch.randn(128, 3, generator=generator)
+    unit = torch.randn(128, 3, generator=generator)
+    unit = unit / unit.norm(dim=1, keepdim=True)
+    best = min(error(f, x, unit, order, scale * h) for h in np.logspace(-7, 0.3, 60))
+    chosen = step_size(f, x, 7 * unit, order)
+    assert error(f, x, unit, order, chosen) < 3 * best
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("order", [1, 2, 3, 4])
+def test_one_example_is_enough(order: int, dtype: torch.dtype, generator: Generator) -> None:
+    torch.set_default_dtype(dtype)
+    unit = torch.ones(1, 1)
+    f = Wiggle(torch.ones(1), torch.zeros(1), 1.0)
+    many = torch.linspace(0, 6, 100)[:, None]
+    typical = step_size(f, many, torch.ones_like(many), order)
+    single = [step_size(f, row[None], unit, order) for row in many]
+    assert typical / 30 < min(single)
+    assert max(single) < 30 * typical
+    assert typical / 2 < np.median(single) < 2 * typical
+
+
+def test_higher_accuracy_takes_longer_steps(generator: Generator) -> None:
+    x, v = torch.randn(2, 64, 3, generator=generator)
+    steps = [step_size(wiggle(), x, v, 2, accuracy=accuracy) for accuracy in (2, 4, 6)]
+    assert steps[0] < steps[1] / 3 < steps[2] / 9
+
+
+def test_conditions_are_used(generator: Generator) -> None:
+    x, v = torch.randn(2, 64, 3, generator=generator)
+    width = torch.full((64,), 100.0)
+    f = lambda x, width: wiggle()(x / width[:, None])
+    wide, narrow = step_size(f, x, v, 2, width), step_size(f, x, v, 2, width / 100)
+    assert wide == pytest.approx(100 * narrow, rel=0.5)
+
+
+def test_no_longer_than_the_data_without_truncation(generator: Generator) -> None:
+    x, v = torch.randn(2, 64, 3, generator=generator)
+    h = step_size(lambda x: x.square().sum(1), x, v, 2)
+    assert h == pytest.approx(x.square().sum(1).mean().sqrt().item())
+
+
+def test_stays_where_the_function_is_defined(generator: Generator) -> None:
+    x = 1 + torch.rand(64, 1, generator=generator)
+    f = lambda x: x.log().sum(1)
+    assert step_size(f, x, torch.ones_like(x), 2) < 0.1

@@ -1,0 +1,222 @@
+"""What every objective owes its caller. A new objective adds one row to `CASES`."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+import torch
+from torch import Generator, Tensor
+
+from fdsm.derivatives import Autodiff, FiniteDifference
+from fdsm.noise import Arithmetic, Constant, Geometric
+from fdsm.objectives import (
+    DSM,
+    MLE,
+    MPF,
+    NCE,
+    SM,
+    SSM,
+    SSMVR,
+    SUMO,
+    Annealed,
+    ApproximateBackprop,
+    CurvaturePropagation,
+    FisherInformation,
+    GradientPenalty,
+    MultiscaleDSM,
+    NaiveFD,
+    ScoreDSM,
+    SlicedDSM,
+    ViaScore,
+)
+from fdsm.projections import Gaussian as GaussianDirections
+from fdsm.projections import Rademacher, Sphere
+from fdsm.typing import Objective
+from tests import oracles
+from tests.oracles import Expected, Gaussian
+
+SIGMA, EPS = 0.5, 0.1
+FD = FiniteDifference()
+LEVELS = Geometric(1.0, 0.1, 3)
+SIGMAS = torch.tensor([1.0, 0.1**0.5, 0.1], dtype=torch.float64)
+
+
+def log_weight(a: Tensor, x: Tensor, noise: Tensor) -> Tensor:
+    """Return the weight of a linear latent-variable model whose marginal has precision `a`.
+
+    $z ∼ N(0, I)$, $x|z ∼ N(z, (1/a - 1)I)$ and the exact posterior as encoder, so that every
+    weight is the likelihood itself.
+    """
+    x, noise = x.flatten(1), noise.flatten(1)
+    variance = 1 / a - 1
+    z = a * x + (1 - a).sqrt() * noise
+    prior = -z.square().sum(1) / 2
+    likelihood = -((x - z).square() / variance).sum(1) / 2
+    encoder = -((z - a * x).square() / (1 - a)).sum(1) / 2
+    return prior + likelihood - encoder
+
+
+VIEWS: dict[str, Callable[[Gaussian, Tensor], object]] = {
+    "log_density": lambda model, x: model.log_density,
+    "normalised": lambda model, x: model.normalised,
+    "score": lambda model, x: model.score,
+    "layers": lambda model, x: model.layers(x),
+    "latent": lambda model, x: lambda x, noise: log_weight(model.a, x, noise),
+}
+"""How an objective sees the Gaussian model."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """An objective, the view of the model it takes, and its mean in closed form.
+
+    The `bias` is how far the closed form may be off by itself.
+    """
+
+    objective: Objective
+    view: str
+    expected: Expected
+    precisions: tuple[float, ...] = (0.5, 1.0, 2.0)
+    bias: float = 0.0
+
+
+CASES = {
+    "sm": Case(SM(), "log_density", oracles.sm),
+    "sm-fd": Case(SM(FD, chunk=3), "log_density", oracles.sm),
+    "ssm": Case(SSM(Autodiff(), GaussianDirections()), "log_density", oracles.sm),
+    "ssm-rademacher": Case(SSM(Autodiff(), Rademacher(2.0)), "log_density", oracles.sm),
+    "fd-ssm": Case(SSM(FD, Sphere(EPS)), "log_density", oracles.sm),
+    "fd-ssm-serial": Case(SSM(FiniteDifference(False), Sphere(EPS)), "log_density", oracles.sm),
+    "fd-ssm-several": Case(SSM(FD, Rademacher(EPS), 3), "log_density", oracles.sm),
+    "fd-ssm-accurate": Case(SSM(FiniteDifference(accuracy=4)), "log_density", oracles.sm),
+    "ssmvr": Case(SSMVR(Autodiff(), GaussianDirections()), "score", oracles.sm),
+    "ssmvr-via-score": Case(
+        ViaScore(SSMVR(Autodiff(), GaussianDirections())), "log_density", oracles.sm
+    ),
+    "fd-ssmvr": Case(SSMVR(FD, Sphere(EPS)), "score", oracles.sm),
+    "fd-ssmvr-several": Case(SSMVR(FD, Rademacher(EPS), 3), "score", oracles.sm),
+    "dsm": Case(DSM(SIGMA), "log_density", oracles.dsm(SIGMA)),
+    "dsm-score": Case(ScoreDSM(SIGMA), "score", oracles.dsm(SIGMA)),
+    "sliced-dsm": Case(SlicedDSM(SIGMA), "log_density", oracles.dsm(SIGMA)),
+    "fd-dsm": Case(SlicedDSM(SIGMA, FD, Sphere(EPS)), "log_density", oracles.dsm(SIGMA)),
+    "fd-dsm-several": Case(
+        SlicedDSM(SIGMA, FD, GaussianDirections(), 3), "log_density", oracles.dsm(SIGMA)
+    ),
+    "multiscale-dsm": Case(
+        MultiscaleDSM(DSM(SIGMA), LEVELS), "log_density", oracles.multiscale_dsm(SIGMA, SIGMAS)
+    ),
+    "multiscale-fd-dsm": Case(
+        MultiscaleDSM(SlicedDSM(SIGMA, FD), Arithmetic(0.5, 1.5, 3)),
+        "log_density",
+        oracles.multiscale_dsm(SIGMA, torch.tensor([0.5, 1.0, 1.5], dtype=torch.float64)),
+    ),
+    "annealed": Case(Annealed(SSMVR(FD), LEVELS), "score", oracles.annealed_sm(SIGMAS)),
+    "annealed-constant": Case(
+        Annealed(SSM(FD), Constant(SIGMA)),
+        "log_density",
+        oracles.annealed_sm(torch.tensor([SIGMA], dtype=torch.float64)),
+    ),
+    "mle": Case(MLE(), "normalised", oracles.mle),
+    "nce": Case(NCE(FD, Sphere(1.0)), "log_density", oracles.nce(1.0)),
+    "nce-small": Case(NCE(FD, Sphere(EPS)), "log_density", oracles.sm, bias=EPS**2),
+    "mpf": Case(MPF(FD, Sphere(1.0)), "log_density", oracles.mpf(1.0)),
+    "mpf-small": Case(MPF(FD, Sphere(EPS), 2), "log_density", oracles.mpf(EPS)),
+    "naive": Case(NaiveFD(FD, Sphere(1.0)), "log_density", oracles.naive(1.0)),
+    "naive-small": Case(NaiveFD(FD, Sphere(EPS)), "log_density", oracles.naive(EPS)),
+    "approximate-backprop": Case(ApproximateBackprop(), "layers", oracles.sm),
+    "curvature-propagation": Case(CurvaturePropagation(), "layers", oracles.sm),
+    "sumo": Case(SUMO((4,)), "latent", oracles.sm, (0.3, 0.6, 0.9)),
+    "sumo-fd-dsm": Case(
+        SUMO((4,), SlicedDSM(SIGMA, FD)), "latent", oracles.dsm(SIGMA), (0.3, 0.6, 0.9)
+    ),
+    "gradient-penalty": Case(GradientPenalty(), "log_density", oracles.squared_score),
+    "gradient-penalty-fd": Case(
+        GradientPenalty(FD, Rademacher(EPS), 2), "log_density", oracles.squared_score
+    ),
+    "fisher-information": Case(FisherInformation(FD), "log_density", oracles.squared_score),
+}
+case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+shapes = pytest.mark.parametrize("event", [(4,), (1, 2, 2)], ids=str)
+
+
+@case
+@shapes
+@pytest.mark.parametrize("index", range(3))
+def test_mean_and_gradient_in_closed_form(
+    case: Case, event: tuple[int, ...], index: int, generator: Generator
+) -> None:
+    model = Gaussian(case.precisions[index])
+    means, slopes = [], []
+    for x in torch.randn(40, 500, *event, generator=generator):
+        losses = case.objective(VIEWS[case.view](model, x), x, generator=generator)
+        assert losses.shape == (len(x),)
+        means.append(losses.mean().detach())
+        slopes.append(torch.autograd.grad(losses.mean(), model.a)[0])
+    expected = case.expected(model.a, 4)
+    (slope,) = torch.autograd.grad(expected, model.a)
+    for found, truth in ((means, expected), (slopes, slope)):
+        sample = torch.stack(found)
+        standard_error = sample.std() / len(sample) ** 0.5
+        assert abs(sample.mean() - truth) < 5 * standard_error + case.bias + 1e-9
+
+
+@case
+def test_leaves_the_input_alone(case: Case) -> None:
+    x = torch.randn(4, 4)
+    before = x.clone()
+    case.objective(VIEWS[case.view](Gaussian(0.7), x), x).sum().backward()
+    assert torch.equal(x, before)
+    assert (x.requires_grad, x.grad, x.grad_fn, x._version) == (False, None, None, 0)
+
+
+@case
+def test_reproducible_from_a_generator_alone(case: Case) -> None:
+    x = torch.randn(4, 4)
+    model = VIEWS[case.view](Gaussian(0.7), x)
+    first = case.objective(model, x, generator=Generator().manual_seed(1))
+    state = torch.get_rng_state()
+    torch.rand(3)
+    second = case.objective(model, x, generator=Generator().manual_seed(1))
+    torch.set_rng_state(state)
+    assert torch.equal(first, second)
+    case.objective(model, x, generator=Generator().manual_seed(1))
+    assert torch.equal(torch.get_rng_state(), state), "the global generator was used"
+
+
+@case
+def test_refuses_integers(case: Case) -> None:
+    x = torch.ones(4, 4)
+    with pytest.raises(TypeError, match=r"floating-point data but got torch\.int64"):
+        case.objective(VIEWS[case.view](Gaussian(0.7), x), x.long())
+
+
+WITH_SHAPES = {name: case for name, case in CASES.items() if case.view != "layers"}
+
+
+@pytest.mark.parametrize("case", WITH_SHAPES.values(), ids=WITH_SHAPES)
+def test_refuses_a_model_of_the_wrong_shape(case: Case) -> None:
+    x = torch.randn(4, 4)
+    f = VIEWS[case.view](Gaussian(0.7), x)
+    with pytest.raises(ValueError, match=r"cannot be|must have shape"):
+        case.objective(lambda x, *cond: f(x, *cond)[:, None], x)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@case
+def test_keeps_the_type_of_the_data(case: Case, dtype: torch.dtype) -> None:
+    x = torch.randn(4, 4).to(dtype)
+    model = Gaussian(0.7).to(dtype)
+    assert case.objective(VIEWS[case.view](model, x), x).dtype == dtype
+
+
+def test_several_directions_reduce_the_variance(generator: Generator) -> None:
+    x = torch.zeros(20_000, 4)
+    f = lambda x: -(x.square() * torch.tensor([1.0, 2.0, 3.0, 4.0])).sum(1) / 2
+    spread = [SSM(FD, Sphere(EPS), n)(f, x, generator=generator).std().item() for n in (1, 4, 16)]
+    assert spread[0] / spread[1] == pytest.approx(2, rel=0.1)
+    assert spread[1] / spread[2] == pytest.approx(2, rel=0.1)
+
+
+def test_no_directions_are_refused() -> None:
+    with pytest.raises(ValueError, match="at least one direction per example, but got 0"):
+        SSM(projections=0)(Gaussian(1.0).log_density, torch.ones(2, 3))
