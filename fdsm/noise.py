@@ -87,6 +87,7 @@ class Arithmetic:
 
     def sample(self, x: Tensor, generator: Generator | None = None) -> Tensor:
         """Return a level for each row of `x`, shape `(B,)`."""
+        require_floating(x)
         span = self.last - self.first
         levels = [self.first + span * t for t in _fractions(self.count or len(x))]
         return x.new_tensor(levels) if self.count is None else _drawn(levels, x, generator)

@@ -7,6 +7,8 @@ import torch
 
 from fdsm.derivatives import precision
 
+torch.set_num_threads(1)  # the tensors are small, and threads that wait for a shared core are slow
+
 
 @pytest.fixture(autouse=True)
 def _float64() -> Iterator[None]:

@@ -77,7 +77,8 @@ def score_of(log_density: LogDensity) -> Score:
         A score whose values are differentiable in the parameters of `log_density`.
 
     Example:
-        >>> score_of(lambda x: -x.square().sum(1) / 2)(torch.tensor([[1.0, 2.0]]))
+        >>> score = score_of(lambda x: -x.square().sum(1) / 2)
+        >>> score(torch.tensor([[1.0, 2.0]])).detach()
         tensor([[-1., -2.]])
     """
     density = checked_density(log_density)

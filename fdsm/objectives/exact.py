@@ -29,7 +29,7 @@ class SM:
 
     Example:
         >>> standard_normal = lambda x: -x.square().sum(1) / 2
-        >>> SM()(standard_normal, torch.tensor([[0.0, 2.0]])).round(decimals=4)
+        >>> SM()(standard_normal, torch.tensor([[0.0, 2.0]])).detach().round(decimals=4)
         tensor([0.])
     """
 

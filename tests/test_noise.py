@@ -1,0 +1,54 @@
+"""Noise levels are spread as they claim."""
+
+import pytest
+import torch
+from torch import Generator
+
+from fdsm.noise import Arithmetic, Constant, Geometric
+
+
+def test_geometric_levels_have_a_constant_ratio() -> None:
+    levels = torch.tensor(Geometric(1.0, 0.01, 10).levels)
+    torch.testing.assert_close(levels[1:] / levels[:-1], torch.full((9,), 0.01 ** (1 / 9)))
+    torch.testing.assert_close(levels[[0, -1]], torch.tensor([1.0, 0.01]))
+
+
+@pytest.mark.parametrize("levels", [Geometric(2.0, 0.5, 3), Arithmetic(2.0, 0.5, 3)])
+def test_every_level_is_drawn_as_often(
+    levels: Geometric | Arithmetic, generator: Generator
+) -> None:
+    sigma = levels.sample(torch.empty(30_000, 2), generator)
+    expected = [0.5, 1.0, 2.0] if isinstance(levels, Geometric) else [0.5, 1.25, 2.0]
+    values, counts = sigma.unique(return_counts=True)
+    torch.testing.assert_close(values, torch.tensor(expected))
+    assert (counts - 10_000).abs().max() < 5 * 30_000**0.5
+
+
+def test_arithmetic_levels_are_spread_over_the_batch_in_order() -> None:
+    sigma = Arithmetic(0.05, 1.2).sample(torch.empty(128, 3))
+    torch.testing.assert_close(sigma, torch.linspace(0.05, 1.2, 128))
+
+
+def test_constant_level() -> None:
+    assert Constant(0.3).sample(torch.empty(2, 3)).tolist() == [0.3, 0.3]
+
+
+def test_levels_have_the_type_of_the_data() -> None:
+    x = torch.empty(4, 2).float()
+    for levels in (Constant(0.3), Geometric(1.0, 0.1, 2), Arithmetic(1.0, 0.1)):
+        assert levels.sample(x).dtype == torch.float32
+        with pytest.raises(TypeError, match="floating-point"):
+            levels.sample(x.long())
+
+
+def test_bad_levels() -> None:
+    for make in (
+        lambda: Constant(0.0),
+        lambda: Geometric(1.0, -1.0, 3),
+        lambda: Arithmetic(0.0, 1.0),
+        lambda: Constant(float("nan")),
+    ):
+        with pytest.raises(ValueError, match="noise levels must be positive"):
+            make()
+    with pytest.raises(ValueError, match="at least one noise level"):
+        Geometric(1.0, 0.1, 0)
