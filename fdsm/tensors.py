@@ -8,7 +8,23 @@ from torch import Generator, Tensor
 
 def dot(a: Tensor, b: Tensor) -> Tensor:
     """Return the inner product of each pair of events, shape `(B, *E), (B, *E) -> (B,)`."""
-    return (a * b).unsqueeze(-1).flatten(1).sum(1)
+    product = a * b
+    return product.sum(tuple(range(1, product.ndim))) if product.ndim > 1 else product
+
+
+def length(x: Tensor, dims: int | None = None) -> Tensor:
+    """Return the Euclidean length of each event, shape `(B, *E) -> (B,)`.
+
+    Args:
+        x: The events.
+        dims: How many of the last dimensions are the event; all but the first by default.
+
+    Returns:
+        The lengths, with the dimensions of the event gone.
+    """
+    dims = x.ndim - 1 if dims is None else dims
+    result: Tensor = torch.linalg.vector_norm(x, dim=tuple(range(-dims, 0))) if dims else x.abs()
+    return result
 
 
 def dimension(x: Tensor) -> int:

@@ -20,8 +20,9 @@ def _float64() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _precision_warning_not_yet_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(precision._Once, "given", False)
+def _nothing_seen_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(precision._Watch, "seen", 0)
+    monkeypatch.setattr(precision._Watch, "warned", False)
 
 
 @pytest.fixture

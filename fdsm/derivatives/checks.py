@@ -5,12 +5,13 @@ A density ending in `nn.Linear(width, 1)` returns `(B, 1)`; added to a `(B,)` it
 long after its origin is forgotten.
 """
 
+import math
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from ..tensors import require_floating
+from ..tensors import length, require_floating
 from ..typing import LogDensity, Score
 
 
@@ -83,17 +84,18 @@ def check_arguments(
 
 
 def _check_numbers(x: Tensor, v: Tensor) -> None:
-    x, v = x.detach(), v.detach()
-    lengths = torch.linalg.vector_norm(v.reshape(-1, *x.shape[1:]).unsqueeze(-1).flatten(1), dim=1)
-    sane = x.sum().isfinite() & lengths.sum().isfinite() & (lengths > 0).all()
-    if sane:
+    if x.numel() == 0:
+        return
+    lengths = length(v, x.ndim - 1)
+    shortest, longest = (length.item() for length in lengths.aminmax())
+    if math.isfinite(x.sum().item()) and 0 < shortest <= longest < math.inf:
         return
     if not x.isfinite().all():
         rows = (~x.isfinite()).unsqueeze(-1).flatten(1).any(1).nonzero().flatten().tolist()
         raise ValueError(f"the data are not finite in rows {rows[:8]} of {len(x)}")
     if not v.isfinite().all():
         raise ValueError("the directions are not finite")
-    if not (lengths > 0).all():
+    if shortest == 0:
         raise ValueError(
             "a direction has length zero, which is a step of zero: draw `v` from a projection "
             "such as `Sphere(0.1)`"

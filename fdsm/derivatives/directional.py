@@ -4,7 +4,7 @@ import math
 
 from torch import Tensor
 
-from ..tensors import dot, per_example
+from ..tensors import length, per_example
 from ..typing import LogDensity
 from .checks import check_arguments
 from .stencil import require_order
@@ -56,7 +56,7 @@ def directional_derivative(
         step = step_size(f, x, v, order, *cond, accuracy=accuracy)
     if not 0 < step < math.inf:
         raise ValueError(f"the step must be a positive number, but got {step}")
-    length = dot(v, v).sqrt()
-    along = v * per_example(step / length, v)
-    scale = (length.double() / step) ** order
+    size = length(v)
+    along = v * per_example(step / size, v)
+    scale = (size.double() / step) ** order
     return (difference(f, x, along, order, cond, accuracy) * scale).to(x.dtype)

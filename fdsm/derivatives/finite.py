@@ -16,12 +16,12 @@ from .precision import (
     full_precision,
     full_precision_backward,
     refuse_half,
-    unit_round_off,
     warn_of_round_off,
     widened,
 )
 from .randomness import (
     buffer_versions,
+    modules_of,
     random_state,
     refuse_batch_statistics,
     refuse_changed_buffers,
@@ -30,21 +30,46 @@ from .randomness import (
 )
 from .stencil import Node, central_nodes, require_order, stencil
 
-Stencil = tuple[tuple[float, ...], tuple[tuple[float, ...], ...]]
-"""Nodes, and a row of weights for every order."""
+Rows = tuple[tuple[float, ...], ...]
+"""Weights of values: a row for every result, a column for every value."""
 
 
 @cache
-def _rounded_stencil(order: int, accuracy: int) -> Stencil:
+def _rounded_stencil(order: int, accuracy: int) -> tuple[tuple[float, ...], Rows]:
     nodes = central_nodes(order, accuracy)
     rows = stencil(nodes)[: order + 1]
     return tuple(map(float, nodes)), tuple(tuple(map(float, row)) for row in rows)
 
 
+@cache
+def _rounded_sliced_stencil(directions: int, accuracy: int) -> tuple[tuple[float, ...], Rows]:
+    nodes, (_, first, second) = _rounded_stencil(2, accuracy)
+    middle = len(nodes) // 2
+    around = len(nodes) - 1
+    slope, curvature = (row[:middle] + row[middle + 1 :] for row in (first, second))
+    slopes = tuple(
+        (0.0,) + (0.0,) * (around * i) + slope + (0.0,) * (around * (directions - 1 - i))
+        for i in range(directions)
+    )
+    total = (directions * second[middle],) + curvature * directions
+    return nodes[:middle] + nodes[middle + 1 :], (*slopes, total)
+
+
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
-def _central_stencil(order: int, accuracy: int) -> Stencil:
-    """Return nodes and weights as floats; a constant to the compiler, which cannot trace it."""
+def _central_stencil(order: int, accuracy: int) -> tuple[tuple[float, ...], Rows]:
+    """Return nodes and a row of weights per order; a constant to the compiler."""
     return _rounded_stencil(order, accuracy)
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _sliced_stencil(directions: int, accuracy: int) -> tuple[tuple[float, ...], Rows]:
+    """Return nodes and weights for several directions; a constant to the compiler.
+
+    The values are those at `x` and then, direction by direction, at the nodes, which do not
+    contain zero. There is a row for the slope along each direction, and one for the sum of the
+    curvatures.
+    """
+    return _rounded_sliced_stencil(directions, accuracy)
 
 
 @dataclass(frozen=True)
@@ -102,10 +127,10 @@ class FiniteDifference:
         nodes, rows = _central_stencil(order, self.accuracy)
         values = self._evaluate(checked_density(f), _displaced(x, v, nodes), cond)
         wide = widened(values)
-        weights = wide.new_tensor(rows)
+        derivatives = wide.new_tensor(rows) @ wide
         if order >= 2:
-            warn_of_round_off(wide, weights[2], unit_round_off(values))
-        return tuple(torch.tensordot(weights, wide, dims=1).to(values.dtype))
+            warn_of_round_off(wide, rows[2], values.dtype)
+        return tuple(derivatives.to(values.dtype))
 
     def sliced(self, f: LogDensity, x: Tensor, v: Tensor, *cond: Tensor) -> tuple[Tensor, Tensor]:
         r"""Return the slopes along all `v` and the sum of the curvatures.
@@ -113,17 +138,14 @@ class FiniteDifference:
         The directions share $f(x)$: $1 + 2V$ values of `f` for second-order accuracy.
         """
         check_arguments(x, v, cond, several=True)
-        nodes, (_, first, second) = _central_stencil(2, self.accuracy)
-        off = [j for j, node in enumerate(nodes) if node]
-        points = [x, *(p for u in v for p in _displaced(x, u, [nodes[j] for j in off]))]
+        nodes, rows = _sliced_stencil(len(v), self.accuracy)
+        points = [x, *(point for u in v.unbind() for point in _displaced(x, u, nodes))]
         values = self._evaluate(checked_density(f), points, cond)
         wide = widened(values)
-        centre, around = wide[0], wide[1:].view(len(v), len(off), len(x))
-        slopes = torch.tensordot(around, wide.new_tensor([first[j] for j in off]), ([1], [0]))
-        weights = wide.new_tensor([second[len(nodes) // 2], *(second[j] for j in off)])
-        warn_of_round_off(wide[: len(weights)], weights, unit_round_off(values))
-        curvature = len(v) * weights[0] * centre + torch.tensordot(weights[1:], around.sum(0), 1)
-        return slopes.to(values.dtype), curvature.to(values.dtype)
+        sums = wide.new_tensor(rows) @ wide
+        warn_of_round_off(wide, rows[-1], values.dtype)
+        slopes, curvature = torch.split(sums.to(values.dtype), [len(v), 1])
+        return slopes, curvature.squeeze(0)
 
     def quadratic(self, s: Score, x: Tensor, v: Tensor, *cond: Tensor) -> tuple[Tensor, Tensor]:
         """Return $s(x)$ and $v^T ∇s(x) v$, from the two values $s(x ± v)$.
@@ -161,10 +183,13 @@ class FiniteDifference:
     ) -> Tensor:
         """Return the values at all points, each `(B, *E)`, stacked."""
         n, batch, device = len(points), len(points[0]), points[0].device
+        several_calls = not self.parallel or (self.chunk or n * batch) < n * batch
         refuse_half(points[0], "the data")
-        refuse_batch_statistics(f)
-        state, versions = random_state(device), buffer_versions(f)
-        with full_precision(device):
+        modules = list(modules_of(f))
+        refuse_batch_statistics(modules)
+        state = random_state(device)
+        versions = buffer_versions(modules) if several_calls else []
+        with full_precision(device) as changed:
             if self.parallel:
                 values = self._call(f, torch.cat(points), [tile(c, n) for c in cond])
                 refuse_fresh_randomness(state, device)
@@ -174,10 +199,12 @@ class FiniteDifference:
                     replay(state, device)
                     results.append(self._call(f, point, cond))
                 values = torch.cat(results)
-        if not self.parallel or (self.chunk or n * batch) < n * batch:
-            refuse_changed_buffers(versions, f)
+        if several_calls:
+            refuse_changed_buffers(versions, modules)
         refuse_half(values, "the values of the model")
-        return full_precision_backward(values).view(n, batch, *values.shape[1:])
+        if changed:
+            full_precision_backward(values)
+        return values.view(n, batch, *values.shape[1:])
 
     def _call(self, f: Callable[..., Tensor], rows: Tensor, cond: Sequence[Tensor]) -> Tensor:
         if self.chunk is None or len(rows) <= self.chunk:

@@ -6,8 +6,9 @@ curvature is small. Reduced-precision matrix products (autocast, TF32) make $u$ 
 larger.
 """
 
+import math
 import warnings
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -19,14 +20,26 @@ TOLERANCE = 0.1
 """The relative error of a second difference above which to warn."""
 
 
+_FULL = {torch.float32, torch.float64}
+
+
 class PrecisionWarning(UserWarning):
     """A finite difference that is mostly rounding error."""
 
 
-class _Once:
-    """Whether the warning has been given; it is given once per process."""
+class _Watch:
+    """Looks at the first difference, the second, the fourth and so on, until it has warned.
 
-    given = False
+    A run that starts well and loses its curvature later is still found out, at no cost.
+    """
+
+    seen = 0
+    warned = False
+
+    @classmethod
+    def is_due(cls) -> bool:
+        cls.seen += 1
+        return not cls.warned and cls.seen.bit_count() == 1
 
 
 Undo = list[Callable[[], None]]
@@ -74,19 +87,22 @@ def _tighten_backends(device: torch.device) -> Undo:
 
 
 @contextmanager
-def full_precision(device: torch.device) -> Generator[None, None, None]:
+def full_precision(device: torch.device) -> Generator[bool, None, None]:
     """Compute in the precision of the tensors: no autocast, no TF32, no bfloat16 products.
 
     Args:
         device: Where the computation runs.
 
     Yields:
-        Nothing; the settings are restored on leaving.
+        Whether settings had to be changed; they are restored on leaving.
     """
     undo = _tighten(device)
     try:
-        with torch.autocast(device.type, enabled=False):
-            yield
+        if torch.is_autocast_enabled(device.type):
+            with torch.autocast(device.type, enabled=False):
+                yield bool(undo)
+        else:
+            yield bool(undo)
     finally:
         _restore(undo)
 
@@ -96,15 +112,15 @@ def _restore(undo: Undo) -> None:
         step()
 
 
-def full_precision_backward(values: Tensor) -> Tensor:
-    """Return `values`, made to run the backward pass that starts there in full precision.
+def full_precision_backward(values: Tensor) -> None:
+    """Make the backward pass that starts from `values` run in full precision.
 
     Backward products of float32 tensors obey the TF32 setting of the moment of the backward
     pass, not of the forward pass, and the parameter gradients of a difference cancel as its
     values do.
     """
-    if not values.requires_grad or torch.compiler.is_compiling():
-        return values
+    if not values.requires_grad:
+        return
 
     def tighten(_: Tensor) -> None:
         undo = _tighten(values.device)
@@ -113,11 +129,10 @@ def full_precision_backward(values: Tensor) -> Tensor:
             torch.autograd.Variable._execution_engine.queue_callback(partial(_restore, undo))
 
     values.register_hook(tighten)  # type: ignore[no-untyped-call]
-    return values
 
 
 def refuse_half(x: Tensor, what: str) -> None:
-    """Raise `TypeError` if `x` has fewer digits than float32.
+    """Raise `TypeError` unless `x` has at least the digits of float32.
 
     Args:
         x: Data or values of the model.
@@ -126,7 +141,7 @@ def refuse_half(x: Tensor, what: str) -> None:
     Raises:
         TypeError: If so.
     """
-    if x.is_floating_point() and torch.finfo(x.dtype).eps > torch.finfo(torch.float32).eps:
+    if x.dtype not in _FULL:
         raise TypeError(
             f"{what} are {x.dtype}, in which a finite difference is mostly rounding error: pass "
             "float32 or float64 data to a float32 model (FiniteDifference leaves autocast by "
@@ -139,8 +154,8 @@ def widened(values: Tensor) -> Tensor:
     return values if values.device.type == "mps" else values.double()
 
 
-def warn_of_round_off(values: Tensor, weights: Tensor, unit: float) -> None:
-    r"""Warn, once, if the second difference of `values` is mostly rounding error.
+def warn_of_round_off(values: Tensor, weights: Sequence[float], dtype: torch.dtype) -> None:
+    r"""Warn, once, if a second difference is mostly rounding error.
 
     $$\sqrt{\sum_j w_j^2} \, u \, \mathrm{rms}(f) \,/\, \mathrm{rms}\Big(\sum_j w_j f_j\Big)$$
 
@@ -149,27 +164,28 @@ def warn_of_round_off(values: Tensor, weights: Tensor, unit: float) -> None:
 
     Args:
         values: The values $f_j$, shape `(n, B)`.
-        weights: The weights $w_j$ of the difference, shape `(n,)`.
-        unit: The precision $u$ of the values.
+        weights: The weights $w_j$ of the difference.
+        dtype: The type in which the values were computed, whose precision is $u$.
     """
-    if _Once.given or values.numel() == 0 or torch.compiler.is_compiling():
+    if torch.compiler.is_compiling() or not _Watch.is_due():
         return
+    unit = unit_round_off(dtype)
     values = values.detach()
-    rounding = weights.norm() * unit * values.square().mean().sqrt()
-    difference = torch.tensordot(weights, values, dims=1).square().mean().sqrt()
-    if rounding > TOLERANCE * difference:
-        error = (rounding / difference).item()
-        _Once.given = True
+    size = (values.new_tensor(weights) @ values).norm().item()
+    rounding = math.hypot(*weights) * unit * values.norm().item() / math.sqrt(len(values))
+    if rounding > TOLERANCE * size:
+        _Watch.warned = True
+        error = rounding / size if size else math.inf
         warnings.warn(
             f"the second difference has a relative rounding error of about {error:.0%} (unit "
-            f"round-off {unit:.1g}, values near {values.abs().mean().item():.2g}): take a longer "
-            "step (`step_size` recommends one), compute in float64, or use Autodiff(); an "
-            "untrained network has hardly any curvature and often recovers. This is said once",
+            f"round-off {unit:.1g}, values near {values.abs().mean().item():.2g}): take "
+            "a longer step (`step_size` recommends one), compute in float64, or use Autodiff(); "
+            "an untrained network has hardly any curvature and often recovers. This is said once",
             PrecisionWarning,
-            stacklevel=2,
+            stacklevel=4,
         )
 
 
-def unit_round_off(x: Tensor) -> float:
+def unit_round_off(dtype: torch.dtype) -> float:
     """Return $u$, half the distance from one to the next number of this type."""
-    return torch.finfo(x.dtype).eps / 2
+    return torch.finfo(dtype).eps / 2

@@ -6,7 +6,7 @@ its weights at every call. Randomness can be replayed if the nodes are evaluated
 rest is refused.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from types import FunctionType, MethodType
 
@@ -49,11 +49,10 @@ def refuse_fresh_randomness(before: RandomState, device: torch.device) -> None:
         )
 
 
-def refuse_batch_statistics(f: Callable[..., Tensor]) -> None:
-    """Raise `RuntimeError` if `f` normalises by the statistics of the batch it is given."""
-    for module in modules_of(f):
-        uses_batch = module.training or getattr(module, "running_mean", None) is None
-        if isinstance(module, _BatchNorm) and uses_batch:
+def refuse_batch_statistics(modules: Iterable[nn.Module]) -> None:
+    """Raise `RuntimeError` if a module normalises by the statistics of the batch it is given."""
+    for module in modules:
+        if isinstance(module, _BatchNorm) and (module.training or module.running_mean is None):
             raise RuntimeError(
                 f"{type(module).__name__} normalises by the statistics of the batch, which mixes "
                 "the nodes of a finite difference and the examples with each other: call "
@@ -61,15 +60,15 @@ def refuse_batch_statistics(f: Callable[..., Tensor]) -> None:
             )
 
 
-def buffer_versions(f: Callable[..., Tensor]) -> list[int]:
-    """Return how often each buffer of the modules of `f` has been written to."""
-    buffers = (b for module in modules_of(f) for b in module.buffers(recurse=False))
+def buffer_versions(modules: Iterable[nn.Module]) -> list[int]:
+    """Return how often each buffer has been written to."""
+    buffers = (b for module in modules for b in module.buffers(recurse=False))
     return [b._version for b in buffers if not b.is_inference()]
 
 
-def refuse_changed_buffers(before: list[int], f: Callable[..., Tensor]) -> None:
-    """Raise `RuntimeError` if a buffer of `f` was written to since `before`."""
-    if buffer_versions(f) != before:
+def refuse_changed_buffers(before: list[int], modules: Iterable[nn.Module]) -> None:
+    """Raise `RuntimeError` if a buffer was written to since `before`."""
+    if buffer_versions(modules) != before:
         raise RuntimeError(
             "the model changes its buffers at every call (spectral norm?), so the nodes of a "
             "difference evaluated one by one see different networks: use "
@@ -98,7 +97,7 @@ def modules_of(f: object) -> Iterator[nn.Module]:
         seen.add(id(here))
         if isinstance(here, nn.Module):
             yield here
-            pending.extend(here.children())
+            pending.extend(here._modules.values())  # `children()` is several times slower
         elif isinstance(here, partial):
             pending.extend([here.func, *here.args, *here.keywords.values()])
         elif isinstance(here, MethodType):

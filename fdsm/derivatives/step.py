@@ -18,7 +18,7 @@ from statistics import median
 import torch
 from torch import Tensor
 
-from ..tensors import dot, per_example, tile
+from ..tensors import length, per_example, tile
 from ..typing import LogDensity
 from .checks import check_arguments
 from .finite import FiniteDifference
@@ -67,10 +67,10 @@ def step_size(
     """
     require_order(order)
     check_arguments(x, v, cond)
-    size = dot(x, x).mean().sqrt().item() or 1.0
-    guess = size * unit_round_off(x) ** (1 / (order + accuracy))
+    size = _rms(length(x)) or 1.0
+    guess = size * unit_round_off(x.dtype) ** (1 / (order + accuracy))
     x, unit, cond = _surroundings(x, v, cond, guess)
-    steps = [h for k in OCTAVES if (h := guess * 2.0**k) > 64 * size * unit_round_off(x)]
+    steps = [h for k in OCTAVES if (h := guess * 2.0**k) > 64 * size * unit_round_off(x.dtype)]
     nodes, weights = central_nodes(order, accuracy), _weights(order, accuracy)
     with torch.no_grad():
         values = [FiniteDifference().values(f, x, h * unit, nodes, *cond) for h in steps]
@@ -80,7 +80,7 @@ def step_size(
     rounding = [change * h**order for change, h in zip(changes[:FLOOR], steps, strict=False)]
     span = float(nodes[-1] - nodes[0])
     slope = median(_rms(y[-1] - y[0]) / (span * h) for y, h in zip(values, steps, strict=True))
-    least = math.hypot(*weights) * unit_round_off(x) / math.sqrt(3)
+    least = math.hypot(*weights) * unit_round_off(x.dtype) / math.sqrt(3)
     noise = [max(median(rounding), least * (_rms(y) + size * slope)) for y in values]
 
     for k, (here, after) in enumerate(pairwise(changes)):
@@ -145,7 +145,7 @@ def _surroundings(
     x: Tensor, v: Tensor, cond: Sequence[Tensor], width: float
 ) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
     """Return the data with unit directions, small batches filled up with nearby points."""
-    unit = v / per_example(dot(v, v).sqrt(), v)
+    unit = v / per_example(length(v), v)
     copies = -(-ROWS // max(len(x), 1))
     offsets = torch.arange(copies, device=x.device).repeat_interleave(len(x)) * width / copies
     unit = tile(unit, copies)

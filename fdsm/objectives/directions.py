@@ -29,7 +29,8 @@ def draw(
     """
     if count < 1:
         raise ValueError(f"there must be at least one direction per example, but got {count}")
-    return torch.stack([projection.sample(x, generator) for _ in range(count)])
+    samples = [projection.sample(x, generator) for _ in range(count)]
+    return samples[0][None] if count == 1 else torch.stack(samples)
 
 
 def several(v: Tensor, x: Tensor) -> Tensor:
@@ -49,7 +50,8 @@ def average(loss: Callable[..., Tensor], x: Tensor, v: Tensor, *rows: Tensor) ->
     Returns:
         One loss per example, shape `(B,)`.
     """
-    v = several(v, x)
+    if v.ndim == x.ndim:
+        return loss(x, v, *rows)
     n = len(v)
     losses = loss(tile(x, n), v.flatten(0, 1), *(tile(r, n) for r in rows))
     return losses.view(n, len(x)).mean(0)

@@ -152,8 +152,18 @@ def test_warns_once_and_says_how_much(generator: Generator) -> None:
     objective, f = SSM(FiniteDifference(), Sphere(1e-4)), quadratic(1.0, -1.0)
     with pytest.warns(PrecisionWarning, match=r"rounding error of about \d+%.*float64"):
         objective(f, x, generator=generator)
-    objective(f, x, generator=generator)
-    FiniteDifference().jet(f, x, 1e-4 * x, 3)
+    for _ in range(8):
+        objective(f, x, generator=generator)
+        FiniteDifference().jet(f, x, 1e-4 * x, 3)
+
+
+def test_warns_of_a_run_that_goes_wrong_later(generator: Generator) -> None:
+    x = torch.randn(64, 3, generator=generator).float()
+    objective = SSM(FiniteDifference(), Sphere(1e-2))
+    for _ in range(20):
+        objective(quadratic(1.0, -10.0), x, generator=generator)
+    with pytest.warns(PrecisionWarning, match="rounding error"):
+        _ = [objective(quadratic(1e4, -1.0), x, generator=generator) for _ in range(20)]
 
 
 def test_does_not_warn_where_rounding_is_small(generator: Generator) -> None:

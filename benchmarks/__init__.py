@@ -1,0 +1,1 @@
+"""Ratios of times, measured interleaved in one run; never seconds."""

@@ -1,0 +1,51 @@
+"""Compare the times of several functions on a noisy machine."""
+
+import time
+from collections.abc import Callable, Mapping
+from statistics import median
+
+from rich.console import Console
+from rich.table import Table
+
+Times = Mapping[str, list[float]]
+"""Seconds of every run, by the name of what was run."""
+
+
+def interleaved(functions: Mapping[str, Callable[[], object]], repeats: int) -> Times:
+    """Run all functions in turn, again and again, so that a slow spell hits them all.
+
+    The order is reversed every other time, so that none is always the one after another.
+
+    Args:
+        functions: What to time, by name; each is run three times before.
+        repeats: How often to run each.
+
+    Returns:
+        The seconds of every run.
+    """
+    for function in list(functions.values()) * 3:
+        function()
+    times: dict[str, list[float]] = {name: [] for name in functions}
+    for i in range(repeats):
+        for name in list(functions)[:: 1 if i % 2 else -1]:
+            start = time.perf_counter()
+            functions[name]()
+            times[name].append(time.perf_counter() - start)
+    return times
+
+
+def ratio(times: Times, name: str, reference: str) -> tuple[float, float]:
+    """Return the ratio of the fastest runs, and the median of the ratios of neighbouring runs."""
+    pairs = zip(times[name], times[reference], strict=True)
+    return min(times[name]) / min(times[reference]), median(a / b for a, b in pairs)
+
+
+def show(title: str, times: Times, reference: str) -> None:
+    """Print the ratios of all times to one of them."""
+    table = Table(title=title)
+    for column in ("", "fastest, ms", "ratio of fastest", "median ratio"):
+        table.add_column(column, justify="right" if column else "left")
+    for name, seconds in times.items():
+        fastest, typical = ratio(times, name, reference)
+        table.add_row(name, f"{1e3 * min(seconds):.2f}", f"{fastest:.3f}", f"{typical:.3f}")
+    Console().print(table)
