@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from fdsm.derivatives import Autodiff, FiniteDifference
-from fdsm.objectives import SSM, DSM, SlicedDSM
+from fdsm.objectives import DSM, SSM, SlicedDSM
 from fdsm.projections import Sphere
 
 from .timing import interleaved, show

@@ -1,3 +1,5 @@
+"""The command line answers quickly, writes what it says and loses nothing."""
+
 import json
 import subprocess
 import sys

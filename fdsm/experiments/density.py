@@ -10,7 +10,6 @@ differ by nothing but the error of the differences. Everything is float32.
 import copy
 import json
 import math
-import os
 import statistics
 import time
 from collections.abc import Generator as Iterator
@@ -27,7 +26,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from torch import Generator, Tensor, nn
 
 from .. import __version__
+from ..data import GaussianRing
 from ..derivatives import Autodiff, FiniteDifference, score_of
+from ..files import replacing
 from ..objectives import SSM, SlicedDSM
 from ..projections import Sphere
 from ..typing import LogDensity, Objective
@@ -39,48 +40,6 @@ FRESH = 4096
 """How many samples, not trained on, the Fisher divergence is a mean over."""
 RECORDS = 20
 """How many times in a run the Fisher divergence is measured."""
-
-
-@dataclass(frozen=True)
-class GaussianRing:
-    r"""Equal Gaussians on a circle.
-
-    $$p(x) = \frac1K \sum_k N(x; m_k, s²I), \qquad m_k = r \, (\cos 2πk/K, \sin 2πk/K)$$
-
-    Attributes:
-        modes: How many, $K$.
-        radius: The radius $r$ of the circle.
-        scale: The standard deviation $s$ of each.
-    """
-
-    modes: int = 8
-    radius: float = 2.0
-    scale: float = 0.3
-
-    def means(self, like: Tensor) -> Tensor:
-        """Return the means $m_k$, shape `(K, 2)`, with the dtype and device of `like`."""
-        turn = 2 * math.pi / self.modes
-        angles = turn * torch.arange(self.modes, dtype=like.dtype, device=like.device)
-        return self.radius * torch.stack([angles.cos(), angles.sin()], 1)
-
-    def sample(self, n: int, generator: Generator | None = None) -> Tensor:
-        """Return `n` independent samples, shape `(n, 2)`."""
-        noise = self.scale * torch.randn(n, 2, dtype=DTYPE, generator=generator)
-        modes = torch.randint(self.modes, (n,), generator=generator)
-        return self.means(noise)[modes] + noise
-
-    def log_density(self, x: Tensor) -> Tensor:
-        """Return $log p(x)$, normalised, shape `(B, 2) -> (B,)`."""
-        constant = math.log(self.modes * 2 * math.pi * self.scale**2)
-        return self._exponents(x).logsumexp(1) - constant
-
-    def score(self, x: Tensor) -> Tensor:
-        """Return $∇ log p(x)$, shape `(B, 2) -> (B, 2)`."""
-        nearest = self._exponents(x).softmax(1) @ self.means(x)
-        return (nearest - x) / self.scale**2
-
-    def _exponents(self, x: Tensor) -> Tensor:
-        return -(x[:, None] - self.means(x)).square().sum(2) / (2 * self.scale**2)
 
 
 class ConfinedMLP(nn.Module):
@@ -428,21 +387,3 @@ def _numbers(method: Method, learnt: Learnt) -> dict[str, object]:
         "kl": learnt.kl,
         "curve": [asdict(record) for record in learnt.curve],
     }
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """Write a file beside its place and move it there when it is whole.
-
-    Args:
-        path: The file to make or replace.
-
-    Yields:
-        The file to write instead. If that fails it is deleted, and `path` left as it was.
-    """
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        yield draft
-        os.replace(draft, path)
-    finally:
-        draft.unlink(missing_ok=True)

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from ..experiments.density import replacing
+from ..files import replacing
 
 COLOURS = ("#3b4cc0", "#e8743b", "#2a9d6f")
 CMAP = "magma"

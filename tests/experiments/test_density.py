@@ -1,22 +1,21 @@
+"""The demonstration learns the density it is shown, the same for the same seed."""
+
 import math
-from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 import torch
 from torch import Generator, Tensor
 
-from fdsm.derivatives import score_of
+from fdsm.data import GaussianRing
 from fdsm.experiments.density import (
     METHODS,
     RECORDS,
     ConfinedMLP,
-    GaussianRing,
     Grid,
     Learnt,
     compare,
     fisher_divergence,
-    replacing,
 )
 
 RING = GaussianRing()
@@ -24,33 +23,6 @@ RING = GaussianRing()
 
 def brief(iterations: int = 20, seed: int = 0) -> dict[str, Learnt]:
     return compare(RING, METHODS, iterations=iterations, seed=seed)
-
-
-def test_the_score_is_the_gradient_of_the_log_density(generator: Generator) -> None:
-    x = 3 * torch.randn(100, 2, generator=generator)
-    torch.testing.assert_close(RING.score(x), score_of(RING.log_density)(x))
-
-
-def test_the_density_integrates_to_one() -> None:
-    axis = torch.linspace(-5, 5, 401)
-    density = RING.log_density(torch.cartesian_prod(axis, axis)).exp()
-    assert density.sum() * (axis[1] - axis[0]) ** 2 == pytest.approx(1, abs=1e-8)
-
-
-def test_the_samples_have_the_moments_of_the_density(generator: Generator) -> None:
-    n = 100_000
-    x = RING.sample(n, generator).double()
-    variance = RING.radius**2 / 2 + RING.scale**2
-    error = math.sqrt(variance / n)
-    assert (x.mean(0).abs() < 5 * error).all()
-    expected = variance * torch.eye(2)
-    torch.testing.assert_close(
-        x.T.cov(), expected, rtol=0, atol=5 * math.sqrt(2) * variance / n**0.5
-    )
-    distance, mode = torch.cdist(x, RING.means(x)).min(1)
-    share = 1 / RING.modes
-    assert (mode.bincount() / n - share).abs().max() < 5 * math.sqrt(share * (1 - share) / n)
-    assert distance.square().mean() == pytest.approx(2 * RING.scale**2, rel=0.03)
 
 
 def test_samples_and_model_are_float32_whatever_the_default() -> None:
@@ -175,21 +147,3 @@ def test_a_comparison_leaves_no_trace_in_torch() -> None:
 def test_no_iterations_are_refused() -> None:
     with pytest.raises(ValueError, match="at least one iteration, but got 0"):
         brief(iterations=0)
-
-
-def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
-    path = tmp_path / "result.json"
-    for text in ("old", "new"):
-        with replacing(path) as draft:
-            draft.write_text(text)
-        assert path.read_text() == text
-    with pytest.raises(KeyboardInterrupt):
-        _interrupted(path)
-    assert path.read_text() == "new"
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def _interrupted(path: Path) -> None:
-    with replacing(path) as draft:
-        draft.write_text("half")
-        raise KeyboardInterrupt

@@ -1,0 +1,35 @@
+PYTHON ?= python3
+BIN = .venv/bin
+
+.PHONY: demo test check slow mutants bench venv clean
+
+demo: .venv/report  ## learn a two-dimensional density three ways, with a table and a figure
+	$(BIN)/fdsm demo
+
+test: .venv/test  ## run the tests and every example in the documentation of the code
+	$(BIN)/python -m pytest
+
+check: .venv/dev  ## lint, check the format and the types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+slow: .venv/test  ## the tests that take minutes
+	$(BIN)/python -m pytest -m slow
+
+mutants: .venv/test  ## break the code on purpose and see that a test notices
+	$(BIN)/python -m tests.mutants
+
+bench: .venv/report  ## times of a step, as ratios
+	$(BIN)/python -m benchmarks.step
+
+venv: .venv/dev  ## everything to work on the code
+
+# One environment; a stamp for each set of extras that has been installed into it.
+.venv/report .venv/test .venv/dev: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[$(@F)]"
+	touch $@
+
+clean:
+	rm -rf .venv

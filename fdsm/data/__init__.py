@@ -1,0 +1,5 @@
+"""Data sets."""
+
+from .synthetic import GaussianRing
+
+__all__ = ["GaussianRing"]

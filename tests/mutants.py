@@ -1,0 +1,122 @@
+"""Break the code on purpose, one small lie at a time, and see that a test notices.
+
+`python -m tests.mutants` copies the project, applies each mutation to the copy, runs the tests
+it names there, and reports. It fails if a mutant survives or a mutation no longer applies.
+"""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+ROOT = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """A lie: in `file`, `truth` is replaced by `lie`, and some test in `tests` must fail."""
+
+    name: str
+    file: str
+    truth: str
+    lie: str
+    tests: str = "tests/objectives"
+
+
+MUTATIONS = (
+    Mutation("SSM: lost ½", "objectives/sliced.py", "slopes.square().sum(0) / 2", "slopes.square().sum(0)"),
+    Mutation("SSM: sign of the curvature", "objectives/sliced.py", "total = curvature +", "total = -curvature +"),
+    Mutation("SSM: sum over directions for mean", "objectives/sliced.py", "(len(slopes) * self.", "(1 * self."),
+    Mutation("SSMVR: lost 1/d", "objectives/sliced.py", "/ (2 * dimension(x))", "/ 2"),
+    Mutation("SSMVR: lost C_v", "objectives/sliced.py", "curvature / self.projection.second_moment(x) +", "curvature +"),
+    Mutation("DSM: sign of the target", "objectives/denoising.py", "*cond) + noise / self.sigma**2", "*cond) - noise / self.sigma**2"),
+    Mutation("DSM: σ for σ²", "objectives/denoising.py", "+ noise / self.sigma**2", "+ noise / self.sigma"),
+    Mutation("DSM: lost 1/d", "objectives/denoising.py", "return dot(residual, residual) / dimension(x)", "return dot(residual, residual)"),
+    Mutation("FD-DSM: σ for σ², as the paper's listing", "objectives/denoising.py", "dot(v, noise) / self.sigma**2", "dot(v, noise) / self.sigma"),
+    Mutation("FD-DSM: sign of the target", "objectives/denoising.py", "slope + dot(v, noise)", "slope - dot(v, noise)"),
+    Mutation("FD-DSM: differences at the clean data", "objectives/denoising.py", "average(loss, x + noise, v,", "average(loss, x, v,"),
+    Mutation("multi-scale DSM: σ² for σ⁴", "objectives/denoising.py", "self.objective.sigma**4", "self.objective.sigma**2"),
+    Mutation("SM: lost ½", "objectives/exact.py", "slopes.square().sum(0) / 2", "slopes.square().sum(0)"),
+    Mutation("SM: lost 1/d", "objectives/exact.py", "(d * self.step**2)", "(self.step**2)"),
+    Mutation("annealing: σ for σ²", "objectives/annealed.py", "sigma.square() * losses", "sigma * losses"),
+    Mutation("MLE: sign", "objectives/likelihood.py", "return -checked", "return checked"),
+    Mutation("NCE: sign of a contrast", "objectives/contrastive.py", "softplus(plus - centre)", "softplus(centre - plus)"),
+    Mutation("MPF: lost ½ in the exponent", "objectives/contrastive.py", "((plus - centre) / 2).expm1()", "(plus - centre).expm1()"),
+    Mutation("naive difference: lost 4", "objectives/contrastive.py", "+ 4 * delta", "+ delta"),
+    Mutation("approximate backprop: W for W∘W", "objectives/layerwise.py", "p.square() for name", "p for name"),
+    Mutation("curvature propagation: sign of the imaginary part", "objectives/layerwise.py", "dot(real, real) - dot", "dot(real, real) + dot"),
+    Mutation("coupling: the same half for all", "objectives/layerwise.py", "g_kept + g_shift, g_moved", "g_kept, g_moved"),
+    Mutation("SUMO: survival of the next term", "objectives/latent.py", "/ survival(k)", "/ survival(k + 1)"),
+    Mutation("SUMO: fresh noise at every node", "objectives/latent.py", "noise[used], *", "torch.randn_like(noise[used]), *"),
+    Mutation("stencil: lost k!", "derivatives/stencil.py", "math.factorial(k) * c", "c", "tests/derivatives/test_stencil.py"),
+    Mutation("stencil: sign of a node", "derivatives/stencil.py", "(a - b) / (here - other)", "(a + b) / (here - other)", "tests/derivatives/test_stencil.py"),
+    Mutation("conditions tiled in the wrong order", "tensors.py", "return x.repeat(n, *[1] * (x.ndim - 1))", "return x.repeat_interleave(n, 0)", "tests/derivatives/test_finite.py"),
+    Mutation("finite differences change the data", "derivatives/finite.py", "torch.add(x, v, alpha=node)", "x.add_(v, alpha=node)", "tests/derivatives/test_finite.py"),
+    Mutation("autodiff changes the data", "derivatives/autodiff.py", "x.detach().requires_grad_()", "x.requires_grad_()", "tests/derivatives/test_finite.py"),
+    Mutation("no shape check", "derivatives/checks.py", "if y.shape != x.shape[:1]:", "if False:", "tests/derivatives/test_checks.py"),
+    Mutation("differences in float32", "derivatives/precision.py", "else values.double()", "else values", "tests/derivatives/test_precision.py"),
+    Mutation("autocast is not left", "derivatives/precision.py", "torch.autocast(device.type, enabled=False)", "torch.autocast(device.type, enabled=True)", "tests/derivatives/test_precision.py"),
+    Mutation("no replay of random numbers", "derivatives/finite.py", "replay(state, device)", "pass", "tests/derivatives/test_randomness.py"),
+    Mutation("sphere of the last dimension only", "projections.py", "length(v) / self.radius, v)", "length(v, 1) / self.radius, v[0])", "tests/test_projections.py"),
+    Mutation("Rademacher: lost 1/√d", "projections.py", "self.radius / math.sqrt(dimension(x))", "self.radius", "tests/test_projections.py"),
+    Mutation("step size: orders exchanged", "derivatives/step.py", "order * noise[k] / (accuracy * truncation)", "noise[k] / truncation * 1e3", "tests/derivatives/test_step.py"),
+)  # fmt: skip
+
+
+def applied(mutation: Mutation, source: str) -> str:
+    """Return the source with the lie in it, wherever the truth stood.
+
+    Args:
+        mutation: What to change.
+        source: The file as it is.
+
+    Returns:
+        The changed file.
+
+    Raises:
+        LookupError: If the truth is not to be found.
+    """
+    if mutation.truth not in source:
+        raise LookupError(f"{mutation.name}: no {mutation.truth!r} in {mutation.file}")
+    return source.replace(mutation.truth, mutation.lie)
+
+
+def is_noticed(mutation: Mutation) -> bool:
+    """Return whether the tests fail in a copy of the project with the mutation in it."""
+    with tempfile.TemporaryDirectory() as name:
+        copy = Path(name)
+        for folder in ("fdsm", "tests"):
+            shutil.copytree(ROOT / folder, copy / folder)
+        shutil.copy(ROOT / "pyproject.toml", copy)
+        file = copy / "fdsm" / mutation.file
+        file.write_text(applied(mutation, file.read_text(encoding="utf8")), encoding="utf8")
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
+        done = subprocess.run(
+            [*command, *mutation.tests.split()], cwd=copy, capture_output=True, check=False
+        )
+    if done.returncode not in {0, 1}:
+        raise RuntimeError(f"{mutation.name}: the tests did not run\n{done.stdout.decode()}")
+    return done.returncode == 1
+
+
+def main() -> None:
+    """Try all mutations, two at a time, and report."""
+    with ThreadPoolExecutor(2) as pool:
+        noticed = list(pool.map(is_noticed, MUTATIONS))
+    table = Table("mutation", "noticed")
+    for mutation, killed in zip(MUTATIONS, noticed, strict=True):
+        table.add_row(mutation.name, "yes" if killed else "[bold red]NO")
+    Console().print(table)
+    survivors = noticed.count(False)
+    print(f"{len(noticed) - survivors} noticed, {survivors} not")
+    sys.exit(survivors > 0)
+
+
+if __name__ == "__main__":
+    main()
