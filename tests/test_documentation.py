@@ -1,0 +1,78 @@
+"""The Python in the README and the documentation runs as it stands."""
+
+import dataclasses
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import fdsm
+from fdsm.derivatives import Autodiff, FiniteDifference
+from fdsm.objectives import SM, SSM
+from fdsm.objectives.directions import Sliced, average
+from fdsm.projections import Sphere
+from fdsm.typing import Derivative, Projection
+
+ROOT = Path(fdsm.__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def blocks(page: Path) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf8"), re.DOTALL)
+
+
+def names() -> dict[str, object]:
+    """Return what the examples take as given."""
+    model = nn.Sequential(nn.Linear(3, 8), nn.Softplus(), nn.Linear(8, 1), nn.Flatten(0))
+    return {
+        "Derivative": Derivative,
+        "FiniteDifference": FiniteDifference,
+        "Projection": Projection,
+        "Sliced": Sliced,
+        "Sphere": Sphere,
+        "average": average,
+        "dataclass": dataclasses.dataclass,
+        "f": lambda x: x.sin().sum(1),
+        "model": model,
+        "nn": nn,
+        "torch": torch,
+        "v": 0.1 * torch.randn(32, 3),
+        "x": torch.randn(32, 3),
+    }
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_examples_run(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = names()
+    for block in blocks(page):
+        exec(compile(block, str(page), "exec"), given)
+    if page.name == "README.md":
+        assert all(p.grad is not None for p in given["model"].parameters())
+        assert "recommended" in capsys.readouterr().out
+
+
+def test_the_projection_of_the_guide_is_isotropic(generator: torch.Generator) -> None:
+    given = names()
+    exec(blocks(ROOT / "docs" / "extending.md")[0], given)
+    x = torch.randn(5, 3, generator=generator)
+    losses = SSM(Autodiff(), given["Coordinates"]())(given["model"], x.repeat(20_000, 1))
+    exact = SM()(given["model"], x)
+    torch.testing.assert_close(losses.view(-1, 5).mean(0), exact, rtol=0, atol=2e-3)
+
+
+def test_the_objective_of_the_guide_is_what_it_says(generator: torch.Generator) -> None:
+    given = names()
+    exec(blocks(ROOT / "docs" / "extending.md")[1], given)
+    f = lambda x: 3 * x.square().sum(1) / 2
+    losses = given["CurvaturePenalty"](projections=2)(f, torch.randn(4, 3), generator=generator)
+    torch.testing.assert_close(losses, torch.full((4,), 9.0))
+
+
+def test_every_page_is_linked_from_the_readme() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf8")
+    for page in PAGES[1:]:
+        assert f"(docs/{page.name})" in readme
+    for target in re.findall(r"\]\((?!http)([^)]+)\)", readme):
+        assert (ROOT / target).exists()
