@@ -4,8 +4,8 @@ The score of data blurred by Gaussian noise, $\tilde x = x + n$ with $n \sim N(0
 mean of $-n / σ²$ given $\tilde x$, so that a model can be regressed on it.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Protocol
 
 from torch import Generator, Tensor
 
@@ -51,8 +51,41 @@ class ScoreDSM:
         return dot(residual, residual) / dimension(x)
 
 
+class Denoising(ABC):
+    """An objective that regresses on noise of one level.
+
+    Attributes:
+        sigma: The noise level of the regression target.
+    """
+
+    sigma: float
+
+    def __call__(
+        self,
+        log_density: LogDensity,
+        x: Tensor,
+        /,
+        *cond: Tensor,
+        generator: Generator | None = None,
+    ) -> Tensor:
+        """Return the losses at `x`, shape `(B,)`; `cond` is passed on to the density."""
+        noise = self.sigma * randn_like(x, generator)
+        return self.denoise(log_density, x, noise, *cond, generator=generator)
+
+    @abstractmethod
+    def denoise(
+        self,
+        log_density: LogDensity,
+        x: Tensor,
+        noise: Tensor,
+        *cond: Tensor,
+        generator: Generator | None = None,
+    ) -> Tensor:
+        """Return the losses for given noise $n$, which need not be of level $σ$, shape `(B,)`."""
+
+
 @dataclass(frozen=True)
-class DSM:
+class DSM(Denoising):
     r"""Denoising score matching of a log-density.
 
     $$J = \frac1d ‖∇\log p(\tilde x) + (\tilde x - x) / σ²‖²$$
@@ -79,18 +112,6 @@ class DSM:
     def __post_init__(self) -> None:
         require_levels(self.sigma)
 
-    def __call__(
-        self,
-        log_density: LogDensity,
-        x: Tensor,
-        /,
-        *cond: Tensor,
-        generator: Generator | None = None,
-    ) -> Tensor:
-        """Return the losses at `x`, shape `(B,)`; `cond` is passed on to the density."""
-        noise = self.sigma * randn_like(x, generator)
-        return self.denoise(log_density, x, noise, *cond, generator=generator)
-
     def denoise(
         self,
         log_density: LogDensity,
@@ -108,7 +129,7 @@ class DSM:
 
 
 @dataclass(frozen=True)
-class SlicedDSM:
+class SlicedDSM(Denoising):
     r"""Denoising score matching of a log-density along random directions.
 
     $$J(x, \tilde x, v) = \frac{1}{C_v}
@@ -136,18 +157,6 @@ class SlicedDSM:
     def __post_init__(self) -> None:
         require_levels(self.sigma)
 
-    def __call__(
-        self,
-        log_density: LogDensity,
-        x: Tensor,
-        /,
-        *cond: Tensor,
-        generator: Generator | None = None,
-    ) -> Tensor:
-        """Return the losses at `x`, shape `(B,)`; `cond` is passed on to the density."""
-        noise = self.sigma * randn_like(x, generator)
-        return self.denoise(log_density, x, noise, *cond, generator=generator)
-
     def denoise(
         self,
         log_density: LogDensity,
@@ -174,26 +183,6 @@ class SlicedDSM:
             return residual.square() / self.projection.second_moment(x_noisy)
 
         return average(loss, x + noise, v, noise, *cond)
-
-
-class Denoising(Protocol):
-    """An objective that regresses on noise at one level; `DSM` and `SlicedDSM` are."""
-
-    @property
-    def sigma(self) -> float:
-        """The noise level of the regression target."""
-        ...
-
-    def denoise(
-        self,
-        log_density: LogDensity,
-        x: Tensor,
-        noise: Tensor,
-        *cond: Tensor,
-        generator: Generator | None = None,
-    ) -> Tensor:
-        """Return the losses for given noise, shape `(B,)`."""
-        ...
 
 
 @dataclass(frozen=True)

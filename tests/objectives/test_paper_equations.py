@@ -139,3 +139,26 @@ def test_several_directions_are_averaged(several: int, generator: Generator) -> 
     ):
         expected = torch.stack([one(u) for u in v]).mean(0)
         torch.testing.assert_close(together, expected, **EXACT)
+
+
+@pytest.mark.parametrize("several", [1, 4])
+def test_rows_per_example_and_calls(several: int, generator: Generator) -> None:
+    x = torch.randn(7, 5, generator=generator)
+    rows: list[int] = []
+
+    def counted(f: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        def call(x: Tensor, *cond: Tensor) -> Tensor:
+            rows.append(len(x))
+            return f(x, *cond)
+
+        return call
+
+    log_p, s = counted(network((5,), 0, False)), counted(network((5,), 1, False))
+    for parallel in (True, False):
+        engine = FiniteDifference(parallel)
+        SSM(engine, Sphere(EPS), several)(log_p, x)
+        SlicedDSM(SIGMA, engine, Sphere(EPS), several)(log_p, x)
+        SSMVR(engine, Sphere(EPS), several)(s, x)
+    together = [7 * (1 + 2 * several), 7 * 2 * several, 7 * 2 * several]
+    one_by_one = [7] * (1 + 2 * several) + [7 * several] * 2 + [7 * several] * 2
+    assert rows == together + one_by_one
