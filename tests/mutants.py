@@ -45,6 +45,7 @@ MUTATIONS = (
     Mutation("SM: lost ½", "objectives/exact.py", "slopes.square().sum(0) / 2", "slopes.square().sum(0)"),
     Mutation("SM: lost 1/d", "objectives/exact.py", "(d * self.step**2)", "(self.step**2)"),
     Mutation("annealing: σ for σ²", "objectives/annealed.py", "sigma.square() * losses", "sigma * losses"),
+    Mutation("annealed DSM: sign of the target", "objectives/annealed.py", "*cond) + z", "*cond) - z"),
     Mutation("MLE: sign", "objectives/likelihood.py", "return -checked", "return checked"),
     Mutation("NCE: sign of a contrast", "objectives/contrastive.py", "softplus(plus - centre)", "softplus(centre - plus)"),
     Mutation("MPF: lost ½ in the exponent", "objectives/contrastive.py", "((plus - centre) / 2).expm1()", "(plus - centre).expm1()"),

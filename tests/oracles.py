@@ -69,6 +69,11 @@ def annealed_sm(levels: Tensor) -> Expected:
     return lambda a, d: (levels**2 * (-a + a**2 * (1 + levels**2) / 2)).mean()
 
 
+def annealed_dsm(levels: Tensor) -> Expected:
+    """$E[(-aσ(x + σz) + z)²] = a²σ² + (1 - aσ²)²$, averaged over levels."""
+    return lambda a, d: (a**2 * levels**2 + (1 - a * levels**2) ** 2).mean()
+
+
 def naive(radius: float) -> Expected:
     """$R = -a + a²/2 (1 + ε²/4)$, since $Δ = -a(x·v + ε²/2)$."""
     return lambda a, d: -a + a**2 / 2 * (1 + radius**2 / 4)

@@ -6,7 +6,7 @@ The finite-difference form of an objective is the same class with another deriva
 FD-SSM is `SSM(FiniteDifference(), Sphere(0.1))`.
 """
 
-from .annealed import Annealed
+from .annealed import Annealed, AnnealedDSM
 from .contrastive import MPF, NCE, NaiveFD
 from .denoising import DSM, MultiscaleDSM, ScoreDSM, SlicedDSM
 from .exact import SM
@@ -27,6 +27,7 @@ __all__ = [
     "SSMVR",
     "SUMO",
     "Annealed",
+    "AnnealedDSM",
     "ApproximateBackprop",
     "CurvaturePropagation",
     "FisherInformation",

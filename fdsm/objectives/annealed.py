@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from torch import Generator, Tensor
 
 from ..derivatives import FiniteDifference
+from ..derivatives.checks import checked_score
 from ..noise import Geometric
 from ..projections import Sphere
-from ..tensors import per_example, randn_like
+from ..tensors import dimension, dot, per_example, randn_like
 from ..typing import NoiseLevels, Objective, Score
 from .sliced import SSMVR
 
@@ -41,3 +42,31 @@ class Annealed:
         x_noisy = x + per_example(sigma, x) * randn_like(x, generator)
         losses = self.objective(score, x_noisy, sigma, *cond, generator=generator)
         return sigma.square() * losses
+
+
+@dataclass(frozen=True)
+class AnnealedDSM:
+    r"""Denoising score matching at noise levels the model is told of, weighted by $σ²$.
+
+    $$J_i = \frac{1}{d} ‖σ_i \, s(\tilde x_i, σ_i) + z_i‖², \qquad \tilde x_i = x_i + σ_i z_i$$
+
+    How NCSN is usually trained: no derivative with respect to the data is needed. The model
+    takes the levels, shape `(B,)`, as its first condition.
+
+    Reference:
+        Song and Ermon (2019), https://arxiv.org/abs/1907.05600, Eq. 5 and 6, without the ½.
+
+    Attributes:
+        levels: The levels $σ_i$.
+    """
+
+    levels: NoiseLevels = Geometric(1.0, 0.01, 10)
+
+    def __call__(
+        self, score: Score, x: Tensor, /, *cond: Tensor, generator: Generator | None = None
+    ) -> Tensor:
+        """Return the losses at `x`, shape `(B,)`, of a score `(B, *E), (B,), *cond -> (B, *E)`."""
+        sigma, z = self.levels.sample(x, generator), randn_like(x, generator)
+        scale = per_example(sigma, x)
+        residual = scale * checked_score(score)(x + scale * z, sigma, *cond) + z
+        return dot(residual, residual) / dimension(x)

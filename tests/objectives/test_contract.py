@@ -19,6 +19,7 @@ from fdsm.objectives import (
     SSMVR,
     SUMO,
     Annealed,
+    AnnealedDSM,
     ApproximateBackprop,
     CurvaturePropagation,
     FisherInformation,
@@ -111,6 +112,7 @@ CASES = {
         oracles.multiscale_dsm(SIGMA, torch.tensor([0.5, 1.0, 1.5], dtype=torch.float64)),
     ),
     "annealed": Case(Annealed(SSMVR(FD), LEVELS), "score", oracles.annealed_sm(SIGMAS)),
+    "annealed-dsm": Case(AnnealedDSM(LEVELS), "score", oracles.annealed_dsm(SIGMAS)),
     "annealed-constant": Case(
         Annealed(SSM(FD), Constant(SIGMA)),
         "log_density",
