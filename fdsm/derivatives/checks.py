@@ -62,7 +62,7 @@ def check_arguments(
         ValueError: If a shape does not fit, or `x` or `v` are not finite, or `v` is zero.
     """
     require_floating(x)
-    if v.shape[several:] != x.shape or (several and v.ndim == x.ndim):
+    if v.shape[several:] != x.shape or (several and (v.ndim == x.ndim or len(v) == 0)):
         expected = f"(V, {', '.join(map(str, x.shape))})" if several else tuple(x.shape)
         raise ValueError(
             f"directions for data of shape {tuple(x.shape)} must have shape {expected}, "
@@ -87,7 +87,7 @@ def _check_numbers(x: Tensor, v: Tensor) -> None:
     if x.numel() == 0:
         return
     lengths = length(v, x.ndim - 1)
-    shortest, longest = (length.item() for length in lengths.aminmax())
+    shortest, longest = (bound.item() for bound in lengths.aminmax())
     if math.isfinite(x.sum().item()) and 0 < shortest <= longest < math.inf:
         return
     if not x.isfinite().all():

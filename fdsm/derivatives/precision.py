@@ -19,7 +19,6 @@ from torch import Tensor
 TOLERANCE = 0.1
 """The relative error of a second difference above which to warn."""
 
-
 _FULL = {torch.float32, torch.float64}
 
 
@@ -139,7 +138,7 @@ def refuse_half(x: Tensor, what: str) -> None:
         what: What they are, for the message.
 
     Raises:
-        TypeError: If so.
+        TypeError: If it has not.
     """
     if x.dtype not in _FULL:
         raise TypeError(

@@ -41,7 +41,7 @@ def test_mismatched_direction(engine: Derivative, shape: tuple[int, ...]) -> Non
 
 
 @engines
-@pytest.mark.parametrize("shape", [(4, 3), (2, 4, 1), (2, 2, 4, 3)])
+@pytest.mark.parametrize("shape", [(4, 3), (2, 4, 1), (2, 2, 4, 3), (0, 4, 3)])
 def test_mismatched_directions(engine: Derivative, shape: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match=r"directions .* must have shape \(V, 4, 3\)"):
         engine.sliced(normal, torch.ones(4, 3), torch.ones(shape))
