@@ -11,34 +11,89 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from . import derivatives, evaluation, noise, objectives, projections
     from .derivatives import Autodiff, FiniteDifference
-    from .objectives import DSM, SM, SSM, SSMVR, SlicedDSM
+    from .noise import Arithmetic, Constant, Geometric
+    from .objectives import (
+        DSM,
+        MLE,
+        MPF,
+        NCE,
+        SM,
+        SSM,
+        SSMVR,
+        SUMO,
+        Annealed,
+        AnnealedDSM,
+        ApproximateBackprop,
+        CurvaturePropagation,
+        FisherInformation,
+        GradientPenalty,
+        MultiscaleDSM,
+        NaiveFD,
+        ScoreDSM,
+        SlicedDSM,
+        ViaScore,
+    )
     from .projections import Gaussian, Rademacher, Sphere
 
-_HOMES = {
-    "Autodiff": "derivatives",
-    "DSM": "objectives",
-    "FiniteDifference": "derivatives",
-    "Gaussian": "projections",
-    "Rademacher": "projections",
-    "SM": "objectives",
-    "SSM": "objectives",
-    "SSMVR": "objectives",
-    "SlicedDSM": "objectives",
-    "Sphere": "projections",
+_NAMES = {
+    "derivatives": ("Autodiff", "FiniteDifference"),
+    "noise": ("Arithmetic", "Constant", "Geometric"),
+    "objectives": (
+        "Annealed",
+        "AnnealedDSM",
+        "ApproximateBackprop",
+        "CurvaturePropagation",
+        "DSM",
+        "FisherInformation",
+        "GradientPenalty",
+        "MLE",
+        "MPF",
+        "MultiscaleDSM",
+        "NCE",
+        "NaiveFD",
+        "SM",
+        "SSM",
+        "SSMVR",
+        "SUMO",
+        "ScoreDSM",
+        "SlicedDSM",
+        "ViaScore",
+    ),
+    "projections": ("Gaussian", "Rademacher", "Sphere"),
 }
+"""What can be imported from here, and where it lives."""
+
+_HOMES = {name: home for home, names in _NAMES.items() for name in names}
 _MODULES = ("derivatives", "evaluation", "noise", "objectives", "projections")
 
 __all__ = [
     "DSM",
+    "MLE",
+    "MPF",
+    "NCE",
     "SM",
     "SSM",
     "SSMVR",
+    "SUMO",
+    "Annealed",
+    "AnnealedDSM",
+    "ApproximateBackprop",
+    "Arithmetic",
     "Autodiff",
+    "Constant",
+    "CurvaturePropagation",
     "FiniteDifference",
+    "FisherInformation",
     "Gaussian",
+    "Geometric",
+    "GradientPenalty",
+    "MultiscaleDSM",
+    "NaiveFD",
     "Rademacher",
+    "ScoreDSM",
     "SlicedDSM",
     "Sphere",
+    "ViaScore",
     "derivatives",
     "evaluation",
     "noise",

@@ -83,13 +83,13 @@ class Arithmetic:
     count: int | None = None
 
     def __post_init__(self) -> None:
-        require_levels(self.first, self.last, count=self.count or 1)
+        require_levels(self.first, self.last, count=1 if self.count is None else self.count)
 
     def sample(self, x: Tensor, generator: Generator | None = None) -> Tensor:
         """Return a level for each row of `x`, shape `(B,)`."""
         require_floating(x)
-        span = self.last - self.first
-        levels = [self.first + span * t for t in _fractions(self.count or len(x))]
+        span, count = self.last - self.first, len(x) if self.count is None else self.count
+        levels = [self.first + span * t for t in _fractions(count)]
         return x.new_tensor(levels) if self.count is None else _drawn(levels, x, generator)
 
 

@@ -23,7 +23,7 @@ class Sphere:
         radius: The length $ε$ of every direction.
     """
 
-    radius: float = 1.0
+    radius: float = 0.1
 
     def __post_init__(self) -> None:
         _require_positive(self.radius)
@@ -49,7 +49,7 @@ class Rademacher:
         radius: The length $ε$ of every direction.
     """
 
-    radius: float = 1.0
+    radius: float = 0.1
 
     def __post_init__(self) -> None:
         _require_positive(self.radius)

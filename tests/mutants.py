@@ -53,7 +53,7 @@ MUTATIONS = (
     Mutation("approximate backprop: W for W∘W", "objectives/layerwise.py", "p.square() for name", "p for name"),
     Mutation("curvature propagation: sign of the imaginary part", "objectives/layerwise.py", "dot(real, real) - dot", "dot(real, real) + dot"),
     Mutation("coupling: the same half for all", "objectives/layerwise.py", "g_kept + g_shift, g_moved", "g_kept, g_moved"),
-    Mutation("SUMO: survival of the next term", "objectives/latent.py", "/ survival(k)", "/ survival(k + 1)"),
+    Mutation("SUMO: survival of the next term", "objectives/latent.py", "0) * k  #", "0) * (k + 1)  #"),
     Mutation("SUMO: fresh noise at every node", "objectives/latent.py", "noise[used], *", "torch.randn_like(noise[used]), *"),
     Mutation("stencil: lost k!", "derivatives/stencil.py", "math.factorial(k) * c", "c", "tests/derivatives/test_stencil.py"),
     Mutation("stencil: sign of a node", "derivatives/stencil.py", "(a - b) / (here - other)", "(a + b) / (here - other)", "tests/derivatives/test_stencil.py"),
@@ -66,7 +66,11 @@ MUTATIONS = (
     Mutation("no replay of random numbers", "derivatives/finite.py", "replay(state, device)", "pass", "tests/derivatives/test_randomness.py"),
     Mutation("sphere of the last dimension only", "projections.py", "length(v) / self.radius, v)", "length(v, 1) / self.radius, v[0])", "tests/test_projections.py"),
     Mutation("Rademacher: lost 1/√d", "projections.py", "self.radius / math.sqrt(dimension(x))", "self.radius", "tests/test_projections.py"),
-    Mutation("step size: orders exchanged", "derivatives/step.py", "order * noise[k] / (accuracy * truncation)", "noise[k] / truncation * 1e3", "tests/derivatives/test_step.py"),
+    Mutation("step size: orders exchanged", "derivatives/step.py", "(order * noise[onset] / (accuracy * truncation))", "(accuracy * noise[onset] / (order * truncation)) * 64", "tests/derivatives/test_step.py"),
+    Mutation("conditions dropped by contrasts", "objectives/contrastive.py", "x, v, nodes, *cond)", "x, v, nodes)"),
+    Mutation("conditions dropped by penalties", "objectives/penalties.py", "x, v, 1, *cond)", "x, v, 1)"),
+    Mutation("conditions dropped by exact score matching", "objectives/exact.py", "x, v, *cond)", "x, v)"),
+    Mutation("annealing: σ² passed for σ", "objectives/annealed.py", "x_noisy, sigma, *cond", "x_noisy, sigma.square(), *cond"),
 )  # fmt: skip
 
 

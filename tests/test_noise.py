@@ -52,3 +52,5 @@ def test_bad_levels() -> None:
             make()
     with pytest.raises(ValueError, match="at least one noise level"):
         Geometric(1.0, 0.1, 0)
+    with pytest.raises(ValueError, match="at least one noise level"):
+        Arithmetic(1.0, 0.1, 0)

@@ -36,7 +36,7 @@ class Autodiff:
         keep = torch.is_grad_enabled()
         with torch.enable_grad():
             x = tracked(x)
-            terms = [checked_density(f)(x, *cond)]
+            terms = [_depends(checked_density(f)(x, *cond))]
             for k in range(order):
                 terms.append(dot(gradient(terms[-1], x, keep or k < order - 1), v))
             return tuple(_kept(term, keep) for term in terms)
@@ -50,7 +50,8 @@ class Autodiff:
         keep = torch.is_grad_enabled()
         with torch.enable_grad():
             x = tracked(x)
-            score = gradient(checked_density(f)(x, *cond), x, create_graph=True)
+            value = _depends(checked_density(f)(x, *cond))
+            score = gradient(value, x, create_graph=True)
             slopes = [dot(score, u) for u in v]
             pairs = zip(slopes, v, strict=True)
             curvatures = [dot(gradient(slope, x, keep), u) for slope, u in pairs]
@@ -62,7 +63,7 @@ class Autodiff:
         keep = torch.is_grad_enabled()
         with torch.enable_grad():
             x = tracked(x)
-            value = checked_score(s)(x, *cond)
+            value = _depends(checked_score(s)(x, *cond))
             curvature = dot(gradient(dot(v, value), x, keep), v)
             return _kept(value, keep), _kept(curvature, keep)
 
@@ -87,13 +88,18 @@ def score_of(log_density: LogDensity) -> Score:
         keep = torch.is_grad_enabled()
         with torch.enable_grad():
             x = tracked(x)
-            return _kept(gradient(density(x, *cond), x, keep), keep)
+            return _kept(gradient(_depends(density(x, *cond)), x, keep), keep)
 
     return score
 
 
 def tracked(x: Tensor) -> Tensor:
     """Return `x` or an alias of it that records gradients, without touching `x`."""
+    if torch.is_inference_mode_enabled() or x.is_inference():
+        raise RuntimeError(
+            "autodiff cannot differentiate in inference mode, or data made there: use "
+            "`torch.no_grad()` instead, or FiniteDifference()"
+        )
     return x if x.requires_grad else x.detach().requires_grad_()
 
 
@@ -120,6 +126,16 @@ def gradient(y: Tensor, x: Tensor, create_graph: bool, *, weights: Tensor | None
         materialize_grads=True,
     )
     return result
+
+
+def _depends(y: Tensor) -> Tensor:
+    """Return the value of a model, which must depend on its input."""
+    if not y.requires_grad:
+        raise ValueError(
+            "the model does not depend on its input, or was evaluated without gradients "
+            "(`torch.no_grad()` inside it?), so autodiff would take its derivatives to be zero"
+        )
+    return y
 
 
 def _kept(y: Tensor, keep: bool) -> Tensor:

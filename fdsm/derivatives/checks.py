@@ -74,6 +74,8 @@ def check_arguments(
             f"but are {v.dtype} on {v.device}"
         )
     for c in cond:
+        if not isinstance(c, Tensor):
+            raise TypeError(f"conditions must be tensors, a row per example, but got {c!r}")
         if c.shape[:1] != x.shape[:1]:
             raise ValueError(
                 f"a condition must have a row for each of the {len(x)} examples, "
@@ -83,6 +85,28 @@ def check_arguments(
         _check_numbers(x, v)
 
 
+def check_data(x: Tensor) -> None:
+    """Raise `TypeError` or `ValueError` unless `x` holds finite real numbers."""
+    require_floating(x)
+    if not torch.compiler.is_compiling() and not math.isfinite(x.sum().item()):
+        _refuse_rows_not_finite(x)
+
+
+def _refuse_rows_not_finite(x: Tensor) -> None:
+    bad = (~x.isfinite()).unsqueeze(-1).flatten(1).any(1).nonzero().flatten().tolist()
+    if bad:
+        raise ValueError(f"the data are not finite in rows {bad[:8]} of {len(x)}")
+
+
+def check_noise(x: Tensor, noise: Tensor) -> None:
+    """Raise `ValueError` unless there is a noise for every number in `x`."""
+    if noise.shape != x.shape:
+        raise ValueError(
+            f"noise for data of shape {tuple(x.shape)} must have that shape, "
+            f"but has {tuple(noise.shape)}"
+        )
+
+
 def _check_numbers(x: Tensor, v: Tensor) -> None:
     if x.numel() == 0:
         return
@@ -90,9 +114,7 @@ def _check_numbers(x: Tensor, v: Tensor) -> None:
     shortest, longest = (bound.item() for bound in lengths.aminmax())
     if math.isfinite(x.sum().item()) and 0 < shortest <= longest < math.inf:
         return
-    if not x.isfinite().all():
-        rows = (~x.isfinite()).unsqueeze(-1).flatten(1).any(1).nonzero().flatten().tolist()
-        raise ValueError(f"the data are not finite in rows {rows[:8]} of {len(x)}")
+    _refuse_rows_not_finite(x)
     if not v.isfinite().all():
         raise ValueError("the directions are not finite")
     if shortest == 0:

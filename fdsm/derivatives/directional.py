@@ -34,7 +34,8 @@ def directional_derivative(
         v: Along what, shape `(B, *E)`, of any length but zero.
         order: The order $T ≥ 1$.
         cond: Further arguments of `f`, a row per example.
-        step: The step $h$; if not given, `step_size` chooses it, at some fifty evaluations.
+        step: The step $h$; if not given, `step_size` chooses it, which takes some 25 times as
+            many evaluations.
         accuracy: The order of the truncation error, an even number.
 
     Returns:

@@ -1,7 +1,6 @@
 """Derivatives from function values alone."""
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
 
@@ -118,7 +117,7 @@ class FiniteDifference:
     def jet(
         self, f: LogDensity, x: Tensor, v: Tensor, order: int, *cond: Tensor
     ) -> tuple[Tensor, ...]:
-        """Return $(v^T∇)^k f(x)$ for `k = 0, …, order`, from `order + 1` values of `f`.
+        """Return $(v^T∇)^k f(x)$ for `k = 0, …, order`, from `order + accuracy - 1` values of `f`.
 
         For odd orders `x` itself is not among the nodes and the value is interpolated.
         """
@@ -212,10 +211,7 @@ class FiniteDifference:
         parts = zip(*(torch.split(t, self.chunk) for t in (rows, *cond)), strict=True)
         if not torch.is_grad_enabled():
             return torch.cat([f(*part) for part in parts])
-        contexts = lambda: (nullcontext(), full_precision(rows.device))
-        return torch.cat([
-            checkpoint(f, *part, use_reentrant=False, context_fn=contexts) for part in parts
-        ])
+        return torch.cat([checkpoint(f, *part, use_reentrant=False) for part in parts])
 
 
 def _displaced(x: Tensor, v: Tensor, nodes: Sequence[float]) -> list[Tensor]:

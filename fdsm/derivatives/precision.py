@@ -7,6 +7,7 @@ larger.
 """
 
 import math
+import sys
 import warnings
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -181,8 +182,16 @@ def warn_of_round_off(values: Tensor, weights: Sequence[float], dtype: torch.dty
             "a longer step (`step_size` recommends one), compute in float64, or use Autodiff(); "
             "an untrained network has hardly any curvature and often recovers. This is said once",
             PrecisionWarning,
-            stacklevel=4,
+            stacklevel=_levels_to_caller(),
         )
+
+
+def _levels_to_caller() -> int:
+    """Return how far up the stack the code outside this package is, for a warning to name it."""
+    package, frame, level = __name__.partition(".")[0], sys._getframe(1), 1
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith(f"{package}."):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def unit_round_off(dtype: torch.dtype) -> float:

@@ -8,11 +8,15 @@ rest is refused.
 
 from collections.abc import Iterable, Iterator
 from functools import partial
+from itertools import islice
 from types import FunctionType, MethodType
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
+
+LONGEST = 64
+"""How many entries of a container, or attributes of an object, are looked into."""
 
 RandomState = tuple[Tensor, ...]
 """The states of the generators a model may draw from."""
@@ -43,7 +47,8 @@ def refuse_fresh_randomness(before: RandomState, device: torch.device) -> None:
     if not all(torch.equal(a, b) for a, b in zip(before, after, strict=True)):
         raise RuntimeError(
             "the model drew random numbers (dropout?) while its nodes were evaluated in one "
-            "batch, so every node saw others and their difference is not a derivative: use "
+            "batch, so every node saw others and their difference is not a derivative (another "
+            "thread may also have drawn them): use "
             "FiniteDifference(parallel=False), which replays the same numbers at every node, "
             "or `model.eval()`"
         )
@@ -80,7 +85,8 @@ def modules_of(f: object) -> Iterator[nn.Module]:
     """Yield the modules a callable refers to; none while compiling, where calls are traced.
 
     They are looked for in the callable itself, in its owner if it is a method, in the
-    arguments of a `partial`, and in what a function closes over or names globally.
+    arguments of a `partial`, in the attributes of an object, in what a function closes over,
+    takes by default or names globally, and in short lists, tuples and dictionaries of these.
 
     Args:
         f: Any callable.
@@ -98,15 +104,31 @@ def modules_of(f: object) -> Iterator[nn.Module]:
         if isinstance(here, nn.Module):
             yield here
             pending.extend(here._modules.values())  # `children()` is several times slower
-        elif isinstance(here, partial):
-            pending.extend([here.func, *here.args, *here.keywords.values()])
-        elif isinstance(here, MethodType):
-            pending.extend([here.__self__, here.__func__])
-        elif isinstance(here, FunctionType):
-            pending.extend(_captured(here))
+        else:
+            pending.extend(_referred(here))
+
+
+def _referred(here: object) -> Iterable[object]:
+    """Return what an object that is not a module may call."""
+    if isinstance(here, FunctionType):
+        return _captured(here)
+    if isinstance(here, partial):
+        return [here.func, *here.args, *here.keywords.values()]
+    if isinstance(here, MethodType):
+        return [here.__self__, here.__func__, *_attributes(here.__self__)]
+    if isinstance(here, (list, tuple)):
+        return here[:LONGEST]
+    if isinstance(here, dict):
+        return islice(here.values(), LONGEST)
+    return _attributes(here) if callable(here) else ()
+
+
+def _attributes(owner: object) -> Iterable[object]:
+    return islice(getattr(owner, "__dict__", {}).values(), LONGEST)
 
 
 def _captured(function: FunctionType) -> Iterator[object]:
+    yield from function.__defaults__ or ()
     for cell in function.__closure__ or ():
         try:
             yield cell.cell_contents
@@ -114,5 +136,6 @@ def _captured(function: FunctionType) -> Iterator[object]:
             continue
     for name in function.__code__.co_names:
         value = function.__globals__.get(name)
-        if isinstance(value, nn.Module):
+        helper = isinstance(value, FunctionType) and value.__module__ == function.__module__
+        if helper or isinstance(value, nn.Module):
             yield value

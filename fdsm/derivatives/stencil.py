@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from functools import cache
+from numbers import Integral
 
 Node = int | float | Fraction
 """A position along the direction, in units of `v`; a float is taken at its exact value."""
@@ -111,5 +112,5 @@ def central_nodes(
 
 def require_order(order: int) -> None:
     """Raise `ValueError` unless `order` is a whole number from one on."""
-    if not isinstance(order, int) or isinstance(order, bool) or order < 1:
+    if not isinstance(order, Integral) or isinstance(order, bool) or order < 1:
         raise ValueError(f"the order must be a whole number from 1 on, but got {order!r}")

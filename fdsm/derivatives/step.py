@@ -25,11 +25,14 @@ from .finite import FiniteDifference
 from .precision import unit_round_off
 from .stencil import central_nodes, require_order, stencil
 
-OCTAVES = range(-12, 13)
-"""The steps tried, as powers of two of the one that suits a function of the scale of the data."""
+RATIO = 1.9
+"""Of one step tried to the last. Not two: doubling a step doubles some of its rounding errors."""
+
+STEPS = 26
+"""How many steps are tried at a time."""
 
 FLOOR = 6
-"""How many of the smallest steps show nothing but rounding."""
+"""How many of the smallest steps must show nothing but rounding."""
 
 ROWS = 16
 """How many examples it takes for a reliable root mean square of rounding errors."""
@@ -56,8 +59,11 @@ def step_size(
         accuracy: The order of the truncation error.
 
     Returns:
-        The step $h^*$, to be used as the radius of a projection. The size of the data, if there
-        is no truncation error to be seen up to there.
+        The step $h^*$, to be used as the radius of a projection. The spread of the data, if there
+        is no truncation error to be seen.
+
+    Raises:
+        ValueError: If there are no data, or `f` is not finite around them.
 
     Example:
         >>> x = torch.linspace(0, 6, 50)[:, None]
@@ -67,38 +73,70 @@ def step_size(
     """
     require_order(order)
     check_arguments(x, v, cond)
-    size = _rms(length(x)) or 1.0
-    guess = size * unit_round_off(x.dtype) ** (1 / (order + accuracy))
-    x, unit, cond = _surroundings(x, v, cond, guess)
-    steps = [h for k in OCTAVES if (h := guess * 2.0**k) > 64 * size * unit_round_off(x.dtype)]
+    if len(x) == 0:
+        raise ValueError("a step can only be measured on data, but the batch is empty")
+    spread = _rms(length(x - x.mean(0))) or _rms(length(x)) or 1.0
+    middle = spread * unit_round_off(x.dtype) ** (1 / (order + accuracy))
+    x, unit, cond = _surroundings(x, v, cond, middle)
+    smallest = middle / RATIO ** (STEPS // 2)
+    while True:
+        steps = [smallest * RATIO**k for k in range(STEPS)]
+        with torch.no_grad():
+            changes, noise = _changes(f, x, unit, order, cond, steps, accuracy)
+        onset = _onset(changes, noise)
+        if onset is None:
+            return spread
+        if onset >= FLOOR or smallest < spread * unit_round_off(x.dtype):
+            break
+        smallest /= RATIO ** (STEPS // 2)  # truncation dominates already: look at smaller steps
+    if not math.isfinite(changes[onset]):
+        return float(steps[onset] / RATIO**2)
+    truncation = changes[onset] / steps[onset] ** (order + accuracy) / (RATIO**accuracy - 1)
+    return float((order * noise[onset] / (accuracy * truncation)) ** (1 / (order + accuracy)))
+
+
+def _changes(
+    f: LogDensity,
+    x: Tensor,
+    unit: Tensor,
+    order: int,
+    cond: Sequence[Tensor],
+    steps: Sequence[float],
+    accuracy: int,
+) -> tuple[list[float], list[float]]:
+    """Return the changes of the difference quotient from step to step, and those by rounding.
+
+    Both are root mean squares, times $h^T$.
+
+    Raises:
+        ValueError: If `f` is not finite at the smallest step.
+    """
     nodes, weights = central_nodes(order, accuracy), _weights(order, accuracy)
-    with torch.no_grad():
-        values = [FiniteDifference().values(f, x, h * unit, nodes, *cond) for h in steps]
+    values = [FiniteDifference().values(f, x, h * unit, nodes, *cond) for h in steps]
+    if not values[0].isfinite().all():
+        raise ValueError("the function is not finite at the data, so no step can be measured")
     quotients = [_combined(weights, y) / h**order for y, h in zip(values, steps, strict=True)]
-    changes = [_rms(after - here) for here, after in pairwise(quotients)]
-
-    rounding = [change * h**order for change, h in zip(changes[:FLOOR], steps, strict=False)]
-    span = float(nodes[-1] - nodes[0])
-    slope = median(_rms(y[-1] - y[0]) / (span * h) for y, h in zip(values, steps, strict=True))
+    pairs = zip(pairwise(quotients), steps, strict=False)
+    changes = [_rms(after - here) * h**order for (here, after), h in pairs]
     least = math.hypot(*weights) * unit_round_off(x.dtype) / math.sqrt(3)
-    noise = [max(median(rounding), least * (_rms(y) + size * slope)) for y in values]
-
-    for k, (here, after) in enumerate(pairwise(changes)):
-        if not math.isfinite(after):
-            return float(steps[k] / 2)
-        clears = (here * steps[k] ** order, after * steps[k + 1] ** order)
-        if all(c > CLEAR * n for c, n in zip(clears, noise[k : k + 2], strict=True)):
-            truncation = here / steps[k] ** accuracy / (2**accuracy - 1)
-            balance = order * noise[k] / (accuracy * truncation)
-            return float(balance ** (1 / (order + accuracy)))
-    return size
+    floor = median(changes[:FLOOR])
+    return changes, [max(floor, least * _rms(y)) for y in values]
 
 
-def cancellation(f: LogDensity, x: Tensor, v: Tensor, *cond: Tensor, order: int = 2) -> float:
+def _onset(changes: Sequence[float], noise: Sequence[float]) -> int | None:
+    """Return from which step on the changes are clear of the noise, or no longer finite."""
+    clear = [not change <= CLEAR * n for change, n in zip(changes, noise, strict=False)]
+    return next((k for k, pair in enumerate(pairwise(clear)) if all(pair)), None)
+
+
+def cancellation(
+    f: LogDensity, x: Tensor, v: Tensor, *cond: Tensor, order: int = 2, accuracy: int = 2
+) -> float:
     r"""Return an estimate of the relative rounding error of a difference along `v`.
 
     The noise of `f` is measured by its sixth differences at a small fraction of the step, where
-    nothing but noise is left of them; the derivative by differences at growing steps, until it
+    nothing but noise is left of them, and taken to be at least that of rounding its values; the
+    derivative by differences at growing steps, until it
     stands out of the noise.
 
     Reference:
@@ -110,6 +148,7 @@ def cancellation(f: LogDensity, x: Tensor, v: Tensor, *cond: Tensor, order: int 
         v: The directions, shape `(B, *E)`, as long as the step.
         cond: Further arguments of `f`, a row per example.
         order: The order of the difference; the second is where it matters most.
+        accuracy: The order of its truncation error.
 
     Returns:
         The error relative to the size of the difference, both root mean square over the batch.
@@ -125,12 +164,13 @@ def cancellation(f: LogDensity, x: Tensor, v: Tensor, *cond: Tensor, order: int 
     check_arguments(x, v, cond)
     with torch.no_grad():
         noise = _rms(difference(f, x, v / 8, 6, cond)) / math.hypot(*_weights(6))
-        error = noise * math.hypot(*_weights(order))
+        rounding = unit_round_off(x.dtype) * _rms(f(x, *cond).double()) / math.sqrt(12)
+        error = max(noise, rounding) * math.hypot(*_weights(order, accuracy))
         for scale in (1, 2, 4, 8, 16, 32):
-            size = _rms(difference(f, x, scale * v, order, cond))
+            size = _rms(difference(f, x, scale * v, order, cond, accuracy))
             if size > 4 * error:
                 break
-    return error * scale**order / size if error else 0.0
+    return error * scale**order / size if size else math.inf
 
 
 def difference(

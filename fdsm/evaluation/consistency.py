@@ -6,13 +6,14 @@ depends on the model. These functions measure it.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Generator, Tensor, nn
 
 from ..derivatives import Autodiff, cancellation, step_size
+from ..derivatives.randomness import random_state, replay
 from ..tensors import dot
 from ..typing import Derivative, LogDensity, Objective, Projection, Score
 
@@ -105,8 +106,9 @@ def check_consistency(
 ) -> Consistency:
     """Compare a finite-difference objective with the same objective by autodiff.
 
-    For a log-density, rounding error and recommended step are those of the second difference;
-    for a score, those of the first difference of $v^T s$.
+    Rounding error and recommended step are those of the highest difference that the objective
+    takes, where it takes it: the second for SSM, the first at noisy data for DSM, and the first
+    of $v^T s$ for a score.
 
     Args:
         objective: The objective to check.
@@ -128,21 +130,41 @@ def check_consistency(
         >>> report.angle < 1 and report.cancellation < 1e-6 and report.step == 0.1
         True
     """
-    reference = replace(objective, derivative=Autodiff())
+    recorder = _Recorder()
+    reference = replace(objective, derivative=recorder)
     (approximate, a), (exact, b) = _both(
         objective, reference, model, x, *cond, generator=generator
     )
-    v = objective.projection.sample(x, _started(x, generator))
-    with torch.no_grad():
-        is_score = model(x, *cond).shape == x.shape
-    f, order, rows = (_along(model), 1, (v, *cond)) if is_score else (model, 2, cond)
+    accuracy = getattr(objective.derivative, "accuracy", 2)
+    f, x, v, order, cond = recorder.seen
     return Consistency(
         value_error=((approximate - exact).norm() / exact.norm()).item(),
         angle=math.degrees(_angle(a, b)),
-        cancellation=cancellation(f, x, v, *rows, order=order),
+        cancellation=cancellation(f, x, v, *cond, order=order, accuracy=accuracy),
         step=math.sqrt(objective.projection.second_moment(x)),
-        recommended_step=step_size(f, x, v, order, *rows),
+        recommended_step=step_size(f, x, v, order, *cond, accuracy=accuracy),
     )
+
+
+@dataclass
+class _Recorder:
+    """Autodiff that remembers what it was last asked to differentiate, where and how often."""
+
+    seen: tuple[LogDensity, Tensor, Tensor, int, tuple[Tensor, ...]] = field(init=False)
+
+    def jet(
+        self, f: LogDensity, x: Tensor, v: Tensor, order: int, *cond: Tensor
+    ) -> tuple[Tensor, ...]:
+        self.seen = f, x.detach(), v, order, cond
+        return Autodiff().jet(f, x, v, order, *cond)
+
+    def sliced(self, f: LogDensity, x: Tensor, v: Tensor, *cond: Tensor) -> tuple[Tensor, Tensor]:
+        self.seen = f, x.detach(), v[0], 2, cond
+        return Autodiff().sliced(f, x, v, *cond)
+
+    def quadratic(self, s: Score, x: Tensor, v: Tensor, *cond: Tensor) -> tuple[Tensor, Tensor]:
+        self.seen = _along(s), x.detach(), v, 1, (v, *cond)
+        return Autodiff().quadratic(s, x, v, *cond)
 
 
 def _along(score: Score) -> LogDensity:
@@ -169,8 +191,11 @@ def _both(
 ) -> list[tuple[Tensor, Tensor]]:
     """Return losses and parameter gradients of both objectives under the same randomness."""
     parameters = [p for p in model.parameters() if p.requires_grad]
-    results = []
+    if not parameters:
+        raise ValueError("the model has no parameters to train, so there is nothing to compare")
+    state, results = random_state(x.device), []
     for chosen in (objective, reference):
+        replay(state, x.device)
         losses = chosen(model, x, *cond, generator=_started(x, generator))
         gradients = torch.autograd.grad(
             losses.mean(), parameters, allow_unused=True, materialize_grads=True

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from torch import Generator, Tensor
 
 from ..derivatives import Autodiff, score_of
-from ..derivatives.checks import checked_score
+from ..derivatives.checks import check_data, check_noise, checked_score
 from ..noise import Arithmetic, require_levels
 from ..projections import Sphere
 from ..tensors import dimension, dot, per_example, randn_like
@@ -47,6 +47,8 @@ class ScoreDSM:
 
     def at(self, score: Score, x: Tensor, noise: Tensor, *cond: Tensor) -> Tensor:
         """Return the losses for given noise $n$."""
+        check_data(x)
+        check_noise(x, noise)
         residual = checked_score(score)(x + noise, *cond) + noise / self.sigma**2
         return dot(residual, residual) / dimension(x)
 
@@ -137,7 +139,7 @@ class SlicedDSM(Denoising):
 
     With `derivative=FiniteDifference()` this is FD-DSM: two evaluations of the density. The
     gradient noise of slicing grows with $\sqrt{d}$; several directions reduce it. The paper's
-    listing divides the noise by $σ$, which is right for neither reading of its variables.
+    listing divides $v^T(\tilde x - x)$ by $σ$; Eq. 10, with $σ²$, is right.
 
     Reference:
         Pang et al. (2020), https://arxiv.org/abs/2007.03317, Eq. 10 and App. B.4.
@@ -176,6 +178,7 @@ class SlicedDSM(Denoising):
 
         The directions `v` have shape `(B, *E)`, or `(V, B, *E)` for several per example.
         """
+        check_noise(x, noise)
 
         def loss(x_noisy: Tensor, v: Tensor, noise: Tensor, *cond: Tensor) -> Tensor:
             _, slope = self.derivative.jet(log_density, x_noisy, v, 1, *cond)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import Generator, Tensor
 
+from ..derivatives.checks import check_data
 from ..tensors import tile
 from ..typing import Projection
 
@@ -52,6 +53,7 @@ def average(loss: Callable[..., Tensor], x: Tensor, v: Tensor, *rows: Tensor) ->
     """
     if v.ndim == x.ndim:
         return loss(x, v, *rows)
+    check_data(x)
     n = len(v)
     losses = loss(tile(x, n), v.flatten(0, 1), *(tile(r, n) for r in rows))
     return losses.view(n, len(x)).mean(0)

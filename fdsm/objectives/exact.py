@@ -1,5 +1,6 @@
 """Exact score matching."""
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -24,7 +25,8 @@ class SM:
 
     Attributes:
         derivative: How to differentiate along the coordinates.
-        chunk: How many coordinates to take at a time.
+        chunk: How many coordinates to take at a time, which bounds the memory of an evaluation
+            without gradients; training keeps the graph of all.
         step: The length $h$ of the coordinate directions, which matters to finite differences.
 
     Example:
@@ -38,7 +40,7 @@ class SM:
     step: float = 0.1
 
     def __post_init__(self) -> None:
-        if self.chunk < 1 or not self.step > 0:
+        if self.chunk < 1 or not 0 < self.step < math.inf:
             raise ValueError(
                 f"chunk and step must be positive, but got {self.chunk} and {self.step}"
             )

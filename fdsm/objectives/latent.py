@@ -1,17 +1,18 @@
 r"""Score matching of latent-variable models.
 
 Their log-likelihood $\log p(x) = \log E_{q(z|x)}[p(x, z) / q(z|x)]$ is not to be had, but it has
-an unbiased estimator, SUMO, made of importance-weighted bounds with a random number of samples.
+an estimator, SUMO, made of importance-weighted bounds with a random number of samples.
 Finite differences need nothing but values, so the estimator can take the place of the density:
 the second difference stays unbiased, and by Jensen's inequality the square of the first becomes
 an upper bound.
 
 The bound is only as good as the estimates at $x + v$ and $x - v$ are alike: if they are drawn
 independently it exceeds the truth by a variance of order $1/ε²$. So all nodes share one number of
-samples and one draw of the noise behind them (common random numbers).
+samples and one draw of the noise behind them (common random numbers). The number of samples is
+bounded, too: with an unbounded one the estimator is unbiased, but the square of its derivative has
+no mean, since the terms of the series fall no faster than $1/k$.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -26,27 +27,6 @@ from .sliced import SSM
 
 LogWeight = Callable[..., Tensor]
 r"""`(N, *E), (N, *Z), *cond -> (N,)`: $\log p(x, z) - \log q(z|x)$ at $z = z(x, \text{noise})$."""
-
-HARMONIC = 80
-"""Up to how many terms $P(K ≥ k) = 1/k$; from there on it falls by a tenth each."""
-
-
-def survival(k: Tensor) -> Tensor:
-    r"""Return $P(K ≥ k)$ for the number of terms of the series.
-
-    $1/k$ up to 80, then a geometric tail that bounds the expected number of samples.
-
-    Reference:
-        Luo et al. (2020), https://arxiv.org/abs/2004.00353.
-
-    Args:
-        k: Numbers of terms, from one on.
-
-    Returns:
-        The probabilities.
-    """
-    k = k.double()
-    return 0.9 ** (k - HARMONIC).clamp(min=0) / k.clamp(max=HARMONIC)
 
 
 def iwae(log_weights: Tensor) -> Tensor:
@@ -63,10 +43,12 @@ def iwae(log_weights: Tensor) -> Tensor:
 
 
 def sumo(log_weights: Tensor, terms: Tensor) -> Tensor:
-    r"""Return the unbiased estimate of the log-likelihood from a truncated telescoping series.
+    r"""Return the estimate of the log-likelihood from a randomly truncated telescoping series.
 
     $$\mathrm{SUMO} = \mathrm{IWAE}_1 + \sum_{k=1}^{K}
-      \frac{\mathrm{IWAE}_{k+1} - \mathrm{IWAE}_k}{P(\mathcal K ≥ k)}$$
+      k \left( \mathrm{IWAE}_{k+1} - \mathrm{IWAE}_k \right), \qquad P(\mathcal K ≥ k) = \frac1k$$
+
+    Its mean over $K$, if $K$ is at most $n$, is that of $\mathrm{IWAE}_{n+1}$.
 
     Reference:
         Luo et al. (2020), https://arxiv.org/abs/2004.00353.
@@ -83,7 +65,7 @@ def sumo(log_weights: Tensor, terms: Tensor) -> Tensor:
     bounds = iwae(log_weights)
     k = torch.arange(1, bounds.shape[1], device=bounds.device)
     used = k <= terms[:, None]
-    steps = torch.where(used, bounds.diff(dim=1), 0) / survival(k).to(bounds.dtype)
+    steps = torch.where(used, bounds.diff(dim=1), 0) * k  # over P(K ≥ k) = 1/k
     return bounds[:, 0] + steps.sum(1)
 
 
@@ -92,8 +74,9 @@ class SUMO:
     r"""An upper bound on a finite-difference objective of a latent-variable model.
 
     The objective is applied to the SUMO estimate of $\log p$ with common random numbers at all
-    nodes. Its mean is at least the objective at $\log p$, and equal to it where the importance
-    weights do not depend on $z$.
+    nodes. Its mean is at least that of the objective at $E[\mathrm{IWAE}_{n+1}]$, which differs
+    from $\log p$ by $O(1/n)$ for `n` the most terms; it exceeds it by the variance of the
+    estimated slope, which comes from the encoder's error and grows with $\log n$.
 
     Reference:
         Pang et al. (2020), https://arxiv.org/abs/2007.03317, App. B.6 (which calls it a lower
@@ -102,6 +85,8 @@ class SUMO:
     Attributes:
         latent: The shape `*Z` of the standard normal noise that makes one sample of $z$.
         objective: What to bound: FD-SSM, or FD-DSM.
+        terms: The most terms of the series, `n`. One example takes $1 + \sum_{k≤n} 1/k$ samples in
+            the mean, six for 80.
 
     Example:
         >>> def log_weight(x, noise):  # p(z) = q(z) = N(0, I), p(x|z) = N(z, I)
@@ -112,6 +97,14 @@ class SUMO:
 
     latent: tuple[int, ...]
     objective: Objective = SSM(FiniteDifference(), Sphere(0.1))
+    terms: int = 80
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.latent, tuple) or self.terms < 1:
+            raise ValueError(
+                "SUMO takes the shape of the noise as a tuple and at least one term, but got "
+                f"{self.latent!r} and {self.terms}"
+            )
 
     def __call__(
         self,
@@ -134,19 +127,17 @@ class SUMO:
             One loss per example.
         """
         require_floating(x)
-        terms = draw_terms(x, generator)
-        shape = (len(x), int(terms.max()) + 1, *self.latent)
+        terms = draw_terms(x, self.terms, generator)
+        shape = (len(x), max([1, *terms.tolist()]) + 1, *self.latent)
         noise = torch.randn(shape, dtype=x.dtype, device=x.device, generator=generator)
         estimate = log_likelihood(log_weight)
         return self.objective(estimate, x, noise, terms, *cond, generator=generator)
 
 
-def draw_terms(x: Tensor, generator: Generator | None = None) -> Tensor:
-    """Return a number of terms for every row of `x`, by inverting `survival`, shape `(B,)`."""
+def draw_terms(x: Tensor, most: int, generator: Generator | None = None) -> Tensor:
+    """Return a number of terms per row of `x`, $P(K ≥ k) = 1/k$ up to `most`, shape `(B,)`."""
     u = 1 - torch.rand(len(x), dtype=torch.float64, device=x.device, generator=generator)
-    harmonic = (1 / u).floor().clamp(max=HARMONIC)
-    tail = ((u * HARMONIC).log() / math.log(0.9)).floor().clamp(min=0)
-    return (harmonic + tail * (harmonic == HARMONIC)).long()
+    return (1 / u).floor().clamp(max=most).long()
 
 
 def log_likelihood(log_weight: LogWeight) -> LogDensity:

@@ -25,12 +25,13 @@ from torch import Generator, Tensor, nn
 from torch.func import functional_call
 
 from ..derivatives.autodiff import gradient, tracked
-from ..tensors import dimension, dot, require_floating
+from ..derivatives.checks import check_data
+from ..tensors import dimension, dot
 from ..typing import AdditiveCoupling, Elementwise
 
-LINEAR = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
-REARRANGING = (nn.Flatten, nn.Identity, nn.Unflatten)
-ACTIVATIONS = (
+LINEAR: tuple[type[nn.Module], ...] = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
+REARRANGING: tuple[type[nn.Module], ...] = (nn.Flatten, nn.Identity, nn.Unflatten)
+ACTIVATIONS: tuple[type[nn.Module], ...] = (
     nn.CELU, nn.ELU, nn.GELU, nn.LogSigmoid, nn.Mish, nn.SELU, nn.SiLU, nn.Sigmoid, nn.Softplus,
     nn.Softsign, nn.Tanh,
 )  # fmt: skip
@@ -145,11 +146,13 @@ class _SquareRoot:
 
 
 def _loss(layers: Iterable[nn.Module], x: Tensor, rule: _Rule) -> Tensor:
-    require_floating(x)
+    check_data(x)
     keep = torch.is_grad_enabled()
     with torch.enable_grad():
         x = tracked(x)
-        inputs, y = _forward(tuple(layers), x)
+        if isinstance(layers, nn.Sequential):
+            layers = [layers]
+        inputs, y = _forward(layers, x)
         g, curvature = _back(inputs, torch.ones_like(y), rule.none(y), rule)
         losses = (rule.trace(curvature) + dot(g, g) / 2) / dimension(x)
         return losses if keep else losses.detach()
@@ -180,19 +183,25 @@ def _back_through(
 ) -> tuple[Tensor, Curvature]:
     if isinstance(layer, AdditiveCoupling):
         return _back_through_coupling(layer, a, g, curvature, rule)
-    if isinstance(layer, nn.Sequential):
+    if type(layer) is nn.Sequential:
         return _back(_forward(layer, a)[0], g, curvature, rule)
-    if isinstance(layer, (*LINEAR, *REARRANGING)):
+    if _is_linear(layer):
         return _transpose(layer(a), a, g), rule.linear(layer, a, curvature)
-    if isinstance(layer, (*ACTIVATIONS, Elementwise)):
+    if type(layer) in ACTIVATIONS or (isinstance(layer, Elementwise) and layer.elementwise):
         slope = gradient(layer(a), a, create_graph=True)
         bend = g * gradient(slope, a, create_graph=True)
         return g * slope, rule.activation(curvature, slope, bend)
     raise TypeError(
         f"no rule to pass curvature back through {type(layer).__name__}: layers may be linear "
-        "maps, smooth activations, additive couplings (`fdsm.typing.AdditiveCoupling`) and "
-        "modules that act on each element and say so with `elementwise = True`"
+        "maps (without parametrizations), smooth activations, `nn.Sequential` of these, additive "
+        "couplings (`fdsm.typing.AdditiveCoupling`) and modules that act on each element and say "
+        "so with `elementwise = True`"
     )
+
+
+def _is_linear(layer: nn.Module) -> bool:
+    has_weight = "weight" in dict(layer.named_parameters(recurse=False))
+    return type(layer) in REARRANGING or (type(layer) in LINEAR and has_weight)
 
 
 def _back_through_coupling(

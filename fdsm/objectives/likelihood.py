@@ -4,8 +4,7 @@ from dataclasses import dataclass
 
 from torch import Generator, Tensor
 
-from ..derivatives.checks import checked_density
-from ..tensors import require_floating
+from ..derivatives.checks import check_data, checked_density
 from ..typing import LogDensity
 
 
@@ -31,5 +30,5 @@ class MLE:
         generator: Generator | None = None,
     ) -> Tensor:
         """Return the losses at `x`, shape `(B,)`; nothing is random."""
-        require_floating(x)
+        check_data(x)
         return -checked_density(log_density)(x, *cond)

@@ -56,12 +56,25 @@ def test_first_gradient_is_taken_once(several: int, generator: Generator) -> Non
     assert Backwards.count == 1 + several
 
 
-def test_linear_and_constant_functions_have_no_curvature() -> None:
+def test_linear_functions_have_no_curvature() -> None:
     x, v = torch.ones(2, 3), torch.ones(2, 3)
     linear = Autodiff().jet(lambda x: 2 * x.sum(1), x, v, 3)
     assert [term.tolist() for term in linear] == [[6, 6], [6, 6], [0, 0], [0, 0]]
-    constant = Autodiff().jet(lambda x: torch.zeros(len(x)), x, v, 2)
-    assert [term.tolist() for term in constant] == [[0, 0]] * 3
+
+
+def test_models_without_gradients_are_refused() -> None:
+    x = torch.ones(2, 3)
+    frozen = torch.no_grad()(lambda x: x.square().sum(1))
+    for call in (
+        lambda: Autodiff().jet(frozen, x, x, 1),
+        lambda: Autodiff().sliced(frozen, x, x[None]),
+        lambda: Autodiff().quadratic(lambda x: torch.ones_like(x), x, x),
+        lambda: score_of(frozen)(x),
+    ):
+        with pytest.raises(ValueError, match="evaluated without gradients"):
+            call()
+    with torch.inference_mode(), pytest.raises(RuntimeError, match="inference mode"):
+        Autodiff().jet(lambda x: x.square().sum(1), x, x, 1)
 
 
 def test_no_graph_where_gradients_are_off(generator: Generator) -> None:

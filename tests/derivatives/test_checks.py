@@ -104,6 +104,13 @@ def test_condition_without_a_row_per_example(engine: Derivative, condition: Tens
         engine.jet(lambda x, c: normal(x), torch.ones(4, 3), torch.ones(4, 3), 1, condition)
 
 
+@engines
+@pytest.mark.parametrize("condition", [2.0, None, [1, 2, 3, 4]])
+def test_condition_that_is_no_tensor(engine: Derivative, condition: object) -> None:
+    with pytest.raises(TypeError, match="conditions must be tensors"):
+        engine.jet(lambda x, c: normal(x), torch.ones(4, 3), torch.ones(4, 3), 1, condition)
+
+
 @pytest.mark.parametrize("chunk", [0, -3])
 def test_bad_chunk(chunk: int) -> None:
     with pytest.raises(ValueError, match="chunk must be at least one"):

@@ -153,6 +153,19 @@ def test_chunks_bound_what_the_backward_pass_keeps(generator: Generator) -> None
     assert chunked < whole / 20
 
 
+def test_chunks_can_be_differentiated_again(generator: Generator) -> None:
+    net = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 1), nn.Flatten(0))
+    x, v = torch.randn(2, 5, 3, generator=generator)
+    results = []
+    for chunk in (None, 4):
+        leaf = x.clone().requires_grad_()
+        curvature = FiniteDifference(chunk=chunk).jet(net, leaf, v, 2)[2].sum()
+        (first,) = torch.autograd.grad(curvature, leaf, create_graph=True)
+        (second,) = torch.autograd.grad(first.square().sum(), net[0].weight, retain_graph=True)
+        results.append((first, second, torch.autograd.grad(curvature, net[0].weight)[0]))
+    torch.testing.assert_close(*results, rtol=1e-9, atol=1e-9)
+
+
 def test_condition_follows_its_row(generator: Generator) -> None:
     x, v = torch.randn(2, 5, 3, generator=generator)
     level = torch.arange(1.0, 6.0)[:, None]

@@ -1,5 +1,6 @@
 """Rounding is kept away from differences, and owned up to where it is not."""
 
+import re
 import warnings
 from collections.abc import Callable, Iterator
 
@@ -138,6 +139,12 @@ def test_cancellation_is_the_error_made(offset: float, step: float, generator: G
     assert actual / 2 < cancellation(f, x, v) < 2 * actual
 
 
+def test_cancellation_of_a_step_that_is_lost() -> None:
+    x = torch.full((8, 3), 1000.0).float()
+    assert cancellation(quadratic(0.0, -1.0), x, torch.full_like(x, 1e-5)) > 1
+    assert cancellation(lambda x: 2 * x.sum(1) + 1, x, x) > 1
+
+
 def test_cancellation_of_a_first_difference(generator: Generator) -> None:
     x = torch.randn(4000, 3, generator=generator).float()
     v = Sphere(1e-3).sample(x, generator)
@@ -150,8 +157,11 @@ def test_cancellation_of_a_first_difference(generator: Generator) -> None:
 def test_warns_once_and_says_how_much(generator: Generator) -> None:
     x = torch.randn(64, 3, generator=generator).float()
     objective, f = SSM(FiniteDifference(), Sphere(1e-4)), quadratic(1.0, -1.0)
-    with pytest.warns(PrecisionWarning, match=r"rounding error of about \d+%.*float64"):
+    with pytest.warns(PrecisionWarning, match=r"rounding error of about (\d+)%.*float64") as given:
         objective(f, x, generator=generator)
+    assert given[0].filename == __file__, "the warning names the line of the user"
+    stated = float(re.search(r"(\d+)%", str(given[0].message))[1]) / 100
+    assert stated == pytest.approx(6**0.5 * 2**-24 / 1e-8, rel=2.0)
     for _ in range(8):
         objective(f, x, generator=generator)
         FiniteDifference().jet(f, x, 1e-4 * x, 3)

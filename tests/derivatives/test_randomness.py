@@ -82,7 +82,22 @@ class Energetic(nn.Module):
         return self.net(x).squeeze(1)
 
 
+class Holder:
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return self.model.log_density(x)
+
+    def method(self, x: Tensor) -> Tensor:
+        return self.model.log_density(x)
+
+
 MODEL = Energetic()
+
+
+def helper(x: Tensor) -> Tensor:
+    return MODEL.log_density(x)
 
 
 def closed_over(model: Energetic) -> list[object]:
@@ -93,11 +108,16 @@ def closed_over(model: Energetic) -> list[object]:
         partial(lambda m, x: m(x).squeeze(1), model.net),
         lambda x: (lambda y: model.log_density(y))(x),
         lambda x: MODEL.log_density(x),
+        Holder(model),
+        Holder(model).method,
+        lambda x, models=(model,): models[0].log_density(x),
+        (lambda models: lambda x: models[0].log_density(x))([model]),
+        lambda x: helper(x) + 0,
     ]
 
 
 @pytest.mark.parametrize("parallel", [True, False])
-@pytest.mark.parametrize("index", range(6))
+@pytest.mark.parametrize("index", range(11))
 def test_batch_norm_in_training_mode_is_refused_wherever_it_hides(
     index: int, parallel: bool
 ) -> None:

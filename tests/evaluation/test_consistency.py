@@ -114,6 +114,20 @@ def test_both_objectives_see_the_same_randomness(generator: Generator) -> None:
     assert torch.equal(generator.get_state(), state)
 
 
+def test_dropout_draws_the_same_for_both(generator: Generator) -> None:
+    model = nn.Sequential(
+        density(nn.Softplus())[:4], nn.Dropout(0.5), nn.Linear(16, 1), nn.Flatten(0)
+    )
+    x = torch.randn(8, 5, generator=generator)
+    fd, exact = (SSM(d, Sphere(1e-3)) for d in (FiniteDifference(parallel=False), Autodiff()))
+    assert gradient_angle(fd, exact, model, x) < 1e-4
+
+
+def test_nothing_to_train_is_refused() -> None:
+    with pytest.raises(ValueError, match="no parameters to train"):
+        gradient_angle(SSM(), SSM(), nn.Identity(), torch.ones(2, 3))
+
+
 def test_parameters_without_a_gradient_count_as_zero(generator: Generator) -> None:
     model, x = density(nn.Softplus()), torch.randn(8, 5, generator=generator)
     fd, exact = (SSM(d, Sphere(1e-3)) for d in (FiniteDifference(), Autodiff()))
@@ -135,6 +149,11 @@ def test_report(name: str, generator: Generator) -> None:
         OBJECTIVES[name](FiniteDifference(), report.recommended_step), model, x
     )
     assert best.value_error < report.value_error / 100
+    order = 2 if name == "fd-ssm" else 1
+    guess = 2.0 ** (-53 / (order + 2))
+    assert guess < report.recommended_step < 100 * guess
+    accurate = check_consistency(OBJECTIVES[name](FiniteDifference(accuracy=4), 0.2), model, x)
+    assert accurate.recommended_step > 5 * report.recommended_step
     assert f"{report.recommended_step:10.2e}" in str(report)
     assert "degrees" in str(report)
 

@@ -192,6 +192,23 @@ def test_refuses_integers(case: Case) -> None:
         case.objective(VIEWS[case.view](Gaussian(0.7), x), x.long())
 
 
+@case
+def test_refuses_data_that_are_not_finite(case: Case) -> None:
+    x = torch.ones(4, 4)
+    x[1, 2] = torch.nan
+    with pytest.raises(ValueError, match=r"data are not finite in rows \[1\] of 4"):
+        case.objective(VIEWS[case.view](Gaussian(0.7), x), x)
+
+
+@pytest.mark.parametrize("objective", [DSM(SIGMA), SlicedDSM(SIGMA, FD), ScoreDSM(SIGMA)])
+def test_refuses_noise_of_another_shape(objective: DSM | SlicedDSM | ScoreDSM) -> None:
+    x = torch.ones(4, 4)
+    with pytest.raises(ValueError, match=r"noise .* must have that shape, but has \(4,\)"):
+        objective.at(
+            Gaussian(0.7).score, x, torch.ones(4), *([x] * isinstance(objective, SlicedDSM))
+        )
+
+
 WITH_SHAPES = {name: case for name, case in CASES.items() if case.view != "layers"}
 
 
@@ -209,6 +226,31 @@ def test_keeps_the_type_of_the_data(case: Case, dtype: torch.dtype) -> None:
     x = torch.randn(4, 4).to(dtype)
     model = Gaussian(0.7).to(dtype)
     assert case.objective(VIEWS[case.view](model, x), x).dtype == dtype
+
+
+CONDITIONAL = {name: case for name, case in CASES.items() if case.view != "layers"}
+
+
+@pytest.mark.parametrize("case", CONDITIONAL.values(), ids=CONDITIONAL)
+def test_conditions_reach_the_model_row_by_row(case: Case) -> None:
+    """A model of precision `c` for each row is the model of that precision for that row."""
+    x, precisions = torch.randn(3, 4), torch.tensor([0.3, 0.6, 0.9])
+
+    def conditioned(x: Tensor, *cond: Tensor) -> Tensor:
+        c = cond[-1]
+        rows = [
+            VIEWS[case.view](Gaussian(a.item()), x)(
+                x[i : i + 1], *(k[i : i + 1] for k in cond[:-1])
+            )
+            for i, a in enumerate(c)
+        ]
+        return torch.cat(rows)
+
+    actual = case.objective(conditioned, x, precisions, generator=Generator().manual_seed(1))
+    for i, a in enumerate(precisions):
+        f = VIEWS[case.view](Gaussian(a.item()), x)
+        whole = case.objective(f, x, generator=Generator().manual_seed(1))
+        torch.testing.assert_close(actual[i], whole[i], rtol=1e-6, atol=1e-8)
 
 
 def test_several_directions_reduce_the_variance(generator: Generator) -> None:

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import Generator, Tensor, nn
+from torch.nn.utils.parametrizations import spectral_norm
 
 from fdsm.objectives import SM, ApproximateBackprop, CurvaturePropagation
 from fdsm.typing import AdditiveCoupling
@@ -159,12 +160,38 @@ def test_gradient_of_alternating_couplings_is_exact(generator: Generator) -> Non
     )
 
 
+class Residual(nn.Sequential):
+    def forward(self, x: Tensor) -> Tensor:
+        return x + super().forward(x)
+
+
+class NotElementwise(nn.Module):
+    elementwise = False
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.cumsum(1)
+
+
 def test_nothing_is_kept_where_gradients_are_off() -> None:
     with torch.no_grad():
         assert not ApproximateBackprop()(mlp(2), torch.ones(2, 6)).requires_grad
 
 
-@pytest.mark.parametrize("layer", [nn.AvgPool1d(2), nn.Softmax(1), nn.ReLU()], ids=str)
+@pytest.mark.parametrize(
+    "layer",
+    [
+        nn.AvgPool1d(2),
+        nn.Softmax(1),
+        nn.ReLU(),
+        NotElementwise(),
+        Residual(nn.Linear(6, 6)),
+        spectral_norm(nn.Linear(6, 6)),
+    ],
+    ids=lambda layer: type(layer).__name__,
+)
 def test_layers_without_a_rule_are_refused(layer: nn.Module) -> None:
-    with pytest.raises(TypeError, match=f"through {type(layer).__name__}.*elementwise = True"):
-        CurvaturePropagation()([layer], torch.ones(2, 6))
+    for layers in (
+        ([layer.double()], layer) if isinstance(layer, nn.Sequential) else ([layer.double()],)
+    ):
+        with pytest.raises(TypeError, match=f"through {type(layer).__name__}.*elementwise = True"):
+            CurvaturePropagation()(layers, torch.ones(2, 6))
