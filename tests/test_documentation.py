@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -76,3 +77,12 @@ def test_every_page_is_linked_from_the_readme() -> None:
         assert f"(docs/{page.name})" in readme
     for target in re.findall(r"\]\((?!http)([^)]+)\)", readme):
         assert (ROOT / target).exists()
+
+
+@pytest.mark.slow
+def test_the_loop_of_the_example_learns(capsys: pytest.CaptureFixture[str]) -> None:
+    """Far from each other, modes of variance ¼ have an SM loss of -1/(2·¼) per dimension."""
+    torch.set_default_dtype(torch.float32)
+    runpy.run_path(str(ROOT / "examples" / "own_loop.py"), run_name="__main__")
+    last = float(capsys.readouterr().out.split("data")[-1].split()[0])
+    assert last == pytest.approx(-2, abs=0.25)

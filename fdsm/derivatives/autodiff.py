@@ -15,7 +15,7 @@ from .stencil import require_order
 class Autodiff:
     """Reverse-mode derivatives, differentiable in the parameters of `f`.
 
-    What everybody does: exact in any precision, at five to six times the price of a plain step
+    What everybody does: exact in any precision, at about five times the price of a plain step
     for second derivatives, and not to be had for operations without a double backward. If `x`
     requires a gradient the result depends on it, as with any other function of `x`; otherwise
     `x` is left alone. Where gradients are switched off none are kept.
