@@ -32,7 +32,7 @@ class NaiveFD(Sliced):
         Pang et al. (2020), https://arxiv.org/abs/2007.03317, App. B.7.
 
     Attributes:
-        evaluation: How to evaluate the density at the nodes.
+        evaluation: How to evaluate the density at the nodes; its accuracy does not matter.
         projection: The distribution of `v`.
         projections: How many directions per example.
     """
@@ -66,7 +66,7 @@ class NCE(Sliced):
         Pang et al. (2020), https://arxiv.org/abs/2007.03317, Sec. 6.
 
     Attributes:
-        evaluation: How to evaluate the density at the nodes.
+        evaluation: How to evaluate the density at the nodes; its accuracy does not matter.
         projection: The distribution of `v`.
         projections: How many directions per example.
     """
@@ -100,7 +100,7 @@ class MPF(Sliced):
         Pang et al. (2020), https://arxiv.org/abs/2007.03317, App. B.7.
 
     Attributes:
-        evaluation: How to evaluate the density at the nodes.
+        evaluation: How to evaluate the density at the nodes; its accuracy does not matter.
         projection: The distribution of `v`.
         projections: How many directions per example.
     """
