@@ -89,6 +89,7 @@ class Problem:
 
 PROBLEMS = (
     Problem("MLP 64-256-256-256, batch 128", partial(MLP, 64, 256), (128, 64), 200),
+    Problem("MLP 784-512-512-512, batch 128", partial(MLP, 784, 512), (128, 784), 60),
     Problem("conv 28x28, 32 channels, batch 32", partial(Conv, 32), (32, 1, 28, 28), 25),
 )
 
