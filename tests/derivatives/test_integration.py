@@ -1,6 +1,7 @@
 """Finite differences go where a plain forward and backward go."""
 
 import os
+import sys
 import warnings
 from pathlib import Path
 
@@ -75,7 +76,8 @@ def test_trains_through_operations_without_a_double_backward(generator: Generato
 
 def work(rank: int, folder: str) -> None:
     torch.set_default_dtype(torch.float64)
-    os.environ["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
+    torch.set_num_threads(1)
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo" if sys.platform == "linux" else "lo0"
     dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2)
     torch.manual_seed(0)
     model = density()
