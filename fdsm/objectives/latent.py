@@ -3,8 +3,8 @@ r"""Score matching of latent-variable models.
 Their log-likelihood $\log p(x) = \log E_{q(z|x)}[p(x, z) / q(z|x)]$ is not to be had, but it has
 an estimator, SUMO, made of importance-weighted bounds with a random number of samples.
 Finite differences need nothing but values, so the estimator can take the place of the density:
-the second difference stays unbiased for it, and by Jensen's inequality the square of the first becomes
-an upper bound.
+the second difference stays unbiased for it, and by Jensen's inequality the square of the first
+becomes an upper bound.
 
 The bound is only as good as the estimates at $x + v$ and $x - v$ are alike: if they are drawn
 independently it exceeds the truth by a variance of order $1/ε²$. So all nodes share one number of
