@@ -66,7 +66,7 @@ class Arithmetic:
 
     Without a `count` there are as many as examples and each is used once, in order: the
     paper's schedule for deep energy-based models (App. C.2), which spreads the levels over
-    every batch. With one, every example draws a level.
+    every batch; an example by itself gets the first. With one, every example draws a level.
 
     Attributes:
         first: The first level.

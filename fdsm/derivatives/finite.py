@@ -147,7 +147,7 @@ class FiniteDifference:
         return slopes, curvature.squeeze(0)
 
     def quadratic(self, s: Score, x: Tensor, v: Tensor, *cond: Tensor) -> tuple[Tensor, Tensor]:
-        """Return $s(x)$ and $v^T ∇s(x) v$, from the two values $s(x ± v)$.
+        """Return $s(x)$ and $v^T ∇s(x) v$, for second-order accuracy from the values $s(x ± v)$.
 
         The score itself is interpolated, as in FD-SSMVR.
         """

@@ -100,7 +100,7 @@ def full_precision(device: torch.device) -> Generator[bool, None, None]:
     try:
         if torch.is_autocast_enabled(device.type):
             with torch.autocast(device.type, enabled=False):
-                yield bool(undo)
+                yield True
         else:
             yield bool(undo)
     finally:
@@ -117,12 +117,19 @@ def full_precision_backward(values: Tensor) -> None:
 
     Backward products of float32 tensors obey the TF32 setting of the moment of the backward
     pass, not of the forward pass, and the parameter gradients of a difference cancel as its
-    values do.
+    values do. They obey autocast too, which cannot be left half-way; of that a warning tells.
     """
     if not values.requires_grad:
         return
 
     def tighten(_: Tensor) -> None:
+        if torch.is_autocast_enabled(values.device.type):
+            warnings.warn(
+                "the backward pass of a finite difference runs inside autocast, which makes its "
+                "gradients rounding error: leave the `torch.autocast` block before `backward()`",
+                PrecisionWarning,
+                stacklevel=2,
+            )
         undo = _tighten(values.device)
         if undo:
             # The engine's own end-of-pass callback, the one DDP and FSDP use.

@@ -28,8 +28,13 @@ def random_state(device: torch.device) -> RandomState:
         return ()
     states = [torch.get_rng_state()]
     if device.type not in {"cpu", "meta"}:
-        states.append(torch.get_device_module(device).get_rng_state())
+        states.append(torch.get_device_module(device).get_rng_state(*_which(device)))
     return tuple(states)
+
+
+def _which(device: torch.device) -> tuple[torch.device, ...]:
+    """Return the argument that selects a device, which a kind with only one does not take."""
+    return () if device.type == "mps" else (device,)
 
 
 def replay(state: RandomState, device: torch.device) -> None:
@@ -38,7 +43,7 @@ def replay(state: RandomState, device: torch.device) -> None:
         return
     torch.set_rng_state(state[0])
     if len(state) > 1:
-        torch.get_device_module(device).set_rng_state(state[1])
+        torch.get_device_module(device).set_rng_state(state[1], *_which(device))
 
 
 def refuse_fresh_randomness(before: RandomState, device: torch.device) -> None:
@@ -48,9 +53,8 @@ def refuse_fresh_randomness(before: RandomState, device: torch.device) -> None:
         raise RuntimeError(
             "the model drew random numbers (dropout?) while its nodes were evaluated in one "
             "batch, so every node saw others and their difference is not a derivative (another "
-            "thread may also have drawn them): use "
-            "FiniteDifference(parallel=False), which replays the same numbers at every node, "
-            "or `model.eval()`"
+            "thread may also have drawn them): use FiniteDifference(parallel=False), which "
+            "replays the same numbers at every node, or `model.eval()`"
         )
 
 

@@ -17,14 +17,27 @@ def net() -> nn.Module:
     return nn.Sequential(nn.Linear(3, 64), nn.Tanh(), nn.Linear(64, 1), nn.Flatten(0)).float()
 
 
-def test_autocast_is_left(generator: Generator) -> None:
+@pytest.mark.parametrize("engine", [FiniteDifference(), FiniteDifference(chunk=5)])
+def test_autocast_is_left(engine: FiniteDifference, generator: Generator) -> None:
     model, (x, v) = net(), torch.randn(2, 8, 3, generator=generator).float()
-    outside = FiniteDifference().jet(model, x, v, 2)
+
+    outside = engine.jet(model, x, v, 2)
     with torch.autocast("cpu", torch.bfloat16):
         assert model(x).dtype == torch.bfloat16
-        inside = FiniteDifference().jet(model, x, v, 2)
+        inside = engine.jet(model, x, v, 2)
         assert torch.is_autocast_enabled("cpu")
-    assert all(torch.equal(a, b) for a, b in zip(inside, outside, strict=True))
+    weights = list(model.parameters())
+    gradients = [torch.autograd.grad(jet[2].sum(), weights) for jet in (inside, outside)]
+    for a, b in zip((*inside, *gradients[0]), (*outside, *gradients[1]), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_backward_inside_autocast_is_warned_of(generator: Generator) -> None:
+    model, (x, v) = net(), torch.randn(2, 8, 3, generator=generator).float()
+    with torch.autocast("cpu", torch.bfloat16):
+        curvature = FiniteDifference().jet(model, x, v, 2)[2].sum()
+        with pytest.warns(PrecisionWarning, match=r"leave the `torch\.autocast` block"):
+            curvature.backward()
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -156,12 +169,13 @@ def test_cancellation_of_a_first_difference(generator: Generator) -> None:
 
 def test_warns_once_and_says_how_much(generator: Generator) -> None:
     x = torch.randn(64, 3, generator=generator).float()
-    objective, f = SSM(FiniteDifference(), Sphere(1e-4)), quadratic(1.0, -1.0)
+    objective, f = SSM(FiniteDifference(), Sphere(1e-3)), quadratic(1.0, -1.0)
     with pytest.warns(PrecisionWarning, match=r"rounding error of about (\d+)%.*float64") as given:
         objective(f, x, generator=generator)
     assert given[0].filename == __file__, "the warning names the line of the user"
     stated = float(re.search(r"(\d+)%", str(given[0].message))[1]) / 100
-    assert stated == pytest.approx(6**0.5 * 2**-24 / 1e-8, rel=2.0)
+    rms = f(x).square().mean().sqrt().item()
+    assert stated == pytest.approx(6**0.5 * 2**-24 * rms / 1e-3**2, rel=0.1)
     for _ in range(8):
         objective(f, x, generator=generator)
         FiniteDifference().jet(f, x, 1e-4 * x, 3)
