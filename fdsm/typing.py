@@ -5,8 +5,8 @@ nothing has to inherit from anything. In shapes, `B` is the batch, `V` the numbe
 directions per example and `*E` the event: `(D,)` for tabular data, `(C, H, W)` for images.
 """
 
-from collections.abc import Callable, Iterable
-from typing import Literal, Protocol, runtime_checkable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from torch import Generator, Tensor, nn
 
@@ -98,3 +98,19 @@ class Elementwise(Protocol):
     """A module that acts on each element by itself, and says so."""
 
     elementwise: Literal[True]
+
+
+class Step(Protocol):
+    """One iteration of training; owns the optimisers and all else that must be resumed."""
+
+    def __call__(self, batch: Tensor, generator: Generator) -> Mapping[str, Tensor]:
+        """Train on a batch and return what to log, scalars by name; `"loss"` is among them."""
+        ...
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return everything that decides how training goes on."""
+        ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a state."""
+        ...
