@@ -8,7 +8,7 @@ from pathlib import Path
 
 @contextmanager
 def replacing(path: Path) -> Generator[Path, None, None]:
-    """Write a file beside its place and move it there when it is whole.
+    """Write a file beside its place and move it there when it is whole and on the disk.
 
     Args:
         path: The file to make or replace.
@@ -19,6 +19,8 @@ def replacing(path: Path) -> Generator[Path, None, None]:
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         yield draft
+        with draft.open("rb+") as file:
+            os.fsync(file.fileno())
         os.replace(draft, path)
     finally:
         draft.unlink(missing_ok=True)

@@ -6,16 +6,16 @@ depends on the model. These functions measure it.
 """
 
 import math
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Protocol
+from dataclasses import dataclass, field
 
 import torch
 from torch import Generator, Tensor, nn
 
 from ..derivatives import Autodiff, cancellation, step_size
 from ..derivatives.randomness import random_state, replay
+from ..nested import found, replaced
 from ..tensors import dot
-from ..typing import Derivative, LogDensity, Objective, Projection, Score
+from ..typing import LogDensity, Objective, Projection, Score
 
 
 def gradient_angle(
@@ -81,24 +81,8 @@ class Consistency:
         ])
 
 
-class DifferencedObjective(Objective, Protocol):
-    """A dataclass with a `derivative` and a `projection`, such as `SSM`."""
-
-    __dataclass_fields__: ClassVar[dict[str, Any]]
-
-    @property
-    def derivative(self) -> Derivative:
-        """How to differentiate."""
-        ...
-
-    @property
-    def projection(self) -> Projection:
-        """Along what."""
-        ...
-
-
 def check_consistency(
-    objective: DifferencedObjective,
+    objective: Objective,
     model: nn.Module,
     x: Tensor,
     *cond: Tensor,
@@ -111,7 +95,8 @@ def check_consistency(
     of $v^T s$ for a score.
 
     Args:
-        objective: The objective to check.
+        objective: The objective to check, a dataclass with a `derivative` and a `projection`, or
+            around one that has them, such as `Annealed`.
         model: The model, a log-density or a score as the objective takes it.
         x: A batch of data, shape `(B, *E)`.
         cond: What the model is conditioned on.
@@ -119,6 +104,9 @@ def check_consistency(
 
     Returns:
         The report, which prints as a table.
+
+    Raises:
+        ValueError: If the objective takes no directional derivative.
 
     Example:
         >>> from fdsm.derivatives import FiniteDifference
@@ -130,18 +118,22 @@ def check_consistency(
         >>> report.angle < 1 and report.cancellation < 1e-6 and report.step == 0.1
         True
     """
+    derivative = next(found(objective, "derivative"), None)
+    projection: Projection | None = next(found(objective, "projection"), None)
+    if derivative is None or projection is None:
+        raise ValueError(f"{objective} takes no directional derivative, so there is none to check")
     recorder = _Recorder()
-    reference = replace(objective, derivative=recorder)
+    reference = replaced(objective, "derivative", lambda _: recorder)
     (approximate, a), (exact, b) = _both(
         objective, reference, model, x, *cond, generator=generator
     )
-    accuracy = getattr(objective.derivative, "accuracy", 2)
+    accuracy = getattr(derivative, "accuracy", 2)
     f, x, v, order, cond = recorder.seen
     return Consistency(
         value_error=((approximate - exact).norm() / exact.norm()).item(),
         angle=math.degrees(_angle(a, b)),
         cancellation=cancellation(f, x, v, *cond, order=order, accuracy=accuracy),
-        step=math.sqrt(objective.projection.second_moment(x)),
+        step=math.sqrt(projection.second_moment(x)),
         recommended_step=step_size(f, x, v, order, *cond, accuracy=accuracy),
     )
 

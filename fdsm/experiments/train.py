@@ -1,0 +1,213 @@
+"""Training a run, from its beginning or from where it was interrupted."""
+
+import platform
+from contextlib import nullcontext
+from datetime import UTC, datetime
+from typing import Any
+
+import torch
+from rich.console import Console
+from torch import nn
+
+from .. import __version__
+from ..data import Dataset
+from ..record import Json, describe
+from ..training import (
+    Average,
+    Bar,
+    Hook,
+    Interrupted,
+    JsonLines,
+    Moment,
+    Record,
+    Save,
+    Shuffled,
+    Stopped,
+    TensorBoard,
+    Validate,
+    checkpoint,
+    derived_seed,
+    fit,
+)
+from ..training.logs import Log
+from .run import Run
+from .trained import save_trained
+
+
+def train(run: Run, *, console: Console | None = None, tensorboard: bool = False) -> None:
+    """Train a run until it is finished; what has been done of it is not done again.
+
+    Args:
+        run: The run.
+        console: Where to draw a progress bar; nowhere if not given.
+        tensorboard: Whether to write event files for TensorBoard too.
+
+    Raises:
+        Interrupted: After SIGINT or SIGTERM; a checkpoint has been written.
+    """
+    training = Training(run, run.recipe.data.load())
+    training.begin()
+    if training.ended is None:
+        training.go_on(console, tensorboard=tensorboard)
+    training.finish()
+
+
+class Training:
+    """All that changes while a run is trained.
+
+    Attributes:
+        iteration: How many iterations have been made.
+        ended: Why the training is over, if it is.
+    """
+
+    def __init__(self, run: Run, data: Dataset) -> None:
+        """Make model, step and hooks as they are before the first iteration.
+
+        Args:
+            run: What to train.
+            data: On what.
+        """
+        self.run, self.data = run, data
+        self.model = run.build(data.shape)
+        run.recipe.start(self.model, data, run.generator("start"))
+        self.step = run.recipe.step(self.model, data)
+        self.generator = run.generator("train")
+        plan = run.recipe.plan
+        self.average = None if plan.average is None else Average(self.model, plan.average)
+        self.validation = Validate(
+            self._measure, [], plan.validate_every, patience=plan.patience, on_best=self._save_best
+        )
+        self.iteration, self.seconds = 0, 0.0
+        self.ended: str | None = None
+
+    def begin(self) -> None:
+        """Write down what is run, or go on from the last checkpoint of it."""
+        self.run.folder.mkdir(parents=True, exist_ok=True)
+        if not (self.run.folder / "config.json").exists():
+            self.run.write("config.json", _config(self.run, self.data, self.model))
+        torch.manual_seed(derived_seed(self.run.seed, "torch"))
+        self.run.checkpoints.sweep()
+        if self.run.checkpoints.numbered():
+            self._restore(self.run.checkpoints.latest())
+
+    def go_on(self, console: Console | None, *, tensorboard: bool) -> None:
+        """Train up to the last iteration, or until validation says stop.
+
+        Args:
+            console: Where to draw a progress bar.
+            tensorboard: Whether to write event files.
+
+        Raises:
+            Interrupted: After a signal.
+        """
+        plan = self.run.recipe.plan
+        logs: list[Log] = [JsonLines(self.run.folder / "metrics.jsonl", self.iteration)]
+        if tensorboard:
+            logs.append(TensorBoard(self.run.folder / "tensorboard"))
+        self.validation.logs = logs
+        hooks: list[Hook] = [self._note, Record(logs, plan.log_every)]
+        if self.average is not None:
+            hooks.append(self.average)
+        if plan.validate_every:
+            hooks.append(self.validation)
+        hooks.append(Save(self._save, plan.checkpoint_every))
+        with nullcontext() if console is None else Bar(self._title(), console) as bar:
+            self._fit(hooks if bar is None else [*hooks, bar])
+
+    def finish(self) -> None:
+        """Take the weights that are the result, and write the model."""
+        model = self.average.model if self.average is not None else self.model
+        if self.run.recipe.plan.patience is not None:
+            model.load_state_dict(checkpoint.load(self.run.checkpoints.best)["model"])
+        self.run.recipe.finish(model, self.data, self.run.generator("finish"))
+        save_trained(self.run, model, self.data)
+
+    def _fit(self, hooks: list[Hook]) -> None:
+        plan, rows = self.run.recipe.plan, self.data.train
+        batches = Shuffled(
+            rows, self.data.transform, plan.batch, derived_seed(self.run.seed, "order"),
+            self.run.device,
+        )  # fmt: skip
+        try:
+            fit(
+                self.step,
+                batches,
+                plan.iterations,
+                generator=self.generator,
+                hooks=hooks,
+                start=self.iteration,
+                seconds=self.seconds,
+            )
+            self.ended = "all iterations made"
+        except Stopped as reason:
+            self.ended = str(reason)
+        except Interrupted:
+            self._write()
+            raise
+        self._write()
+
+    def _title(self) -> str:
+        return f"{self.run.reference.recipe} seed {self.run.seed}"
+
+    def _note(self, moment: Moment) -> None:
+        self.iteration, self.seconds = moment.iteration, moment.seconds
+
+    def _measure(self, iteration: int) -> dict[str, float]:
+        model = self.average.model if self.average is not None else self.model
+        return self.run.recipe.validate(model, self.data, self.run.generator("validate"))
+
+    def _save_best(self, moment: Moment) -> None:
+        model = self.average.model if self.average is not None else self.model
+        self.run.checkpoints.folder.mkdir(parents=True, exist_ok=True)
+        checkpoint.save(self.run.checkpoints.best, {"model": model.state_dict()})
+
+    def _save(self, moment: Moment) -> None:
+        self._write()
+
+    def _write(self) -> None:
+        self.run.checkpoints.save(self.iteration, self._state())
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "iteration": self.iteration,
+            "seconds": self.seconds,
+            "ended": self.ended,
+            "model": self.model.state_dict(),
+            "step": self.step.state_dict(),
+            "average": None if self.average is None else self.average.state_dict(),
+            "validation": self.validation.state_dict(),
+            "generator": self.generator.get_state(),
+            "torch": torch.get_rng_state(),
+            "transform": self.data.transform.state(),
+        }
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        self.model.load_state_dict(state["model"])
+        self.step.load_state_dict(state["step"])
+        if self.average is not None:
+            self.average.load_state_dict(state["average"])
+        self.validation.load_state_dict(state["validation"])
+        self.generator.set_state(state["generator"])
+        torch.set_rng_state(state["torch"])
+        self.iteration, self.seconds = int(state["iteration"]), float(state["seconds"])
+        self.ended = state["ended"] if self.iteration else None
+
+
+def _config(run: Run, data: Dataset, model: nn.Module) -> Json:
+    return {
+        **run.reference.record(),
+        "seed": run.seed,
+        "device": run.device,
+        "settings": describe(run.recipe),
+        "data": data.record,
+        "shape": list(data.shape),
+        "stored_shape": list(data.train.shape[1:]),
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "versions": {
+            "fdsm": __version__,
+            "torch": torch.__version__,
+            "python": platform.python_version(),
+        },
+        "machine": f"{platform.system()} {platform.machine()}, {torch.get_num_threads()} threads",
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+    }

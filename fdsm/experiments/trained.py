@@ -1,0 +1,161 @@
+"""A trained model by itself: sampling, scoring and checking it, without the data it saw."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..data import Dataset
+from ..data.transforms import Transform
+from ..training import checkpoint
+from ..typing import LogDensity
+from .recipe import Density, Track
+from .run import Run, RunError
+
+REFERENCE_ROWS = 10_000
+"""How many rows of each split the log-densities are kept of."""
+BATCH = 500
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A model, and what is needed to use it on new data.
+
+    Attributes:
+        run: Where it comes from.
+        model: The model.
+        transform: From data to the space of the model, as fitted in training.
+        shape: The shape of an event in the space of the model.
+        reference: Log-densities of the training rows, if the model has any.
+        held_out: Log-densities of the test rows.
+    """
+
+    run: Run
+    model: nn.Module
+    transform: Transform
+    shape: torch.Size
+    reference: Tensor | None
+    held_out: Tensor | None
+
+    def sample(self, n: int, track: Track) -> Tensor:
+        """Return samples in the space of the data, shape `(n, *E)`."""
+        generator = self.run.generator("sample")
+        y = self.run.recipe.sample(self.model, self.shape, n, generator, track)
+        return self.transform.inverse(y.cpu())
+
+    def log_density(self, rows: Tensor) -> Tensor:
+        r"""Return the log-density of rows of data, unnormalised unless the model is, shape `(N,)`.
+
+        It is that of the data, $\log p(Tx) + \log|\det T'(x)|$ for the transform $T$.
+
+        Args:
+            rows: Rows as they are stored, shape `(N, *E)`.
+
+        Returns:
+            A number per row, in float64.
+        """
+        return log_densities(
+            density_of(self.run, self.model), self.transform, rows, self.run.device
+        )
+
+
+@dataclass(frozen=True)
+class Scores:
+    r"""How likely rows are, and how typical.
+
+    Attributes:
+        log_density: $\log p(x)$, up to a constant unless the model is normalised.
+        typicality: $|\log p(x) - E_{train} \log p|$; the larger, the less typical.
+        tail: The fraction of held-out rows that are no more typical; small for outliers.
+    """
+
+    log_density: Tensor
+    typicality: Tensor
+    tail: Tensor
+
+
+def score(trained: Trained, rows: Tensor) -> Scores:
+    """Return the scores of rows of data.
+
+    Args:
+        trained: A model with a log-density.
+        rows: The rows, as they are stored, shape `(N, *E)`.
+
+    Returns:
+        Three numbers per row.
+    """
+    values = trained.log_density(rows)
+    reference, held_out = trained.reference, trained.held_out
+    assert reference is not None and held_out is not None
+    typicality = (values - reference.mean()).abs()
+    usual = (held_out - reference.mean()).abs().sort().values
+    below = torch.searchsorted(usual, typicality)
+    return Scores(values, typicality, 1 - below / len(usual))
+
+
+def density_of(run: Run, model: nn.Module) -> LogDensity:
+    """Return the log-density of a model, or say that it has none."""
+    if not isinstance(run.recipe, Density):
+        raise RunError(
+            f"the model of {run.reference.recipe} has no log-density that can be computed, only "
+            "samples: train a deep_ebm, nice or dkef model to score data"
+        )
+    return run.recipe.log_density(model)
+
+
+@torch.no_grad()
+def log_densities(f: LogDensity, transform: Transform, rows: Tensor, device: str) -> Tensor:
+    """Return the log-densities of rows of data, in parts, shape `(N, *E) -> (N,)`, in float64."""
+    parts = []
+    for part in rows.split(BATCH):
+        x = part.to(device)
+        parts.append((f(transform.fixed(x)) + transform.log_det(x)).double().cpu())
+    return torch.cat(parts)
+
+
+def save_trained(run: Run, model: nn.Module, data: Dataset) -> None:
+    """Write a trained model with all that is needed to use it."""
+    state: dict[str, Any] = {
+        "model": model.state_dict(),
+        "transform": data.transform.state(),
+        "shape": list(data.shape),
+        "reference": None,
+        "held_out": None,
+    }
+    if isinstance(run.recipe, Density):
+        f = run.recipe.log_density(model)
+        for key, rows in (("reference", data.train), ("held_out", data.test)):
+            state[key] = log_densities(f, data.transform, rows[:REFERENCE_ROWS], run.device)
+    checkpoint.save(run.folder / "model.safetensors", state)
+
+
+def open_trained(run: Run) -> Trained:
+    """Return the model of a run that is finished.
+
+    Args:
+        run: The run.
+
+    Returns:
+        Its model.
+
+    Raises:
+        RunError: If it is not finished.
+    """
+    path = run.folder / "model.safetensors"
+    if not path.exists():
+        raise RunError(
+            f"the training in {run.folder} is not finished: `fdsm train --resume {run.folder}`"
+        )
+    state = checkpoint.load(path)
+    shape = torch.Size(state["shape"])
+    model = run.build(shape)
+    model.load_state_dict(state["model"])
+    return Trained(
+        run,
+        model.eval(),
+        run.recipe.data.transform.restore(state["transform"]),
+        shape,
+        state["reference"],
+        state["held_out"],
+    )
