@@ -1,99 +1,365 @@
 """The command line: every function marked `@app.command` is a command, its arguments the options.
 
-Heavy imports belong inside the functions, so that `fdsm --help` answers at once.
+Heavy imports belong inside the functions, so that `fdsm --help` answers at once. Results go to
+standard output, as a table or with `--json` as JSON; all else goes to standard error. Exit codes:
+0 done, 1 failed, 2 asked for something that does not exist, 128 + n stopped by signal n.
 """
 
+import json as jsonlib
 import sys
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from tyro.conf import Positional, UseAppendAction, arg
 from tyro.extras import SubcommandApp
 
 from . import __version__
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
-    from .experiments.density import Learnt
+    from .experiments.run import Run
+    from .experiments.trained import Trained
+    from .samplers import Progress
 
 app = SubcommandApp()
 
+Scale = Literal["cpu", "paper"]
+Settings = Annotated[UseAppendAction[tuple[str, ...]], arg(name="set", metavar="PATH=VALUE")]
+RunFolder = Annotated[Positional[Path], arg(metavar="RUN")]
+
+
+@app.command(name="list")
+def list_(experiment: Positional[str] = "", scale: Scale = "cpu", json: bool = False) -> None:
+    """List the recipes that can be trained.
+
+    Args:
+        experiment: One experiment; all by default.
+        scale: Recipes for two cores and minutes, or the published settings.
+        json: Print JSON, with all settings.
+    """
+    from .experiments.reference import experiments, rows
+    from .record import describe
+
+    names = [experiment] if experiment else experiments()
+    found = {f"{name}/{row.name}": row for name in names for row in rows(name, scale)}
+    if json:
+        _print_json({name: describe(row) for name, row in found.items()})
+        return
+
+    from rich.table import Table
+
+    table = Table("recipe", "data", "iterations", "batch", box=None, header_style="bold")
+    for name, row in found.items():
+        table.add_row(
+            name, type(row.data).__name__, f"{row.plan.iterations:,}", str(row.plan.batch)
+        )
+    _console(stderr=False).print(table)
+    _note("train one with `fdsm train RECIPE`; `--set PATH=VALUE` changes what --json shows")
+
 
 @app.command
-def demo(out: Path = Path("runs/demo"), seed: int = 0, iterations: int = 1500) -> None:
-    """Learn a two-dimensional density by SSM, FD-SSM and FD-DSM, and draw it.
+def train(
+    recipe: Positional[str] = "",
+    /,
+    *,
+    data: Path | None = None,
+    settings: Settings = (),
+    seed: int = 0,
+    device: str | None = None,
+    resume: Path | None = None,
+    out: Path | None = None,
+    scale: Scale = "cpu",
+    threads: int | None = None,
+    tensorboard: bool = False,
+    trust: bool = False,
+    json: bool = False,
+) -> None:
+    """Train a model, evaluate it and draw samples.
 
-    Takes less than a minute and ends with a table and a figure.
+    Args:
+        recipe: `experiment/row` or `experiment` as in `fdsm list`, or `file.py:name`.
+        data: Your own data instead: a folder or zip of images, .npy, .npz, .csv or .parquet.
+        settings: Change a setting of the recipe; may be given many times.
+        seed: Decides weights, order of the data and all noise.
+        device: Where to train, such as cpu, cuda or mps; cpu by default.
+        resume: Go on with the run in this folder instead of a new one.
+        out: The folder for the run; runs/RECIPE/SEED by default.
+        scale: The recipe for two cores and minutes, or the published settings.
+        threads: How many threads torch may use; as many as it likes by default.
+        tensorboard: Write event files for TensorBoard too.
+        trust: With --resume, allow to execute the file that the recipe is in.
+        json: Print the result as JSON.
+    """
+    from .experiments.reference import Reference
+    from .experiments.run import Run
+    from .experiments.train import train as train_run
+
+    if bool(recipe) == bool(resume):
+        raise UsageError("name a recipe, or a run to --resume; `fdsm list` shows the recipes")
+    if resume and (data or settings):
+        raise UsageError("a run that is resumed keeps its data and settings: leave them out")
+    _set_threads(threads)
+    if resume:
+        run = Run.open(resume, trust=trust, device=device)
+    else:
+        own = None if data is None else str(data.resolve())
+        reference = Reference(_absolute(recipe), scale, own, tuple(settings))
+        folder = out or Path("runs") / recipe.replace(":", "/") / str(seed)
+        run = Run.create(folder, reference, seed, device or "cpu")
+    train_run(run, console=_console(), tensorboard=tensorboard)
+    _finish(run, json=json)
+
+
+@app.command
+def evaluate(
+    run: RunFolder, /, *, device: str | None = None, trust: bool = False, json: bool = False
+) -> None:
+    """Evaluate a trained model again and draw its samples.
+
+    Args:
+        run: The folder of the run.
+        device: Where to compute, if not where it was trained.
+        trust: Allow to execute the file that the recipe is in.
+        json: Print the result as JSON.
+    """
+    from .experiments.run import Run
+
+    _finish(Run.open(run, trust=trust, device=device), json=json)
+
+
+@app.command
+def sample(
+    run: RunFolder,
+    /,
+    *,
+    n: int = 64,
+    out: Path | None = None,
+    seed: int = 0,
+    device: str | None = None,
+    trust: bool = False,
+    json: bool = False,
+) -> None:
+    """Draw samples from a trained model: arrays, and a picture if they are images.
+
+    Args:
+        run: The folder of the run.
+        n: How many.
+        out: The folder for samples.npy and samples.png; RUN/samples by default.
+        seed: Decides which.
+        device: Where to compute, if not where it was trained.
+        trust: Allow to execute the file that the recipe is in.
+        json: Print the files as JSON.
+    """
+    if n < 1:
+        raise UsageError(f"-n must be at least 1, but is {n}")
+    from .experiments.samples import save_samples
+
+    trained = _trained(run, trust=trust, device=device)
+    samples = trained.sample(n, _progress("sampling"), seed=seed)
+    files = save_samples(out or run / "samples", samples, trained.largest)
+    _wrote(files, json=json, samples=n, shape=list(samples.shape))
+
+
+@app.command
+def score(
+    run: RunFolder,
+    data: Positional[Path],
+    /,
+    *,
+    out: Path | None = None,
+    device: str | None = None,
+    trust: bool = False,
+    json: bool = False,
+) -> None:
+    """Write the log-density and the typicality of every row of some data.
+
+    The columns are: the row (or the name of the image); its log-density; its typicality, the
+    distance of that from the mean over the training data; and its tail, the fraction of held-out
+    data that is no more typical. Outliers have a tail near zero.
+
+    Args:
+        run: The folder of the run.
+        data: A folder or zip of images, .npy, .npz, .csv or .parquet, as in training.
+        out: The file to write; RUN/scores.csv by default.
+        device: Where to compute, if not where it was trained.
+        trust: Allow to execute the file that the recipe is in.
+        json: Print a summary as JSON.
+    """
+    from .experiments.score import read_rows, write_scores
+    from .experiments.trained import score as score_rows
+
+    trained = _trained(run, trust=trust, device=device)
+    names, rows = read_rows(trained, data)
+    scores = score_rows(trained, rows)
+    path = out or run / "scores.csv"
+    write_scores(path, names, scores)
+    outliers = int((scores.tail < 0.01).sum())
+    mean = float(scores.log_density.mean())
+    _wrote([path], json=json, rows=len(rows), mean_log_density=mean, tail_below_1_percent=outliers)
+
+
+@app.command
+def check(
+    run: RunFolder, /, *, device: str | None = None, trust: bool = False, json: bool = False
+) -> None:
+    """Compare the finite differences of a trained model with exact derivatives.
+
+    Args:
+        run: The folder of the run.
+        device: Where to compute, if not where it was trained.
+        trust: Allow to execute the file that the recipe is in.
+        json: Print JSON.
+    """
+    from .experiments.check import check as check_run
+    from .record import describe
+
+    checked = check_run(_trained(run, trust=trust, device=device))
+    if json:
+        _print_json(describe(checked))
+        return
+    _console(stderr=False).print(str(checked), highlight=False)
+
+
+@app.command
+def report(
+    runs: Annotated[Positional[tuple[Path, ...]], arg(metavar="RUN")],
+    /,
+    *,
+    out: Path = Path("report.html"),
+    title: str = "fdsm report",
+    json: bool = False,
+) -> None:
+    """Make one page of the results of runs, that needs no other file and no network.
+
+    Args:
+        runs: Folders of runs, or folders with such folders in them.
+        out: The page.
+        title: Its title.
+        json: Print the file as JSON.
+    """
+    from .report import collect, terminal, write_page
+
+    if not runs:
+        raise UsageError("name at least one folder of a run")
+    path = write_page(runs, out, title=title)
+    if not json:
+        _console(stderr=False).print(terminal(collect(runs)))
+    _wrote([path], json=json)
+
+
+@app.command
+def demo(out: Path = Path("runs/demo"), seed: int = 0, iterations: int | None = None) -> None:
+    """Learn digits four ways, compare them, and show it on a page.
+
+    Trains DSM, FD-DSM, SSM and FD-SSM on images that come with scikit-learn. A folder that
+    holds a demonstration already is continued, or shown again.
 
     Args:
         out: The folder for the results.
         seed: Decides everything but the times.
-        iterations: How many batches to train on.
+        iterations: How many batches to train on; what gives digits by default.
     """
-    _require("matplotlib", extra="report")
-    if iterations < 1:
-        sys.exit(f"fdsm: --iterations must be at least 1, but got {iterations}")
-    _make_folder(out)
+    from .experiments.reference import Reference, rows
+    from .experiments.run import Run
+    from .experiments.train import train as train_run
+    from .report import collect, terminal, write_page
 
+    _set_threads(1)
+    changes = () if iterations is None else (f"plan.iterations={iterations}",)
+    folders = []
+    for row in rows("digits"):
+        folder = out / row.name / str(seed)
+        folders.append(folder)
+        if (folder / "config.json").exists():
+            run = Run.open(folder)
+        else:
+            run = Run.create(folder, Reference(f"digits/{row.name}", "cpu", None, changes), seed)
+        train_run(run, console=_console())
+        _evaluated(run)
+    page = write_page(folders, out / "report.html", title="Digits, learnt four ways")
+    _console(stderr=False).print(terminal(collect(folders)))
+    _wrote([*(folder / "samples.png" for folder in folders), page], json=False)
+
+
+class UsageError(ValueError):
+    """The command was asked for something that does not make sense."""
+
+
+def _finish(run: "Run", *, json: bool) -> None:
+    """Evaluate a run and print what came of it."""
+    result = _evaluated(run)
+    if json:
+        _print_json({"run": str(run.folder), **result})
+        return
+
+    from .report import collect, terminal
+
+    _console(stderr=False).print(terminal(collect([run.folder])))
+    files = [run.folder / "result.json", run.folder / result.get("samples", "metrics.jsonl")]
+    _wrote(files, json=False)
+
+
+def _evaluated(run: "Run") -> dict[str, Any]:
+    from .experiments.evaluate import evaluate as evaluate_run
+    from .experiments.trained import open_trained
+
+    return evaluate_run(run, open_trained(run), _progress("sampling"))
+
+
+def _trained(folder: Path, *, trust: bool, device: str | None) -> "Trained":
+    from .experiments.run import Run
+    from .experiments.trained import open_trained
+
+    return open_trained(Run.open(folder, trust=trust, device=device))
+
+
+def _absolute(recipe: str) -> str:
+    """Return a recipe's reference, in which a file has its whole path."""
+    path, colon, name = recipe.rpartition(":")
+    return f"{Path(path).resolve()}:{name}" if colon else recipe
+
+
+def _set_threads(threads: int | None) -> None:
+    if threads is not None:
+        import torch
+
+        torch.set_num_threads(threads)
+
+
+def _console(*, stderr: bool = True):  # ruff: ignore[missing-return-type-private-function]
     from rich.console import Console
 
-    from .experiments import density
-    from .report import density as report
-
-    console = Console()
-    learnt = density.run(out, iterations=iterations, seed=seed, console=console)
-    figure = report.save(out)
-    console.print(_table(learnt))
-    for path in (out / "result.json", out / "density.npz", figure):
-        console.print(f"wrote {path}", soft_wrap=True, highlight=False)
+    return Console(stderr=stderr)
 
 
-def _table(learnt: "dict[str, Learnt]") -> "Table":
-    from rich.table import Table
+def _progress(description: str) -> "Progress":
+    from functools import partial
 
-    from .experiments.density import METHODS
+    from rich.progress import track
 
-    before = learnt["SSM"].curve[0].fisher
-    table = Table(caption=f"Fisher divergence before training: {before:.1f}")
-    table.add_column("method")
-    for heading in (
-        "values per\nexample",
-        "nested\ngradients",
-        "ms per\niteration",
-        "time\n/ SSM",
-        "Fisher\ndivergence",
-        "KL\n(nats)",
-    ):
-        table.add_column(heading, justify="right")
-    for name, result in learnt.items():
-        table.add_row(
-            name,
-            str(METHODS[name].values),
-            str(METHODS[name].gradients),
-            f"{result.milliseconds:.2f}",
-            f"{result.milliseconds / learnt['SSM'].milliseconds:.2f}",
-            f"{result.curve[-1].fisher:.3f}",
-            f"{result.kl:.4f}",
-        )
-    return table
+    return partial(track, description=description, console=_console(), transient=True)
 
 
-def _require(module: str, *, extra: str) -> None:
-    if find_spec(module) is None:
-        sys.exit(f"fdsm: this needs {module}: pip install 'fdsm[{extra}]'")
+def _note(text: str) -> None:
+    print(text, file=sys.stderr)
 
 
-def _make_folder(path: Path) -> None:
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        sys.exit(f"fdsm: cannot write to {path}: {error.strerror}; choose another with --out")
+def _wrote(files: Sequence[Path], *, json: bool, **facts: Any) -> None:
+    if json:
+        _print_json({"files": [str(path) for path in files], **facts})
+        return
+    for name, value in facts.items():
+        _note(f"{name.replace('_', ' ')}: {value}")
+    for path in files:
+        _note(f"wrote {path}")
+
+
+def _print_json(value: object) -> None:
+    print(jsonlib.dumps(value, indent=2))
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run a command.
+    """Run a command, and say in one line what went wrong if something did.
 
     Args:
         argv: The command and its options; those of the process by default.
@@ -102,9 +368,32 @@ def main(argv: Sequence[str] | None = None) -> None:
     if arguments == ["--version"]:
         print(f"fdsm {__version__}")
         return
-    app.cli(
-        prog="fdsm",
-        description="Score matching by finite differences and by autodiff. "
-        "`fdsm --version` prints the version.",
-        args=arguments,
-    )
+    try:
+        app.cli(
+            prog="fdsm",
+            description="Score matching by finite differences and by autodiff. "
+            "`fdsm --version` prints the version.",
+            args=arguments,
+        )
+    except Exception as error:
+        sys.exit(_explained(error))
+
+
+def _explained(error: Exception) -> int:
+    """Print what went wrong, and return the exit code; what nobody expected is raised again."""
+    from .data import DataError
+    from .experiments.override import OverrideError
+    from .experiments.reference import UnknownRecipeError, UntrustedRecipeError
+    from .experiments.run import RunError
+    from .experiments.train import Suspended
+    from .training import CheckpointError, NonFiniteLossError
+
+    if isinstance(error, Suspended):
+        _note(f"fdsm: {error}")
+        return 128 + error.signal
+    usage = (UsageError, OverrideError, UnknownRecipeError, UntrustedRecipeError)
+    failures = (DataError, RunError, CheckpointError, NonFiniteLossError, ImportError, OSError)
+    if not isinstance(error, (*usage, *failures)):
+        raise error
+    _note(f"fdsm: {error}")
+    return 2 if isinstance(error, usage) else 1

@@ -1,6 +1,5 @@
 """What a recipe is: everything that decides a run but its seed, as a frozen dataclass."""
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol, Self, runtime_checkable
 
@@ -9,10 +8,8 @@ from torch import Generator, Tensor, nn
 
 from ..data import Dataset, Source
 from ..evaluation import Measurement
+from ..samplers import Progress
 from ..typing import LogDensity, Objective, Step
-
-Track = Callable[[Iterable[int]], Iterable[int]]
-"""Shows how far a loop has got."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +96,7 @@ class Recipe(Protocol):
         ...
 
     def sample(
-        self, model: nn.Module, shape: torch.Size, n: int, generator: Generator, track: Track
+        self, model: nn.Module, shape: torch.Size, n: int, generator: Generator, progress: Progress
     ) -> Tensor:
         """Return `n` samples in the space of the model, shape `(n, *E)` for the given `*E`."""
         ...

@@ -19,6 +19,7 @@ from ..training import (
     Interrupted,
     JsonLines,
     Moment,
+    NonFiniteLossError,
     Record,
     Save,
     Shuffled,
@@ -43,13 +44,28 @@ def train(run: Run, *, console: Console | None = None, tensorboard: bool = False
         tensorboard: Whether to write event files for TensorBoard too.
 
     Raises:
-        Interrupted: After SIGINT or SIGTERM; a checkpoint has been written.
+        Suspended: After SIGINT or SIGTERM; a checkpoint has been written.
     """
     training = Training(run, run.recipe.data.load())
     training.begin()
     if training.ended is None:
         training.go_on(console, tensorboard=tensorboard)
     training.finish()
+
+
+class Suspended(Exception):
+    """A training was stopped by a signal and can be continued.
+
+    Attributes:
+        signal: The number of the signal.
+    """
+
+    def __init__(self, run: Run, iteration: int, signal: int) -> None:
+        super().__init__(
+            f"stopped after iteration {iteration} of {run.recipe.plan.iterations}, with a "
+            f"checkpoint: go on with `fdsm train --resume {run.folder}`"
+        )
+        self.signal = signal
 
 
 class Training:
@@ -98,7 +114,7 @@ class Training:
             tensorboard: Whether to write event files.
 
         Raises:
-            Interrupted: After a signal.
+            Suspended: After a signal.
         """
         plan = self.run.recipe.plan
         logs: list[Log] = [JsonLines(self.run.folder / "metrics.jsonl", self.iteration)]
@@ -141,9 +157,13 @@ class Training:
             self.ended = "all iterations made"
         except Stopped as reason:
             self.ended = str(reason)
-        except Interrupted:
+        except Interrupted as interruption:
             self._write()
-            raise
+            raise Suspended(self.run, self.iteration, interruption.signal) from interruption
+        except NonFiniteLossError as error:
+            last = self.run.checkpoints.numbered()
+            where = f"the last good checkpoint is {last[0]}" if last else "there is no checkpoint"
+            raise NonFiniteLossError(f"{error}; {where}") from error
         self._write()
 
     def _title(self) -> str:

@@ -8,9 +8,10 @@ from torch import Tensor, nn
 
 from ..data import Dataset
 from ..data.transforms import Transform
+from ..samplers import Progress
 from ..training import checkpoint
 from ..typing import LogDensity
-from .recipe import Density, Track
+from .recipe import Density
 from .run import Run, RunError
 
 REFERENCE_ROWS = 10_000
@@ -29,6 +30,8 @@ class Trained:
         shape: The shape of an event in the space of the model.
         reference: Log-densities of the training rows, if the model has any.
         held_out: Log-densities of the test rows.
+        largest: The largest value in the training rows, such as that of white.
+        integral: Whether the data are whole numbers, as images of bytes are.
     """
 
     run: Run
@@ -37,12 +40,15 @@ class Trained:
     shape: torch.Size
     reference: Tensor | None
     held_out: Tensor | None
+    largest: float
+    integral: bool
 
-    def sample(self, n: int, track: Track) -> Tensor:
-        """Return samples in the space of the data, shape `(n, *E)`."""
-        generator = self.run.generator("sample")
-        y = self.run.recipe.sample(self.model, self.shape, n, generator, track)
-        return self.transform.inverse(y.cpu())
+    def sample(self, n: int, progress: Progress, seed: int = 0) -> Tensor:
+        """Return samples in the space of the data, shape `(n, *E)`; bytes if that is bytes."""
+        generator = self.run.generator("sample", seed)
+        y = self.run.recipe.sample(self.model, self.shape, n, generator, progress)
+        x = self.transform.inverse(y.cpu())
+        return x.round().clamp(0, self.largest).byte() if self.integral else x
 
     def log_density(self, rows: Tensor) -> Tensor:
         r"""Return the log-density of rows of data, unnormalised unless the model is, shape `(N,)`.
@@ -87,7 +93,8 @@ def score(trained: Trained, rows: Tensor) -> Scores:
     """
     values = trained.log_density(rows)
     reference, held_out = trained.reference, trained.held_out
-    assert reference is not None and held_out is not None
+    assert reference is not None
+    assert held_out is not None
     typicality = (values - reference.mean()).abs()
     usual = (held_out - reference.mean()).abs().sort().values
     below = torch.searchsorted(usual, typicality)
@@ -122,6 +129,8 @@ def save_trained(run: Run, model: nn.Module, data: Dataset) -> None:
         "shape": list(data.shape),
         "reference": None,
         "held_out": None,
+        "largest": float(data.train.max()),
+        "integral": not data.train.is_floating_point(),
     }
     if isinstance(run.recipe, Density):
         f = run.recipe.log_density(model)
@@ -158,4 +167,6 @@ def open_trained(run: Run) -> Trained:
         shape,
         state["reference"],
         state["held_out"],
+        state["largest"],
+        state["integral"],
     )

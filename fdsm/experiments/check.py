@@ -1,0 +1,45 @@
+"""Whether the finite differences of a trained model can be trusted."""
+
+from ..derivatives import Autodiff, FiniteDifference
+from ..evaluation import Consistency, check_consistency
+from ..nested import found, replaced
+from .recipe import Differentiable
+from .run import RunError
+from .trained import Trained
+
+ROWS = 64
+"""How many rows of the training data to check."""
+
+
+def check(trained: Trained) -> Consistency:
+    """Compare the objective of a run by finite differences with the same by autodiff.
+
+    If the run was trained by autodiff, the check is of what finite differences would have done.
+
+    Args:
+        trained: A trained model.
+
+    Returns:
+        The report.
+
+    Raises:
+        RunError: If its objective takes no directional derivative.
+    """
+    run = trained.run
+    objective = run.recipe.objective if isinstance(run.recipe, Differentiable) else None
+    if next(found(objective, "derivative"), None) is None:
+        raise RunError(
+            f"the objective of {run.reference.recipe} takes no directional derivative, so there "
+            "are no finite differences to check"
+        )
+    differenced = replaced(
+        objective,
+        "derivative",
+        lambda d: FiniteDifference() if isinstance(d, Autodiff) else d,
+    )
+    generator = run.generator("check")
+    rows = run.recipe.data.load().train[:ROWS].to(run.device)
+    x = trained.transform.draw(rows, generator)
+    return check_consistency(
+        differenced, run.recipe.checked(trained.model), x, generator=generator
+    )

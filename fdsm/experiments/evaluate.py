@@ -1,0 +1,40 @@
+"""What a trained run is judged by, in its `result.json`."""
+
+import dataclasses
+import statistics
+from typing import Any
+
+from ..record import describe
+from ..samplers import Progress
+from ..training.logs import records
+from .run import Run
+from .samples import save_samples
+from .trained import Trained
+
+
+def evaluate(run: Run, trained: Trained, progress: Progress) -> dict[str, Any]:
+    """Evaluate a model on the test rows, draw samples, and write both down.
+
+    Args:
+        run: The run.
+        trained: Its model.
+        progress: Watches the sampling.
+
+    Returns:
+        The content of `result.json`.
+    """
+    data = run.recipe.data.load()
+    metrics = run.recipe.evaluate(trained.model, data, run.generator("evaluate"))
+    logged = [r for r in records(run.folder / "metrics.jsonl") if "milliseconds" in r]
+    result: dict[str, Any] = {
+        "iterations": logged[-1]["iteration"],
+        "seconds": logged[-1]["seconds"],
+        "milliseconds_per_iteration": statistics.median(r["milliseconds"] for r in logged),
+        "metrics": {name: describe(dataclasses.asdict(m)) for name, m in metrics.items()},
+    }
+    if run.recipe.plan.samples:
+        samples = trained.sample(run.recipe.plan.samples, progress)
+        files = save_samples(run.folder, samples, trained.largest)
+        result["samples"] = files[-1].name
+    run.write("result.json", result)
+    return result
