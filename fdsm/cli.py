@@ -11,25 +11,39 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from tyro.conf import Positional, UseAppendAction, arg
+from tyro.conf import FlagCreatePairsOff, Positional, UseAppendAction, arg
 from tyro.extras import SubcommandApp
 
 from . import __version__
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from .experiments.run import Run
     from .experiments.trained import Trained
+    from .record import Json
     from .samplers import Progress
 
 app = SubcommandApp()
 
+
+class UsageError(ValueError):
+    """A command was asked for something that does not make sense."""
+
+
 Scale = Literal["cpu", "paper"]
 Settings = Annotated[UseAppendAction[tuple[str, ...]], arg(name="set", metavar="PATH=VALUE")]
+Place = Annotated[Path | None, arg(metavar="PATH")]
+Device = Annotated[str | None, arg(metavar="DEVICE")]
 RunFolder = Annotated[Positional[Path], arg(metavar="RUN")]
 
 
 @app.command(name="list")
-def list_(experiment: Positional[str] = "", scale: Scale = "cpu", json: bool = False) -> None:
+def list_(
+    experiment: Annotated[Positional[str], arg(metavar="EXPERIMENT")] = "",
+    scale: Scale = "cpu",
+    json: bool = False,
+) -> None:
     """List the recipes that can be trained.
 
     Args:
@@ -59,17 +73,17 @@ def list_(experiment: Positional[str] = "", scale: Scale = "cpu", json: bool = F
 
 @app.command
 def train(
-    recipe: Positional[str] = "",
+    recipe: Annotated[Positional[str], arg(metavar="RECIPE")] = "",
     /,
     *,
-    data: Path | None = None,
+    data: Place = None,
     settings: Settings = (),
     seed: int = 0,
-    device: str | None = None,
-    resume: Path | None = None,
-    out: Path | None = None,
+    device: Device = None,
+    resume: Place = None,
+    out: Place = None,
     scale: Scale = "cpu",
-    threads: int | None = None,
+    threads: Annotated[int | None, arg(metavar="INT")] = None,
     tensorboard: bool = False,
     trust: bool = False,
     json: bool = False,
@@ -89,6 +103,9 @@ def train(
         tensorboard: Write event files for TensorBoard too.
         trust: With --resume, allow to execute the file that the recipe is in.
         json: Print the result as JSON.
+
+    Raises:
+        UsageError: If that does not make sense.
     """
     from .experiments.reference import Reference
     from .experiments.run import Run
@@ -112,7 +129,7 @@ def train(
 
 @app.command
 def evaluate(
-    run: RunFolder, /, *, device: str | None = None, trust: bool = False, json: bool = False
+    run: RunFolder, /, *, device: Device = None, trust: bool = False, json: bool = False
 ) -> None:
     """Evaluate a trained model again and draw its samples.
 
@@ -133,9 +150,9 @@ def sample(
     /,
     *,
     n: int = 64,
-    out: Path | None = None,
+    out: Place = None,
     seed: int = 0,
-    device: str | None = None,
+    device: Device = None,
     trust: bool = False,
     json: bool = False,
 ) -> None:
@@ -149,6 +166,9 @@ def sample(
         device: Where to compute, if not where it was trained.
         trust: Allow to execute the file that the recipe is in.
         json: Print the files as JSON.
+
+    Raises:
+        UsageError: If that does not make sense.
     """
     if n < 1:
         raise UsageError(f"-n must be at least 1, but is {n}")
@@ -163,11 +183,11 @@ def sample(
 @app.command
 def score(
     run: RunFolder,
-    data: Positional[Path],
+    data: Annotated[Positional[Path], arg(metavar="DATA")],
     /,
     *,
-    out: Path | None = None,
-    device: str | None = None,
+    out: Place = None,
+    device: Device = None,
     trust: bool = False,
     json: bool = False,
 ) -> None:
@@ -200,7 +220,7 @@ def score(
 
 @app.command
 def check(
-    run: RunFolder, /, *, device: str | None = None, trust: bool = False, json: bool = False
+    run: RunFolder, /, *, device: Device = None, trust: bool = False, json: bool = False
 ) -> None:
     """Compare the finite differences of a trained model with exact derivatives.
 
@@ -236,6 +256,9 @@ def report(
         out: The page.
         title: Its title.
         json: Print the file as JSON.
+
+    Raises:
+        UsageError: If that does not make sense.
     """
     from .report import collect, terminal, write_page
 
@@ -248,7 +271,11 @@ def report(
 
 
 @app.command
-def demo(out: Path = Path("runs/demo"), seed: int = 0, iterations: int | None = None) -> None:
+def demo(
+    out: Path = Path("runs/demo"),
+    seed: int = 0,
+    iterations: Annotated[int | None, arg(metavar="INT")] = None,
+) -> None:
     """Learn digits four ways, compare them, and show it on a page.
 
     Trains DSM, FD-DSM, SSM and FD-SSM on images that come with scikit-learn. A folder that
@@ -279,10 +306,6 @@ def demo(out: Path = Path("runs/demo"), seed: int = 0, iterations: int | None = 
     page = write_page(folders, out / "report.html", title="Digits, learnt four ways")
     _console(stderr=False).print(terminal(collect(folders)))
     _wrote([*(folder / "samples.png" for folder in folders), page], json=False)
-
-
-class UsageError(ValueError):
-    """The command was asked for something that does not make sense."""
 
 
 def _finish(run: "Run", *, json: bool) -> None:
@@ -326,7 +349,7 @@ def _set_threads(threads: int | None) -> None:
         torch.set_num_threads(threads)
 
 
-def _console(*, stderr: bool = True):  # ruff: ignore[missing-return-type-private-function]
+def _console(*, stderr: bool = True) -> "Console":
     from rich.console import Console
 
     return Console(stderr=stderr)
@@ -344,7 +367,7 @@ def _note(text: str) -> None:
     print(text, file=sys.stderr)
 
 
-def _wrote(files: Sequence[Path], *, json: bool, **facts: Any) -> None:
+def _wrote(files: Sequence[Path], *, json: bool, **facts: "Json") -> None:
     if json:
         _print_json({"files": [str(path) for path in files], **facts})
         return
@@ -374,6 +397,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             description="Score matching by finite differences and by autodiff. "
             "`fdsm --version` prints the version.",
             args=arguments,
+            config=(FlagCreatePairsOff,),
         )
     except Exception as error:
         sys.exit(_explained(error))

@@ -25,21 +25,18 @@ def check(trained: Trained) -> Consistency:
     Raises:
         RunError: If its objective takes no directional derivative.
     """
-    run = trained.run
-    objective = run.recipe.objective if isinstance(run.recipe, Differentiable) else None
-    if next(found(objective, "derivative"), None) is None:
+    run, recipe = trained.run, trained.run.recipe
+    if not isinstance(recipe, Differentiable) or not any(found(recipe.objective, "derivative")):
         raise RunError(
             f"the objective of {run.reference.recipe} takes no directional derivative, so there "
             "are no finite differences to check"
         )
     differenced = replaced(
-        objective,
+        recipe.objective,
         "derivative",
         lambda d: FiniteDifference() if isinstance(d, Autodiff) else d,
     )
     generator = run.generator("check")
-    rows = run.recipe.data.load().train[:ROWS].to(run.device)
+    rows = recipe.data.load().train[:ROWS].to(run.device)
     x = trained.transform.draw(rows, generator)
-    return check_consistency(
-        differenced, run.recipe.checked(trained.model), x, generator=generator
-    )
+    return check_consistency(differenced, recipe.checked(trained.model), x, generator=generator)

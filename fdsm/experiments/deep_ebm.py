@@ -129,6 +129,10 @@ class DeepEBM(Recipe):
             progress=progress,
         )
 
+    def checked(self, model: nn.Module) -> nn.Module:
+        """Return the model, to which the objective is applied."""
+        return model
+
     def log_density(self, model: nn.Module) -> LogDensity:
         """Return the model, which is its own log-density."""
         return model

@@ -12,6 +12,7 @@ from ..objectives import DSM, SSM, MultiscaleDSM, SlicedDSM
 from ..projections import Sphere
 from ..samplers import Temperatures
 from ..training import Adam, Cosine
+from ..typing import Objective
 from .deep_ebm import DeepEBM, Tempering
 from .networks import MLP
 from .outside import Scrambled, Turned
@@ -20,7 +21,7 @@ from .recipe import Plan
 _LEVELS = Arithmetic(0.05, 1.2)
 _SCALED = Affine(1 / 16)
 
-_OBJECTIVES = {
+_OBJECTIVES: dict[str, Objective] = {
     "DSM": MultiscaleDSM(DSM(0.1), _LEVELS),
     "FD-DSM": MultiscaleDSM(SlicedDSM(0.1, FiniteDifference(), Sphere(0.1)), _LEVELS),
     "SSM": SSM(Autodiff(), Sphere(0.1)),

@@ -10,13 +10,12 @@ from ..data import Dataset, Resize, Source
 
 
 class Outside(Protocol):
-    """Where rows come from that are not of the distribution of a data set.
+    """Where rows come from that are not of the distribution of a data set."""
 
-    Attributes:
-        name: What they are, in a word.
-    """
-
-    name: str
+    @property
+    def name(self) -> str:
+        """What they are, in a word."""
+        ...
 
     def rows(self, data: Dataset, generator: Generator) -> Tensor:
         """Return rows in the space of the model of `data`, shape `(N, *E)`."""

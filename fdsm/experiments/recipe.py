@@ -76,7 +76,8 @@ class Recipe(Protocol):
         ...
 
     def start(self, model: nn.Module, data: Dataset, generator: Generator) -> None:
-        """Do what needs the data before the first iteration."""
+        """Do what needs the data before the first iteration; nothing by default."""
+        return None
 
     def step(self, model: nn.Module, data: Dataset) -> Step:
         """Return how to train it."""
@@ -87,7 +88,8 @@ class Recipe(Protocol):
         ...
 
     def finish(self, model: nn.Module, data: Dataset, generator: Generator) -> None:
-        """Do what is left to do when training is over."""
+        """Do what is left to do when training is over; nothing by default."""
+        return None
 
     def evaluate(
         self, model: nn.Module, data: Dataset, generator: Generator
@@ -115,7 +117,10 @@ class Density(Protocol):
 class Differentiable(Protocol):
     """A recipe that trains a model by an objective with a derivative, which can be checked."""
 
-    objective: Objective
+    @property
+    def objective(self) -> Objective:
+        """What is minimised."""
+        ...
 
     def checked(self, model: nn.Module) -> nn.Module:
         """Return what the objective is applied to."""

@@ -56,7 +56,13 @@ def grid(images: Tensor) -> Image.Image:
     tiles = pad(images.clamp(0, 1), (1, 0, 1, 0), value=0.5)
     missing = across * down - len(tiles)
     tiles = torch.cat([tiles, tiles.new_full((missing, *tiles.shape[1:]), 0.5)])
-    rows = tiles.unflatten(0, (down, across)).permute(2, 0, 3, 1, 4).flatten(1, 2).flatten(2, 3)
+    rows = (
+        tiles
+        .view(down, across, *tiles.shape[1:])
+        .permute(2, 0, 3, 1, 4)
+        .flatten(1, 2)
+        .flatten(2, 3)
+    )
     whole = pad(rows, (0, 1, 0, 1), value=0.5)
     pixels = (255 * whole).round().byte().permute(1, 2, 0).numpy()
     picture = Image.fromarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels)

@@ -115,7 +115,7 @@ def density_of(run: Run, model: nn.Module) -> LogDensity:
 def log_densities(f: LogDensity, transform: Transform, rows: Tensor, device: str) -> Tensor:
     """Return the log-densities of rows of data, in parts, shape `(N, *E) -> (N,)`, in float64."""
     parts = []
-    for part in rows.split(BATCH):
+    for part in torch.split(rows, BATCH):
         x = part.to(device)
         parts.append((f(transform.fixed(x)) + transform.log_det(x)).double().cpu())
     return torch.cat(parts)

@@ -1,0 +1,45 @@
+import pytest
+import torch
+from torch import nn
+
+from fdsm.training import Average, Moment
+
+
+def moment(iteration: int) -> Moment:
+    return Moment(iteration, 100, 0.0, 0.0, {"loss": 0.0})
+
+
+def test_the_average_is_that_of_the_weights_a_model_has_had() -> None:
+    model = nn.Linear(1, 1, bias=False)
+    with torch.no_grad():
+        model.weight.fill_(5.0)
+    average, expected = Average(model, 0.9), 5.0
+    for t in range(200):
+        with torch.no_grad():
+            model.weight.fill_(float(t))
+        average(moment(t + 1))
+        memory = min(0.9, (1 + t) / (10 + t))
+        expected = memory * expected + (1 - memory) * t
+    assert average.model.weight.item() == pytest.approx(expected)
+    assert 199 - average.model.weight.item() == pytest.approx(9, rel=1e-6)  # a / (1 - a) behind
+    assert model.weight.item() == 199
+
+
+def test_it_goes_on_from_a_state() -> None:
+    model = nn.Linear(2, 1)
+    whole = Average(model, 0.99)
+    for t in range(3):
+        whole(moment(t))
+    half = Average(nn.Linear(2, 1), 0.99)
+    half.load_state_dict(whole.state_dict())
+    half.live = model
+    with torch.no_grad():
+        model.weight.add_(1)
+    for average in (whole, half):
+        average(moment(4))
+    assert torch.equal(whole.model.weight, half.model.weight)
+
+
+def test_a_memory_must_be_a_fraction() -> None:
+    with pytest.raises(ValueError, match=r"in \(0, 1\), but is 1"):
+        Average(nn.Linear(1, 1), 1.0)

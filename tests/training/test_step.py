@@ -1,0 +1,110 @@
+"""Steps against updates computed by hand."""
+
+import pytest
+import torch
+from torch import Generator, Tensor, nn
+
+from fdsm.derivatives import FiniteDifference
+from fdsm.objectives import SSM
+from fdsm.projections import Sphere
+from fdsm.training import (
+    Adam,
+    Alternate,
+    Cosine,
+    Exponential,
+    GradientStep,
+    RMSprop,
+    objective_loss,
+)
+
+
+class Line(nn.Module):
+    """The loss `a · batch`, whose gradient is the batch."""
+
+    def __init__(self, a: float = 1.0) -> None:
+        super().__init__()
+        self.a = nn.Parameter(torch.tensor(a))
+
+    def loss(self, batch: Tensor, generator: Generator, done: float) -> Tensor:
+        return self.a * batch
+
+
+def test_the_loss_is_the_mean_and_its_gradient_the_mean_gradient(generator: Generator) -> None:
+    line = Line(2.0)
+    step = GradientStep(line.loss, line, RMSprop(0.1), iterations=1)
+    logged = step(torch.tensor([1.0, 5.0]), generator)
+    assert logged["loss"] == pytest.approx(6.0)
+    assert logged["grad_norm"] == pytest.approx(3.0)
+    assert line.a.item() == pytest.approx(2 - 0.1 * 3 / (0.1 * 3))  # RMSprop: g / √(0.01 g²)
+
+
+def test_clipping_bounds_what_the_optimiser_sees_but_logs_the_norm(generator: Generator) -> None:
+    clipped, free = Line(), Line()
+    for line, clip in ((clipped, 0.5), (free, None)):
+        step = GradientStep(line.loss, line, Adam(0.1, clip=clip), iterations=1)
+        assert step(torch.tensor([4.0]), generator)["grad_norm"] == pytest.approx(4.0)
+    assert clipped.a.grad == pytest.approx(0.5)
+    assert free.a.grad == pytest.approx(4.0)
+
+
+def test_the_learning_rate_follows_its_schedule(generator: Generator) -> None:
+    line = Line()
+    step = GradientStep(line.loss, line, Adam(0.1, schedule=Cosine()), iterations=2)
+    rates = [step(torch.ones(1), generator)["lr"].item() for _ in range(2)]
+    assert rates == pytest.approx([0.1, 0.05])
+
+
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf])
+def test_a_loss_that_is_not_finite_changes_nothing(bad: float, generator: Generator) -> None:
+    line = Line()
+    step = GradientStep(line.loss, line, Adam(0.1), iterations=2)
+    step(torch.ones(1), generator)
+    before, moments = line.a.item(), step.state_dict()["optimiser"]["state"][0]["exp_avg"].clone()
+    step(torch.tensor([bad]), generator)
+    assert line.a.item() == before
+    assert step.state_dict()["optimiser"]["state"][0]["exp_avg"] == moments
+
+
+def test_the_step_of_the_differences_goes_down(generator: Generator) -> None:
+    distances = []
+
+    class Quartic(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a = nn.Parameter(torch.ones(()))
+
+        def forward(self, x: Tensor) -> Tensor:
+            distances.append((x[-1] - x[0]).norm().item() if len(x) == 3 else 0)
+            return -self.a * x.square().sum(1).square()
+
+    model = Quartic()
+    loss = objective_loss(SSM(FiniteDifference(), Sphere(0.1)), model, Exponential(0.01))
+    step = GradientStep(loss, model, Adam(), iterations=2)
+    for _ in range(2):
+        step(torch.zeros(1, 2), generator)
+    assert distances[1] / distances[0] == pytest.approx(0.1)
+
+
+def test_alternating_steps_take_turns_and_keep_their_names(generator: Generator) -> None:
+    order = []
+
+    def counting(name: str, line: Line) -> GradientStep:
+        def loss(batch: Tensor, generator: Generator, done: float) -> Tensor:
+            order.append(name)
+            return line.a * batch
+
+        return GradientStep(loss, line, Adam(0.1), iterations=4)
+
+    first, second = Line(1.0), Line(2.0)
+    step = Alternate({"score": counting("score", first), "model": counting("model", second)})
+    logged = step(torch.ones(1), generator)
+    step(torch.ones(1), generator)
+    assert order == ["score", "model"] * 2
+    assert logged["score_loss"] == pytest.approx(1.0)
+    assert logged["loss"] == logged["model_loss"] == pytest.approx(2.0)
+    other = Alternate({
+        "score": counting("score", Line()),
+        "model": counting("model", Line()),
+    })
+    other.load_state_dict(step.state_dict())
+    assert all(inner.iteration == 2 for inner in other.steps.values())
