@@ -6,8 +6,8 @@ SSMVR or FD-SSMVR along the way: of $q(z|x)$ for the variational autoencoder, wh
 $$-\log p(x|z) - \log p(z) + \log q(z|x),$$
 
 and of $q(z) = E_x q(z|x)$ for the Wasserstein autoencoder, whose encoder is deterministic and
-whose loss is $‖x - \hat x(z)‖² + 10 \, KL(q(z) ‖ p(z))$. The gradient of the last term of either, with
-respect to whatever made $z$, is that of $s(z)^T z$ with the score $s$ held fixed.
+whose loss is $‖x - \hat x(z)‖² + 10 \, KL(q(z) ‖ p(z))$. The gradient of the last term of either,
+with respect to whatever made $z$, is that of $s(z)^T z$ with the score $s$ held fixed.
 """
 
 from collections.abc import Callable
@@ -197,8 +197,8 @@ TABLE = tuple(
         recipe,
         latent=8,
         plan=Plan(3000, 128, 25, 500, 1000),
-        likelihood_rows=100,
-        temperatures=300,
+        likelihood_rows=50,
+        temperatures=200,
     )
     for recipe in PAPER
 )

@@ -11,9 +11,9 @@ from typing import Self
 import torch
 from torch import Generator, Tensor, nn
 
-from ..data import MNIST, Affine, Chain, Dataset, FashionMNIST, Noise, Pad, Source
+from ..data import MNIST, Affine, Chain, Dataset, FashionMNIST, Noise, Pad, Source, Toy
 from ..derivatives import Autodiff, FiniteDifference, score_of
-from ..evaluation import Measurement, exact_sm_loss, ood_auc
+from ..evaluation import Measurement, exact_sm_loss, ood_auc, relative_fisher_divergence
 from ..noise import Arithmetic
 from ..objectives import DSM, SSM, SSMVR, MultiscaleDSM, SlicedDSM, ViaScore
 from ..projections import Gaussian, Sphere
@@ -107,6 +107,9 @@ class DeepEBM(Recipe):
             for rows in (data.train, data.test)
         )
         metrics = {"exact_sm_loss": exact_sm_loss(model, test[: self.exact_rows])}
+        if isinstance(self.data, Toy):
+            truth = self.data.density.score
+            metrics["fisher"] = relative_fisher_divergence(score_of(model), truth, test)
         for outside in self.outside:
             others = outside.rows(data, generator).to(generator.device)
             auc = ood_auc(model, train, test, others, generator=generator)

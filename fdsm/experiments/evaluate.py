@@ -7,6 +7,8 @@ from typing import Any
 from ..record import describe
 from ..samplers import Progress
 from ..training.logs import records
+from .field import save_field
+from .recipe import Density
 from .run import Run
 from .samples import save_samples
 from .trained import Trained
@@ -36,5 +38,8 @@ def evaluate(run: Run, trained: Trained, progress: Progress) -> dict[str, Any]:
         samples = trained.sample(run.recipe.plan.samples, progress)
         files = save_samples(run.folder, samples, trained.largest)
         result["samples"] = files[-1].name
+    if trained.shape == (2,) and isinstance(run.recipe, Density):
+        x = data.transform.fixed(data.test).to(run.device)
+        save_field(run.folder, run.recipe, run.recipe.log_density(trained.model), x)
     run.write("result.json", result)
     return result

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from ..models import QuadraticMLP, QuadraticResNet
+from ..models.confined import ConfinedMLP
 
 
 class Network(Protocol):
@@ -45,6 +46,23 @@ class MLP:
     def build(self, shape: torch.Size) -> nn.Module:
         """Return the network."""
         return QuadraticMLP(shape, self.widths)
+
+
+@dataclass(frozen=True)
+class Confined:
+    """A `ConfinedMLP`.
+
+    Attributes:
+        widths: The widths of the hidden layers.
+        gain: By how much the first layer is larger than usual.
+    """
+
+    widths: tuple[int, ...] = (64, 64, 64)
+    gain: float = 3.0
+
+    def build(self, shape: torch.Size) -> nn.Module:
+        """Return the network."""
+        return ConfinedMLP(shape, self.widths, self.gain)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,272 @@
+"""Run folders read from disk and put in order: runs, groups of seeds, experiments.
+
+A run is a folder with a `config.json`. Runs that differ only by seed form a group, and groups
+of one family of recipes on the same data at the same scale form an experiment: only within one
+are numbers compared. Damage never stops the page: whatever cannot be read is left out and
+said in a note that names the file. Only a path that does not exist, or holds no run, is an
+error.
+"""
+
+import io
+import json
+import math
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ..record import Json
+from .runs import Collection, Curve, Experiment, Group, Measured, Run, differing, flat, real, text
+
+APART = ("recipe", "scale", "device", "shape", "data", "settings")
+"""What two runs of a group have in common, besides what follows from it."""
+
+_UNREADABLE = (OSError, ValueError, TypeError, RecursionError)
+
+T = TypeVar("T")
+K = TypeVar("K")
+
+
+def collect(folders: Sequence[Path]) -> Collection:
+    """Read the runs in the given folders and below, and put them in order.
+
+    The order of the folders is kept, and so decides which group is the baseline; within a
+    folder it is alphabetical. If a seed was run twice, the last one started counts.
+
+    Args:
+        folders: Run folders, or folders above them.
+
+    Returns:
+        What was found, with notes on all that could not be read.
+
+    Raises:
+        FileNotFoundError: If a folder does not exist, or there is no run in any of them.
+    """
+    found = _found(folders)
+    if not found:
+        raise FileNotFoundError(
+            f"no run in {', '.join(map(str, folders)) or 'no folder'}: "
+            "a run is a folder with a config.json, as `fdsm train` leaves it"
+        )
+    notes: list[str] = []
+    runs = [run for path, name in found if (run := _run(path, name, notes.append)) is not None]
+    groups = _seeds(runs, notes.append)
+    experiments = [_experiment(key, same) for key, same in _by(groups, _of_experiment).items()]
+    return Collection(tuple(experiments), tuple(notes))
+
+
+def _found(folders: Sequence[Path]) -> list[tuple[Path, str]]:
+    """Return the run folders, each once, with the names to show."""
+    found: dict[Path, tuple[Path, str]] = {}
+    for folder in folders:
+        if not folder.is_dir():
+            raise FileNotFoundError(f"there is no folder {folder}")
+        for inner, below, files in os.walk(folder):
+            below.sort()
+            if "config.json" in files:
+                below.clear()
+                path = Path(inner)
+                name = Path(folder.resolve().name, path.relative_to(folder)).as_posix()
+                found.setdefault(path.resolve(), (path, text(name)))
+    return list(found.values())
+
+
+def _run(folder: Path, name: str, note: Callable[[str], None]) -> Run | None:
+    try:
+        config = _read(folder / "config.json")
+        settings = _settings(config)
+    except _UNREADABLE as error:
+        note(f"{name}/config.json cannot be read, so this run is left out: {_why(error)}")
+        return None
+    notes: list[str] = []
+    run = Run(name, config, settings, **_logged(folder, notes.append))
+    for part in (_result, _samples, _field):
+        try:
+            run = replace(run, **part(folder))
+        except _UNREADABLE as error:
+            notes.append(f"{part.__name__[1:]} cannot be read: {_why(error)}")
+    for line in notes:
+        note(f"{name}: {line}")
+    return replace(run, notes=tuple(notes))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    value = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(value, dict):
+        raise ValueError(f"it holds a {type(value).__name__}, not an object")
+    flat(value)  # what is nested too deeply is refused here, not in the middle of the page
+    return value
+
+
+def _why(error: Exception) -> str:
+    return text(getattr(error, "strerror", None) or str(error))
+
+
+def _settings(config: Mapping[str, Any]) -> dict[str, Json]:
+    own = flat(config.get("settings") or {})
+    names = ("scale", "device", "shape", "data", "parameters")
+    rest = {name: config[name] for name in names if name in config}
+    return {path: value for path, value in own.items() if path} | flat(rest, "config")
+
+
+def _result(folder: Path) -> dict[str, Any]:
+    path = folder / "result.json"
+    if not path.exists():
+        return {}
+    result = _read(path)
+    return {
+        "result": result,
+        "metrics": _measured(result.get("metrics")),
+        "published": _measured(result.get("published")),
+    }
+
+
+def _measured(values: Json) -> dict[str, Measured]:
+    """Return the numbers in `{"name": {"value": …, "error": …}}` or `{"name": value}`."""
+    numbers: dict[str, Measured] = {}
+    for name, value in values.items() if isinstance(values, dict) else ():
+        whole = value if isinstance(value, dict) else {"value": value}
+        error = real(whole.get("error"))
+        numbers[text(name)] = Measured(
+            real(whole.get("value")),
+            error if math.isfinite(error) else None,
+            {path: leaf for path, leaf in flat(whole.get("settings") or {}).items() if path},
+        )
+    return numbers
+
+
+def _samples(folder: Path) -> dict[str, Any]:
+    from PIL import Image
+
+    path = folder / "samples.png"
+    if not path.exists():
+        return {}
+    image = path.read_bytes()
+    try:
+        with Image.open(io.BytesIO(image), formats=["PNG"]) as opened:
+            size = opened.size
+            opened.verify()
+    except Exception as error:
+        raise ValueError(f"samples.png is not a whole image ({type(error).__name__})") from error
+    return {"samples": image, "size": size}
+
+
+def _field(folder: Path) -> dict[str, Any]:
+    path = folder / "field.npz"
+    if not path.exists():
+        return {}
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: np.asarray(file[name], dtype=float) for name in file.files}
+    except Exception as error:
+        raise ValueError(f"field.npz is not whole ({type(error).__name__})") from error
+    n = len(arrays.get("axis", ()))
+    for name in ("model", "true") if "true_score" in arrays else ("model",):
+        shapes = [arrays[f"{name}_{what}"].shape for what in ("log_density", "score")]
+        if shapes != [(n, n), (n, n, 2)]:
+            raise ValueError(f"field.npz has arrays of shapes {shapes} on a grid of {n}")
+    return {"field": arrays}
+
+
+def _logged(folder: Path, note: Callable[[str], None]) -> dict[str, Any]:
+    records = _records(folder / "metrics.jsonl", note)
+    trained = [record for record in records if "loss" in record]
+    validated: dict[str, list[tuple[dict[str, Any], Json]]] = {}
+    for record in records:
+        values = record.get("validation")
+        for name, value in values.items() if isinstance(values, dict) else ():
+            validated.setdefault(text(name), []).append((record, value))
+    return {
+        "loss": _curve([(record, record["loss"]) for record in trained]),
+        "step_times": tuple(
+            value for record in trained if math.isfinite(value := real(record.get("milliseconds")))
+        ),
+        "validation": {name: _curve(points) for name, points in validated.items()},
+    }
+
+
+def _records(path: Path, note: Callable[[str], None]) -> list[dict[str, Any]]:
+    """Return the records of a file of JSON lines; a torn last line is what a killed run leaves."""
+    try:
+        *lines, torn = path.read_bytes().split(b"\n") if path.exists() else [b""]
+    except OSError as error:
+        note(f"metrics.jsonl cannot be read: {_why(error)}")
+        return []
+    records = [_record(line) for line in lines]
+    bad = [str(number) for number, record in enumerate(records, 1) if record is None]
+    if bad:
+        note(f"metrics.jsonl is damaged in line {', '.join(bad[:5])}{', …' * (len(bad) > 5)}")
+    return [record for record in (*records, _record(torn)) if record is not None]
+
+
+def _record(line: bytes) -> dict[str, Any] | None:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    known = isinstance(record, dict) and math.isfinite(real(record.get("iteration")))
+    return record if known else None
+
+
+def _curve(points: Sequence[tuple[dict[str, Any], Json]]) -> Curve:
+    return Curve(
+        tuple(real(record["iteration"]) for record, _ in points),
+        tuple(real(record.get("seconds")) for record, _ in points),
+        tuple(real(value) for _, value in points),
+    )
+
+
+def _by(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+    parts: dict[K, list[T]] = {}
+    for item in items:
+        parts.setdefault(key(item), []).append(item)
+    return parts
+
+
+def _identity(run: Run) -> str:
+    return json.dumps({name: run.config.get(name) for name in APART}, sort_keys=True)
+
+
+def _seeds(runs: Sequence[Run], note: Callable[[str], None]) -> list[list[Run]]:
+    """Return the runs of each group, one per seed and in their order."""
+    groups = []
+    for same in _by(runs, _identity).values():
+        latest = []
+        for again in _by(same, lambda run: run.seed).values():
+            *older, last = sorted(again, key=lambda run: (run.finished, run.said("started")))
+            latest.append(last)
+            for run in older:
+                note(f"{run.folder} is left out: {last.folder} is a later run of the same seed")
+        groups.append(sorted(latest, key=lambda run: (len(run.seed), run.seed)))
+    return groups
+
+
+def _of_experiment(runs: Sequence[Run]) -> tuple[str, str, str]:
+    run, data = runs[0], runs[0].config.get("data")
+    name = data.get("name") if isinstance(data, dict) else None
+    family = run.said("recipe").rpartition("/")[0]
+    return family, "" if name is None else text(name), run.said("scale")
+
+
+def _experiment(key: tuple[str, str, str], groups: Sequence[Sequence[Run]]) -> Experiment:
+    family, data, scale = key
+    labels: dict[int, str] = {}
+    for name, same in _by(groups, lambda g: g[0].said("recipe").rpartition("/")[2]).items():
+        paths = differing([runs[0].settings for runs in same])[:2]
+        for runs in same:
+            parts = [f"{path}={text(runs[0].settings.get(path))}" for path in paths]
+            labels[id(runs)] = _unlike(" ".join([name or "run", *parts]), labels.values())
+    named = (Group(labels[id(runs)], tuple(runs)) for runs in groups)
+    return Experiment(family, data, scale, tuple(named))
+
+
+def _unlike(label: str, taken: Iterable[str]) -> str:
+    """Return a label of a length to show that is not taken yet."""
+    short = label if len(label) <= 48 else f"{label[:46]}…"
+    names, number, own = set(taken), 2, short
+    while own in names:
+        own, number = f"{short} ({number})", number + 1
+    return own

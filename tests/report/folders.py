@@ -1,0 +1,115 @@
+"""Run folders as training leaves them, made up."""
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+METHODS = {
+    "SSM": {"derivative": {"class": "Autodiff"}, "projection": {"class": "Sphere", "radius": 1.0}},
+    "FD-SSM": {
+        "derivative": {"class": "FiniteDifference", "accuracy": 2},
+        "projection": {"class": "Sphere", "radius": 0.1},
+    },
+    "DSM": {"derivative": {"class": "Autodiff"}, "sigma": 0.3},
+    "FD-DSM": {"derivative": {"class": "FiniteDifference", "accuracy": 2}, "sigma": 0.3},
+}
+PACES = {"SSM": 24.0, "FD-SSM": 12.0, "DSM": 18.0, "FD-DSM": 9.0}
+LOSSES = {
+    ("SSM", 0): -100.0, ("SSM", 1): -104.0, ("FD-SSM", 0): -101.0, ("FD-SSM", 1): -101.5,
+    ("DSM", 0): -95.0, ("DSM", 1): -97.0, ("FD-DSM", 0): -96.0, ("FD-DSM", 1): -99.0,
+}  # fmt: skip
+
+
+def config(method: str, seed: int, /, **changes: object) -> dict[str, Any]:
+    settings = {
+        "class": "Recipe",
+        "objective": METHODS[method],
+        "optimiser": {"class": "Adam", "lr": 0.001, "betas": [0.9, 0.95]},
+        "transforms": [{"class": "Scale", "factor": 2.0}, {"class": "Noise", "sigma": 0.1}],
+        "batch": 128,
+        "ema": None,
+    }
+    return {
+        "recipe": f"deep_ebm/{method}",
+        "scale": "cpu",
+        "overrides": [],
+        "seed": seed,
+        "device": "cpu",
+        "settings": settings,
+        "data": {"name": "Digits", "rows": {"train": 1437, "validation": 180, "test": 180}},
+        "shape": [1, 8, 8],
+        "parameters": 123456,
+        "versions": {"fdsm": "0.1.0", "torch": "2.13.0", "python": "3.11.9"},
+        "machine": "a machine with 2 cores",
+        "started": f"2026-11-16T0{seed + 1}:02:03+00:00",
+        **changes,
+    }
+
+
+def records(method: str, seed: int, iterations: int = 3000) -> list[dict[str, Any]]:
+    random = np.random.default_rng([seed, *method.encode()])
+    lines: list[dict[str, Any]] = []
+    for iteration in range(50, iterations + 1, 50):
+        part, seconds = np.exp(-iteration / 700), iteration * PACES[method] / 1000
+        loss = -1.5 + 2 * part + 0.15 * random.standard_normal() + (300 if iteration == 650 else 0)
+        pace = PACES[method] * random.lognormal(0, 0.06)
+        lines.append({
+            "iteration": iteration, "seconds": seconds, "loss": loss, "grad_norm": 0.4,
+            "lr": 0.001, "milliseconds": pace,
+        })  # fmt: skip
+        if iteration % 500 == 0:
+            value = LOSSES[method, seed] * (1 - part) + random.standard_normal()
+            numbers = {"exact_sm_loss": value, "nll": 90 + 40 * part}
+            lines.append({"iteration": iteration, "seconds": seconds, "validation": numbers})
+    return lines
+
+
+def result(method: str, seed: int) -> dict[str, Any]:
+    return {
+        "iterations": 3000,
+        "seconds": 3 * PACES[method] + seed,
+        "milliseconds_per_iteration": PACES[method] + (0.2 if seed else -0.2),
+        "metrics": {
+            "exact_sm_loss": {
+                "value": LOSSES[method, seed], "error": 1.3, "settings": {"rows": 180},
+            },
+            "ood_auc": {"value": 0.91 + 0.01 * seed, "error": 0.004, "settings": {"noise": 0.1}},
+        },
+        "samples": "samples.png",
+    }  # fmt: skip
+
+
+def write(folder: Path, method: str, seed: int, /, **changes: object) -> Path:
+    """Write a finished run; `changes` are to its `config.json`."""
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps(config(method, seed, **changes)))
+    lines = "".join(json.dumps(record) + "\n" for record in records(method, seed))
+    (folder / "metrics.jsonl").write_text(lines)
+    (folder / "result.json").write_text(json.dumps(result(method, seed)))
+    random = np.random.default_rng(seed)
+    Image.fromarray(random.integers(0, 256, (64, 64), np.uint8)).save(folder / "samples.png")
+    return folder
+
+
+def write_all(root: Path) -> list[Path]:
+    """Write the runs of four methods with two seeds each, and return the methods' folders."""
+    for method in METHODS:
+        for seed in (0, 1):
+            write(root / method / str(seed), method, seed)
+    return [root / method for method in METHODS]
+
+
+def edit(path: Path, change: dict[str, Any]) -> None:
+    """Change entries of a JSON file; a dotted key goes into objects."""
+    value = json.loads(path.read_text())
+    for dotted, new in change.items():
+        inner = value
+        *parents, last = dotted.split(".")
+        for key in parents:
+            inner = inner[key]
+        inner[last] = copy.deepcopy(new)
+    path.write_text(json.dumps(value))

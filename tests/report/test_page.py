@@ -1,0 +1,234 @@
+"""One file that says what the runs say, and runs nothing that they say."""
+
+import base64
+import json
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from fdsm.report import collect, summary, write_page
+from fdsm.report.page import period, typeset
+
+from .folders import METHODS, edit, write
+
+VOID = {"meta", "br", "img", "link", "input", "hr"}
+HOSTILE = (
+    "</text></svg><script>alert(1)</script>\"'><img src=x onerror=alert(2)>$\\frac{$ {{ 7*7 }}"
+)
+
+
+class Page(HTMLParser):
+    """A page that is well-formed: all that is opened is closed, in order."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.rows: list[list[str]] = []
+        self.text = ""
+        self.feed(path.read_text(encoding="utf-8"))
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+        if tag == "tr":
+            self.rows.append([])
+        if tag in {"th", "td"}:
+            self.rows[-1].append("")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+        if {"th", "td"} & set(self.open):
+            self.rows[-1][-1] += data
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+def shown(folders: list[Path], title: str = "Runs") -> Page:
+    return Page(write_page(folders, folders[0].parents[1] / "page.html", title))
+
+
+def undrawn(folders: list[Path]) -> None:
+    """Leave nothing to draw: figures take most of the time."""
+    for folder in folders:
+        for path in folder.rglob("metrics.jsonl"):
+            path.unlink()
+
+
+def test_the_table_of_the_page_is_that_of_the_terminal(kept: list[Path], written: Path) -> None:
+    page = Page(written)
+    table = summary(collect(kept).groups)
+    rows = [[cell.strip() for cell in row] for row in page.rows]
+    assert ["method", *(column.title for column in table.columns)] == rows[0]
+    for row, cells in zip(table.rows, rows[1:5], strict=True):
+        assert cells == [row.label, *(typeset(row.cells[c.key]) for c in table.columns)]
+    assert table.caption in page.text
+    assert "16 November 2026, 01:02 – 02:02" in page.text
+
+
+def test_everything_is_inside_the_file(kept: list[Path], written: Path) -> None:
+    page = Page(written)
+    images = page.all("img")
+    assert len(images) == 8
+    for image, run in zip(images, collect(kept).runs, strict=True):
+        kind, data = str(image["src"]).split(",")
+        assert kind == "data:image/png;base64"
+        assert base64.b64decode(data) == run.samples
+        assert image["class"] == "pixelated"
+    assert len([one for one in page.all("svg") if one.get("class") != "swatch"]) == 7
+    assert not page.all("script") + page.all("link")
+    for _, attributes in page.tags:
+        for name in ("src", "href", "xlink:href", "srcset"):
+            assert re.match(r"#|data:image/png;|$", attributes.get(name) or "")
+    source = written.read_text(encoding="utf-8")
+    assert not re.search(r"https?:|@import|url\((?!#)", source)
+    identifiers = [a["id"] for _, a in page.tags if "id" in a]
+    assert len(identifiers) == len(set(identifiers))
+    for _, attributes in page.tags:
+        for reference in re.findall(r"url\(#(\w+)\)", " ".join(filter(None, attributes.values()))):
+            assert reference in identifiers
+
+
+def test_the_same_runs_give_the_same_bytes_without_torch(
+    kept: list[Path], written: Path, tmp_path: Path
+) -> None:
+    code = (
+        "import sys; from pathlib import Path; from fdsm.report import write_page\n"
+        "write_page([Path(p) for p in sys.argv[2:]], Path(sys.argv[1]), 'Runs')\n"
+        "print([name for name in ('torch', 'matplotlib.pyplot') if name in sys.modules])"
+    )
+    out = tmp_path / "second.html"
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(out), *map(str, kept)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONHASHSEED": "7", "PATH": ""},
+    )
+    assert out.read_bytes() == written.read_bytes()
+    assert done.stdout.strip() == "[]"
+
+
+def test_hostile_strings_are_only_text(runs: list[Path]) -> None:
+    for folder in runs:
+        for seed in "01":
+            edit(
+                folder / seed / "config.json",
+                {
+                    "recipe": f"{HOSTILE}/{HOSTILE}{folder.name}",
+                    "machine": HOSTILE,
+                    "started": HOSTILE,
+                    "versions": {HOSTILE: HOSTILE},
+                    "data": {"name": HOSTILE},
+                    "settings": {HOSTILE: HOSTILE, "odd": "\ud800\x00\x1b", "name": folder.name},
+                },
+            )
+            measured = {"value": 1, "settings": {HOSTILE: HOSTILE}}
+            edit(folder / seed / "result.json", {"metrics": {HOSTILE: measured}})
+            line = {"iteration": 1, "loss": 1, "milliseconds": 3, "validation": {HOSTILE: 1}}
+            (folder / seed / "metrics.jsonl").write_text(json.dumps(line) + "\n")
+    page = shown(runs, HOSTILE)
+    assert not page.all("script")
+    assert all(str(image["src"]).startswith("data:image/png;base64,") for image in page.all("img"))
+    assert not any(name.startswith("on") for _, a in page.tags for name in a)
+    assert page.text.count(HOSTILE) > 20
+    assert "49" not in re.sub(r"[\d.]{4,}", "", page.text)
+
+
+def test_what_differs_is_shown_and_nothing_else(written: Path) -> None:
+    page = Page(written)
+    rows = page.rows
+    start = next(i for i, row in enumerate(rows) if row[0] == "setting")
+    end = next(i for i, row in enumerate(rows) if i > start and row[0] == "setting")
+    assert [cell.strip() for cell in rows[start][1:]] == list(METHODS)
+    assert {row[0]: row[1:] for row in rows[start + 1 : end]} == {
+        "objective.derivative.class": ["Autodiff", "FiniteDifference"] * 2,
+        "objective.derivative.accuracy": ["–", "2"] * 2,
+        "objective.projection.class": ["Sphere", "Sphere", "–", "–"],
+        "objective.projection.radius": ["1.0", "0.1", "–", "–"],
+        "objective.sigma": ["–", "–", "0.3", "0.3"],
+    }
+    marked = [a for a in page.all("tr") if a.get("class") == "differs"]
+    assert len(marked) == 3 + 4 + 2 + 3
+    assert "measured differently" not in page.text
+
+
+def test_numbers_measured_differently_are_marked(runs: list[Path]) -> None:
+    undrawn(runs)
+    edit(runs[0] / "0" / "result.json", {"metrics.ood_auc.settings.noise": 0.2})
+    page = shown(runs)
+    assert "measured differently" in page.text
+    assert ["ood_auc.noise", "0.2", "0.1", "0.1", "0.1"] in page.rows
+
+
+def test_unfinished_runs_and_damage_are_marked(runs: list[Path], written: Path) -> None:
+    assert "unfinished" not in Page(written).text
+    undrawn(runs)
+    (runs[3] / "1" / "result.json").unlink()
+    (runs[2] / "0" / "config.json").write_text("{")
+    page = shown(runs)
+    assert "1 run has not finished" in page.text
+    assert any(row[0].strip() == "FD-DSM1 unfinished" for row in page.rows)
+    assert any(row[:3] == [" FD-DSM", "1", "unfinished"] for row in page.rows)
+    assert "DSM/0/config.json cannot be read" in page.text
+
+
+def test_a_page_of_damage_only_is_still_a_page(tmp_path: Path) -> None:
+    folder = write(tmp_path / "runs" / "0", "SSM", 0)
+    (folder / "config.json").write_text("{")
+    assert "0/config.json cannot be read" in shown([folder]).text
+
+
+def test_a_run_of_which_nothing_is_known_is_shown(tmp_path: Path) -> None:
+    folder = tmp_path / "runs" / "0"
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text("{}")
+    assert "unfinished" in shown([folder]).text
+    assert period(collect([folder]).runs) == ""
+
+
+def test_more_groups_than_colours(tmp_path: Path) -> None:
+    folders = [
+        write(tmp_path / "runs" / f"{i}", "SSM", 0, recipe=f"toy/method {i:02}") for i in range(8)
+    ]
+    for folder in folders[1:]:
+        (folder / "metrics.jsonl").unlink()
+    page = shown(folders)
+    dashes = [one.get("stroke-dasharray") for one in page.all("line")][:8]
+    assert dashes == [None] * 6 + ["5 2"] * 2
+
+
+def test_the_page_is_replaced_whole_or_not_at_all(runs: list[Path], tmp_path: Path) -> None:
+    out = tmp_path / "page.html"
+    out.write_text("old")
+    with pytest.raises(FileNotFoundError):
+        write_page([tmp_path / "nothing"], out)
+    assert out.read_text() == "old"
+    with pytest.raises(IsADirectoryError, match=r"say .*report\.html"):
+        write_page(runs, tmp_path)
+
+
+def test_without_matplotlib_the_error_says_what_to_install(
+    runs: list[Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    import fdsm.report
+
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.delitem(sys.modules, "fdsm.report.figures", raising=False)
+    monkeypatch.delattr(fdsm.report, "figures", raising=False)
+    with pytest.raises(ImportError, match=r"the report needs matplotlib: pip install 'fdsm\[rep"):
+        write_page(runs, tmp_path / "page.html")
