@@ -49,3 +49,47 @@ class GaussianRing:
 
     def _exponents(self, x: Tensor) -> Tensor:
         return -(x[:, None] - self.means(x)).square().sum(2) / (2 * self.scale**2)
+
+
+@dataclass(frozen=True)
+class Checkerboard:
+    r"""Uniform on the black cells of a board that is centred at the origin.
+
+    Its score is zero on the black cells and not defined elsewhere: a density that score
+    matching cannot learn without noise.
+
+    Attributes:
+        cells: How many cells along a side, an even number.
+        width: The width of a cell.
+    """
+
+    cells: int = 4
+    width: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.cells < 2 or self.cells % 2 or self.width <= 0:
+            raise ValueError(
+                "a board has an even number of cells along a side and a positive width, "
+                f"but got {self.cells} and {self.width}"
+            )
+
+    def sample(
+        self, n: int, generator: Generator | None = None, *, dtype: torch.dtype = torch.float32
+    ) -> Tensor:
+        """Return `n` independent samples, shape `(n, 2)`."""
+        within = torch.rand(n, 2, dtype=dtype, generator=generator)
+        row = torch.randint(self.cells, (n,), generator=generator)
+        pair = torch.randint(self.cells // 2, (n,), generator=generator)
+        cell = torch.stack([2 * pair + row % 2, row], 1)
+        return self.width * (cell + within - self.cells / 2)
+
+    def log_density(self, x: Tensor) -> Tensor:
+        r"""Return $log p(x)$, normalised, $-\infty$ off the black cells, `(B, 2) -> (B,)`."""
+        cell = (x / self.width + self.cells / 2).floor()
+        inside = ((cell >= 0) & (cell < self.cells)).all(1) & (cell.sum(1) % 2 == 0)
+        value = -math.log(self.cells**2 / 2 * self.width**2)
+        return torch.where(inside, value, -math.inf).to(x.dtype)
+
+    def score(self, x: Tensor) -> Tensor:
+        """Return zeros, shape `(B, 2) -> (B, 2)`."""
+        return torch.zeros_like(x)

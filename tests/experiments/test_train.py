@@ -1,0 +1,230 @@
+"""Runs end in the same place however often they are interrupted."""
+
+import json
+import os
+import signal
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from fdsm.data import Dataset
+from fdsm.experiments.deep_ebm import DeepEBM
+from fdsm.experiments.evaluate import evaluate
+from fdsm.experiments.reference import Reference, UntrustedRecipeError
+from fdsm.experiments.run import Run, RunError
+from fdsm.experiments.train import Suspended, Training, train
+from fdsm.experiments.trained import open_trained
+from fdsm.training import GradientStep, Moment, NonFiniteLossError, checkpoint
+from fdsm.training.logs import records
+from fdsm.typing import Step
+
+from .tiny import tiny
+
+TINY = Reference(f"{Path(__file__).parent / 'tiny.py'}:tiny")
+
+
+@pytest.fixture(autouse=True)
+def _as_users_have_it() -> None:
+    torch.set_default_dtype(torch.float32)
+
+
+def begun(folder: Path, *overrides: str, seed: int = 0) -> Run:
+    return Run.create(folder, replace(TINY, overrides=overrides), seed)
+
+
+def states(run: Run) -> dict[str, Any]:
+    state = checkpoint.load(run.checkpoints.numbered()[0])
+    return {key: value for key, value in state.items() if key != "seconds"}
+
+
+def without_times(run: Run) -> list[dict[str, Any]]:
+    times = {"seconds", "milliseconds"}
+    lines = records(run.folder / "metrics.jsonl")
+    return [{k: v for k, v in line.items() if k not in times} for line in lines]
+
+
+def same(a: object, b: object) -> bool:
+    """Return whether nested states are equal to the last bit."""
+    if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
+        return a.dtype == b.dtype and torch.equal(a, b)
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(same(a[k], b[k]) for k in a)
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(same, a, b))
+    return a == b
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    torch.set_default_dtype(torch.float32)
+    run = begun(tmp_path_factory.mktemp("whole") / "run")
+    train(run)
+    return run
+
+
+def interrupt_after(iteration: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = Training._note
+
+    def note(self: Training, moment: Moment) -> None:
+        original(self, moment)
+        if moment.iteration == iteration:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(Training, "_note", note)
+
+
+@pytest.mark.parametrize("iteration", [1, 10, 17, 39])
+def test_an_interrupted_run_ends_bit_for_bit_as_a_whole_one(
+    iteration: int, whole: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = begun(tmp_path / "run")
+    with monkeypatch.context() as patch:
+        interrupt_after(iteration, patch)
+        with pytest.raises(Suspended, match=rf"after iteration {iteration} of 40.*--resume"):
+            train(run)
+    train(Run.open(run.folder, trust=True))
+    assert same(states(run), states(whole))
+    assert without_times(run) == without_times(whole)
+    ours, theirs = (checkpoint.load(r.folder / "model.safetensors") for r in (run, whole))
+    assert same(ours, theirs)
+
+
+def test_a_run_that_died_after_its_checkpoint_forgets_the_rest(
+    whole: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = begun(tmp_path / "run")
+
+    def die(self: Training, moment: Moment) -> None:
+        if moment.iteration == 27:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        original = Training._note
+        patch.setattr(Training, "_note", lambda s, m: (original(s, m), die(s, m)))
+        with pytest.raises(KeyboardInterrupt):
+            train(run)
+    assert records(run.folder / "metrics.jsonl")[-1]["iteration"] == 25
+    train(Run.open(run.folder, trust=True))
+    assert same(states(run), states(whole))
+    assert without_times(run) == without_times(whole)
+
+
+def test_the_seed_decides_everything(whole: Run, tmp_path: Path) -> None:
+    again, other = begun(tmp_path / "again"), begun(tmp_path / "other", seed=1)
+    train(again)
+    train(other)
+    assert same(states(again), states(whole))
+    assert not same(states(other)["model"], states(whole)["model"])
+
+
+def test_looking_more_often_changes_nothing(whole: Run, tmp_path: Path) -> None:
+    run = begun(tmp_path / "run", "plan.validate_every=3", "plan.checkpoint_every=7")
+    train(run)
+    assert same(states(run)["model"], states(whole)["model"])
+
+
+def test_finished_runs_are_not_trained_again(whole: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Training, "go_on", lambda *_, **__: pytest.fail("trained again"))
+    train(whole)
+
+
+def test_only_a_few_checkpoints_are_kept(whole: Run) -> None:
+    assert [path.stem for path in whole.checkpoints.numbered()] == ["00000040", "00000030"]
+
+
+def test_the_record_says_what_was_run(whole: Run) -> None:
+    config = whole.config
+    assert config["recipe"] == TINY.recipe
+    assert config["shape"] == [2]
+    assert config["settings"]["objective"]["projection"] == {"class": "Sphere", "radius": 0.1}
+    assert config["settings"]["data"]["density"]["scales"] == [0.5, 0.3]
+    assert config["data"]["rows"] == {"train": 200, "validation": 20, "test": 20}
+    assert config["parameters"] == sum(
+        p.numel() for p in whole.build(torch.Size([2])).parameters()
+    )
+    assert {"fdsm", "torch", "python"} == config["versions"].keys()
+
+
+def test_the_model_that_is_used_is_the_average(whole: Run) -> None:
+    model = open_trained(whole).model.state_dict()
+    assert same(dict(model), states(whole)["average"]["model"])
+    assert not same(dict(model), states(whole)["model"])
+
+
+def test_evaluation_is_written_and_repeatable(whole: Run) -> None:
+    def silent(numbers: Iterable[int]) -> Iterable[int]:
+        return numbers
+
+    first = evaluate(whole, open_trained(whole), silent)
+    second = evaluate(whole, open_trained(whole), silent)
+    assert first == second == json.loads((whole.folder / "result.json").read_text())
+    assert set(first["metrics"]) == {"exact_sm_loss", "fisher", "ood_auc_scrambled"}
+    assert first["iterations"] == 40
+    assert first["metrics"]["exact_sm_loss"]["settings"]["rows"] == 10
+
+
+def test_a_loss_that_is_not_finite_keeps_the_last_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = begun(tmp_path / "run", "optimiser.lr=1e30")
+    with pytest.raises(NonFiniteLossError, match=r"iteration \d+: .*there is no checkpoint"):
+        train(run)
+    good = begun(tmp_path / "good")
+    original = type(tiny).step
+
+    def poisoned(self: DeepEBM, model: nn.Module, data: Dataset) -> Step:
+        step = original(self, model, data)
+        assert isinstance(step, GradientStep)
+        loss = step.loss
+        step.loss = lambda *a: loss(*a) * (float("nan") if step.iteration == 25 else 1)
+        return step
+
+    monkeypatch.setattr(type(tiny), "step", poisoned)
+    with pytest.raises(NonFiniteLossError, match=r"iteration 26: .*good checkpoint is .*00000020"):
+        train(good)
+    monkeypatch.undo()
+    torch.set_default_dtype(torch.float32)
+    train(Run.open(good.folder, trust=True))
+    assert (good.folder / "model.safetensors").exists()
+
+
+def test_a_damaged_checkpoint_costs_iterations_not_the_run(whole: Run, tmp_path: Path) -> None:
+    run = begun(tmp_path / "run")
+    train(run)
+    last = run.checkpoints.numbered()[0]
+    last.write_bytes(last.read_bytes()[: -len(last.read_bytes()) // 3])
+    (run.folder / "model.safetensors").unlink()
+    with pytest.warns(UserWarning, match="going back to the one before"):
+        train(Run.open(run.folder, trust=True))
+    assert same(states(run), states(whole))
+
+
+def test_folders_are_not_overwritten_and_code_is_not_executed(whole: Run, tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"holds a run already: continue it with .*--resume"):
+        Run.create(whole.folder, TINY)
+    with pytest.raises(UntrustedRecipeError, match=r"code in .*tiny.py: add --trust"):
+        Run.open(whole.folder)
+    with pytest.raises(RunError, match=r"it has no config.json"):
+        Run.open(tmp_path)
+    (tmp_path / "config.json").write_text("{", encoding="utf-8")
+    with pytest.raises(RunError, match=r"config.json is damaged"):
+        Run.open(tmp_path)
+    with pytest.raises(RunError, match=r"not finished: `fdsm train --resume"):
+        open_trained(begun(tmp_path / "new"))
+
+
+def test_early_stopping_keeps_the_best(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = iter([3.0, 1.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0])
+    monkeypatch.setattr(type(tiny), "validate", lambda *_: {"loss": next(values)})
+    run = begun(tmp_path / "run", "plan.validate_every=5", "plan.patience=10")
+    train(run)
+    state = states(run)
+    assert state["iteration"] == 20
+    assert "no better loss than 1 of iteration 10" in state["ended"]
+    best = checkpoint.load(run.checkpoints.best)["model"]
+    assert same(dict(open_trained(run).model.state_dict()), best)
