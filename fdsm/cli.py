@@ -149,7 +149,7 @@ def sample(
     run: RunFolder,
     /,
     *,
-    n: int = 64,
+    n: Annotated[int, arg(aliases=["-n"])] = 64,
     out: Place = None,
     seed: int = 0,
     device: Device = None,
@@ -302,7 +302,8 @@ def demo(
         else:
             run = Run.create(folder, Reference(f"digits/{row.name}", "cpu", None, changes), seed)
         train_run(run, console=_console())
-        _evaluated(run)
+        if not (folder / "result.json").exists():
+            _evaluated(run)
     page = write_page(folders, out / "report.html", title="Digits, learnt four ways")
     _console(stderr=False).print(terminal(collect(folders)))
     _wrote([*(folder / "samples.png" for folder in folders), page], json=False)

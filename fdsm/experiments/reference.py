@@ -3,14 +3,14 @@
 import importlib
 import importlib.util
 import pkgutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, Self, cast
 
-from ..data import own
+from ..data import Array, ImageArray, ImageFolder, Source, Table, own
 from .override import override
 from .recipe import Recipe
 
@@ -19,6 +19,12 @@ Scale = Literal["cpu", "paper"]
 
 TABLES: dict[Scale, str] = {"cpu": "TABLE", "paper": "PAPER"}
 """What a module calls its recipes at each scale."""
+
+
+KINDS: dict[str, Callable[[str], Source]] = {
+    kind.__name__: kind for kind in (Array, ImageArray, ImageFolder, Table)
+}
+"""What the user's own data can be."""
 
 
 class UnknownRecipeError(ValueError):
@@ -38,18 +44,21 @@ class Reference:
         scale: Of the recipes of this package, which.
         data: A file or folder of the user's own data, if it is to be used instead.
         overrides: Settings as `path=value`, applied in this order.
+        kind: What the user's data is, if it was found out before and may be gone now.
     """
 
     recipe: str
     scale: Scale = "cpu"
     data: str | None = None
     overrides: tuple[str, ...] = ()
+    kind: str | None = None
 
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> Self:
         """Return the reference in a `config.json`."""
         overrides = tuple(str(setting) for setting in record["overrides"])
-        return cls(record["recipe"], record["scale"], record["own_data"], overrides)
+        kind = record["settings"]["data"]["class"] if record["own_data"] else None
+        return cls(record["recipe"], record["scale"], record["own_data"], overrides, kind)
 
     def record(self) -> dict[str, Any]:
         """Return what goes into a `config.json`."""
@@ -70,7 +79,7 @@ class Reference:
         """Return the recipe; if it is in a file, that is executed."""
         found = _in_file(self.recipe) if self.file else _in_package(self.recipe, self.scale)
         if self.data is not None:
-            found = found.on(own(Path(self.data)))
+            found = found.on(own(self.data) if self.kind is None else KINDS[self.kind](self.data))
         for setting in self.overrides:
             found = override(found, setting)
         return found

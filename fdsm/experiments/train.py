@@ -32,7 +32,7 @@ from ..training import (
 )
 from ..training.logs import Log
 from .run import Run
-from .trained import save_trained
+from .trained import is_trained, save_trained
 
 
 def train(run: Run, *, console: Console | None = None, tensorboard: bool = False) -> None:
@@ -46,6 +46,8 @@ def train(run: Run, *, console: Console | None = None, tensorboard: bool = False
     Raises:
         Suspended: After SIGINT or SIGTERM; a checkpoint has been written.
     """
+    if is_trained(run):
+        return
     training = Training(run, run.recipe.data.load())
     training.begin()
     if training.ended is None:

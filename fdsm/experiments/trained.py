@@ -14,6 +14,8 @@ from ..typing import LogDensity
 from .recipe import Density
 from .run import Run, RunError
 
+MODEL = "model.safetensors"
+
 REFERENCE_ROWS = 10_000
 """How many rows of each split the log-densities are kept of."""
 BATCH = 500
@@ -136,7 +138,12 @@ def save_trained(run: Run, model: nn.Module, data: Dataset) -> None:
         f = run.recipe.log_density(model)
         for key, rows in (("reference", data.train), ("held_out", data.test)):
             state[key] = log_densities(f, data.transform, rows[:REFERENCE_ROWS], run.device)
-    checkpoint.save(run.folder / "model.safetensors", state)
+    checkpoint.save(run.folder / MODEL, state)
+
+
+def is_trained(run: Run) -> bool:
+    """Return whether the training of a run is finished."""
+    return (run.folder / MODEL).exists()
 
 
 def open_trained(run: Run) -> Trained:
@@ -151,12 +158,11 @@ def open_trained(run: Run) -> Trained:
     Raises:
         RunError: If it is not finished.
     """
-    path = run.folder / "model.safetensors"
-    if not path.exists():
+    if not is_trained(run):
         raise RunError(
             f"the training in {run.folder} is not finished: `fdsm train --resume {run.folder}`"
         )
-    state = checkpoint.load(path)
+    state = checkpoint.load(run.folder / MODEL)
     shape = torch.Size(state["shape"])
     model = run.build(shape)
     model.load_state_dict(state["model"])

@@ -67,4 +67,7 @@ def test_data_and_settings_are_applied_in_order(tmp_path: Path) -> None:
     recipe = reference.resolve()
     assert recipe.plan.batch == 9
     assert len(recipe.data.load().test) == 6
-    assert Reference.from_record(reference.record()) == reference
+    record = {**reference.record(), "settings": {"data": {"class": "Table"}}}
+    path.unlink()
+    again = Reference.from_record(record).resolve()
+    assert again == recipe

@@ -1,0 +1,121 @@
+r"""Log-likelihood of a density, normalised or with an estimate of its constant.
+
+In what space matters more than the model: the density of $T(x)$ and that of $x$ differ by
+$\log|\det ∇T(x)|$. Table 3 of the paper is in logit space, without that term.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from ..derivatives.checks import checked_density
+from ..typing import LogDensity
+from .measurement import Measurement, mean_of
+
+
+def nll(
+    log_density: LogDensity,
+    x: Tensor,
+    *cond: Tensor,
+    log_partition: float | Measurement = 0.0,
+    log_det: Tensor | None = None,
+    chunk: int = 1000,
+) -> Measurement:
+    r"""Return the mean negative log-likelihood in nats.
+
+    $$-E[\log \tilde p(T x) - \log Z + \log|\det ∇T(x)|]$$
+
+    Args:
+        log_density: The model, `(N, *E) -> (N,)`; unnormalised if `log_partition` is given.
+        x: Test data in the space of the model, $T(x)$, shape `(B, *E)`.
+        cond: What the model is conditioned on, a row per example.
+        log_partition: $\log Z$, zero for a normalised density. The error of an estimate is added
+            to that of the mean, in squares.
+        log_det: $\log|\det ∇T(x)|$ for each row, `(B,)`, as `transform.log_det(stored)` gives
+            it; with it the result is in the space of the data, without it in the model's.
+        chunk: How many rows at a time.
+
+    Returns:
+        The negative log-likelihood per example.
+
+    Raises:
+        ValueError: If `log_det` is not one number per row.
+
+    Example:
+        >>> standard_normal = lambda x: -x.square().sum(1) / 2
+        >>> log_z = math.log(2 * math.pi) / 2
+        >>> doubled = 2 * torch.tensor([[0.5], [-0.5]])
+        >>> log_det = torch.full((2,), math.log(2.0))
+        >>> print(nll(standard_normal, doubled, log_partition=log_z))
+        1.4189 ± 0
+        >>> print(nll(standard_normal, doubled, log_partition=log_z, log_det=log_det))
+        0.72579 ± 0
+    """
+    values = log_densities(log_density, x, *cond, chunk=chunk)
+    if log_det is not None:
+        if log_det.shape != values.shape:
+            raise ValueError(
+                f"log_det must be one number for each of the {len(values)} rows, "
+                f"but has shape {tuple(log_det.shape)}"
+            )
+        values = values + log_det.double()
+    space = "model" if log_det is None else "data"
+    mean = mean_of(-values, unit="nats", space=space)
+    if not isinstance(log_partition, Measurement):
+        log_partition = Measurement(float(log_partition))
+    settings = {**mean.settings, "log_partition": log_partition.value}
+    error = _combined(mean.error, log_partition.error)
+    return Measurement(mean.value + log_partition.value, error, settings)
+
+
+def bits_per_dim(likelihood: Measurement, dimension: int) -> Measurement:
+    r"""Return a negative log-likelihood in bits per dimension, $\mathrm{NLL} / (d \log 2)$.
+
+    For images it is comparable to what others report if the data were pixels of unit spacing,
+    0 to 256, with uniform noise: the `log_det` of the scaling to $[0, 1]$ is then part of the
+    likelihood.
+
+    Args:
+        likelihood: What `nll` returned.
+        dimension: The number $d$ of dimensions of the data, before any padding.
+
+    Returns:
+        The same in bits.
+
+    Raises:
+        ValueError: If the dimension is not positive.
+
+    Example:
+        >>> print(bits_per_dim(Measurement(math.log(256) * 784), 784))
+        8
+    """
+    if dimension < 1:
+        raise ValueError(f"the dimension must be positive, but got {dimension}")
+    unit = dimension * math.log(2)
+    error = None if likelihood.error is None else likelihood.error / unit
+    settings = {**likelihood.settings, "unit": "bits per dimension", "dimension": dimension}
+    return Measurement(likelihood.value / unit, error, settings)
+
+
+def log_densities(log_density: LogDensity, x: Tensor, *cond: Tensor, chunk: int = 1000) -> Tensor:
+    """Return the log-density of each row without gradients, float64 `(B,)`.
+
+    Args:
+        log_density: The model, `(N, *E) -> (N,)`.
+        x: The data, shape `(B, *E)`.
+        cond: What the model is conditioned on, a row per example.
+        chunk: How many rows at a time, which bounds the memory.
+
+    Returns:
+        The values.
+    """
+    density = checked_density(log_density)
+    parts = zip(*(torch.split(rows, chunk) for rows in (x, *cond)), strict=True)
+    with torch.no_grad():
+        return torch.cat([density(*part).double() for part in parts])
+
+
+def _combined(a: float | None, b: float | None) -> float | None:
+    """Return the error of a sum of two independent terms."""
+    return math.hypot(a or 0.0, b or 0.0) if a is not None or b is not None else None

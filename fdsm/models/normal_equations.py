@@ -1,0 +1,146 @@
+r"""Score matching of a linear combination of kernels, in closed form.
+
+The log-density $\log q_0(x) + \sum_j α_j k_j(x)$ is linear in $α$, so that its score matching loss
+is quadratic. With slopes $D_j$ of the kernels, slopes $q$ of $\log q_0$ and curvatures $c_j$, the
+mean over examples of $α^T c + \tfrac12 \sum (D α + q)²$, plus a penalty $\tfrac λ2 ‖α‖²$, is least
+at
+
+$$α = -(G + λ I)^{-1} b, \qquad G = E[D^T D], \quad b = E[c + D^T q].$$
+
+What the slopes are is a choice: along one direction per example, exactly or by differences, or
+along all axes. All are scaled to the sum over dimensions, $E[\mathrm{tr} ∇² \log p +
+\tfrac12 ‖∇ \log p‖²]$, so that one $λ$ means the same to all.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from ..derivatives import central_nodes, full_precision, stencil
+from ..derivatives.checks import check_arguments
+from ..derivatives.precision import full_precision_backward, refuse_half, widened
+from ..tensors import dimension, dot
+
+
+@dataclass(frozen=True)
+class NormalEquations:
+    """The quadratic loss of some examples; add those of batches to have that of all.
+
+    Attributes:
+        gram: The sum over examples of $D^T D$, shape `(M, M)`.
+        moment: The sum over examples of $c + D^T q$, shape `(M,)`.
+        count: How many examples.
+    """
+
+    gram: Tensor
+    moment: Tensor
+    count: int
+
+    def __add__(self, other: "NormalEquations") -> "NormalEquations":
+        return NormalEquations(
+            self.gram + other.gram, self.moment + other.moment, self.count + other.count
+        )
+
+    def solution(self, penalty: Tensor) -> Tensor:
+        """Return $α = -(G + λI)^{-1} b$, shape `(M,)`, solved in float64."""
+        gram, moment = widened(self.gram) / self.count, widened(self.moment) / self.count
+        ridge = penalty * torch.eye(len(gram), dtype=gram.dtype, device=gram.device)
+        result: Tensor = -torch.linalg.solve(gram + ridge, moment)
+        return result.to(self.gram.dtype)
+
+
+class Kernels(Protocol):
+    """Kernels and base measure of a model such as `DKEF`, for data of shape `(B, D)`."""
+
+    def kernels(self, x: Tensor) -> Tensor:
+        """Return the kernels, shape `(B, M)`."""
+        ...
+
+    def kernel_jet(self, x: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the kernels with slopes and curvatures along `v`, each of shape `(B, M)`."""
+        ...
+
+    def kernel_gradients(self, x: Tensor) -> Tensor:
+        """Return the gradients of the kernels, shape `(B, D, M)`."""
+        ...
+
+    def base_score(self, x: Tensor) -> Tensor:
+        """Return the score of the base measure, shape `(B, D)`."""
+        ...
+
+
+class Equations(Protocol):
+    """A way to form the normal equations; directions `v` are shaped like `x`."""
+
+    def __call__(self, model: Kernels, x: Tensor, v: Tensor) -> NormalEquations:
+        """Return the equations of a batch, differentiable in the parameters of the model."""
+        ...
+
+
+@dataclass(frozen=True)
+class SlicedEquations:
+    """Exact slopes and curvatures along `v`: the minimiser of SSM."""
+
+    def __call__(self, model: Kernels, x: Tensor, v: Tensor) -> NormalEquations:
+        """Return the equations of a batch."""
+        check_arguments(x, v, ())
+        _, slopes, curvatures = model.kernel_jet(x, v)
+        return _sliced(slopes, curvatures, model.base_score(x), v)
+
+
+@dataclass(frozen=True)
+class DifferencedEquations:
+    r"""Differences of the kernels along `v`, whose length is the step: the minimiser of FD-SSM.
+
+    With $k_±$ the kernels at $x ± v$, the slopes are $(k_+ - k_-)/2$ and the curvatures
+    $k_+ + k_- - 2 k_0$. Published code computes these exactly even where the loss is by finite
+    differences. The slope of the base measure is exact either way, its log-density being
+    quadratic.
+
+    Attributes:
+        accuracy: The order of the truncation error, 2, 4, …
+    """
+
+    accuracy: int = 2
+
+    def __post_init__(self) -> None:
+        central_nodes(2, self.accuracy)
+
+    def __call__(self, model: Kernels, x: Tensor, v: Tensor) -> NormalEquations:
+        """Return the equations of a batch, from one evaluation of all nodes together."""
+        check_arguments(x, v, ())
+        refuse_half(x, "the data")
+        nodes = central_nodes(2, self.accuracy)
+        with full_precision(x.device) as changed:
+            values = model.kernels(torch.cat([x + float(node) * v for node in nodes]))
+        if changed:
+            full_precision_backward(values)
+        values = widened(values.view(len(nodes), len(x), -1))
+        rows = [[float(weight) for weight in row] for row in stencil(nodes)[1:3]]
+        slopes, curvatures = torch.tensordot(values.new_tensor(rows), values, dims=1).to(x.dtype)
+        return _sliced(slopes, curvatures, model.base_score(x), v)
+
+
+@dataclass(frozen=True)
+class FullGradientEquations:
+    """Exact gradients, and curvatures along `v`: the minimiser of SSM with reduced variance."""
+
+    def __call__(self, model: Kernels, x: Tensor, v: Tensor) -> NormalEquations:
+        """Return the equations of a batch."""
+        check_arguments(x, v, ())
+        *_, curvatures = model.kernel_jet(x, v)
+        gradients = model.kernel_gradients(x).flatten(0, 1)
+        moment = _scale(v) * curvatures.sum(0) + model.base_score(x).flatten() @ gradients
+        return NormalEquations(gradients.T @ gradients, moment, len(x))
+
+
+def _sliced(slopes: Tensor, curvatures: Tensor, base_score: Tensor, v: Tensor) -> NormalEquations:
+    moment = curvatures.sum(0) + dot(base_score, v) @ slopes
+    return NormalEquations(_scale(v) * slopes.T @ slopes, _scale(v) * moment, len(v))
+
+
+def _scale(v: Tensor) -> Tensor:
+    """Return $d / C_v$, which makes a sliced loss one summed over dimensions."""
+    return dimension(v) / v.square().sum(1).mean()

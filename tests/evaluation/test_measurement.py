@@ -1,0 +1,77 @@
+"""A mean, its standard error, and how they are printed."""
+
+import dataclasses
+import math
+
+import pytest
+import torch
+from torch import Generator
+
+from fdsm.evaluation import Measurement, mean_of
+from fdsm.record import describe
+
+
+def test_mean_and_standard_error_by_hand() -> None:
+    measured = mean_of(torch.tensor([1.0, 2.0, 6.0]), noise=0.1)
+    assert measured.value == 3
+    assert measured.error == pytest.approx(math.sqrt(7 / 3))  # variance (4 + 1 + 9) / 2 over 3
+    assert measured.settings == {"noise": 0.1, "rows": 3}
+
+
+def test_standard_error_is_the_spread_of_means(generator: Generator) -> None:
+    draws = torch.randn(2000, 50, generator=generator).exp()
+    errors = torch.tensor([mean_of(row).error for row in draws])
+    spread = draws.mean(1).std().item()
+    assert errors.square().mean().sqrt().item() == pytest.approx(spread, rel=0.1)
+
+
+def test_the_mean_of_float32_is_taken_in_float64() -> None:
+    values = torch.full((10_000,), 0.1).float()
+    values[0] = 1e7
+    exact = (1e7 + 9999 * float(torch.tensor(0.1).float())) / 10_000
+    assert mean_of(values).value == pytest.approx(exact, rel=1e-14)
+
+
+def test_one_value_has_no_error_and_none_is_refused() -> None:
+    assert mean_of(torch.ones(1)).error is None
+    for values in (torch.ones(0), torch.ones(3, 1), torch.tensor(1.0)):
+        with pytest.raises(ValueError, match="one value per example"):
+            mean_of(values)
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "text"),
+    [
+        (-105.21, 1.3, "-105.2 ± 1.3"),
+        (-105.21, 13.4, "-105 ± 13"),
+        (0.98765, 0.0012, "0.9877 ± 0.0012"),
+        (-3.3333e7, 1.2e5, "(-3.333 ± 0.012)e+07"),
+        (3.21e-7, 4e-9, "(3.210 ± 0.040)e-07"),
+        (0.0, 0.5, "0.00 ± 0.50"),
+        (-2.5, 0.0, "-2.5 ± 0"),
+        (-2.5, None, "-2.5"),
+        (math.nan, math.nan, "nan ± nan"),
+        (math.inf, None, "inf"),
+    ],
+)
+def test_prints_with_two_digits_of_the_error(value: float, error: float | None, text: str) -> None:
+    assert str(Measurement(value, error)) == text
+
+
+def test_further_settings_do_not_touch_the_original() -> None:
+    first = Measurement(1.0, 0.1, {"rows": 3})
+    second = first.with_settings(noise=0.005)
+    assert first.settings == {"rows": 3}
+    assert second.settings == {"rows": 3, "noise": 0.005}
+    assert (second.value, second.error) == (1.0, 0.1)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        first.value = 2.0  # type: ignore[misc]
+
+
+def test_goes_on_record() -> None:
+    assert describe(Measurement(1.0, 0.1, {"rows": 3})) == {
+        "class": "Measurement",
+        "value": 1.0,
+        "error": 0.1,
+        "settings": {"rows": 3},
+    }

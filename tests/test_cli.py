@@ -1,0 +1,260 @@
+"""The command line as a new user meets it."""
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import fdsm
+from fdsm.cli import main
+
+ROOT = Path(fdsm.__file__).parents[1]
+TINY = f"{Path(__file__).parent / 'experiments' / 'tiny.py'}:tiny"
+QUICK = ["--set", "plan.iterations=20", "--set", "plan.batch=16", "--set", "exact_rows=8"]
+COLD = [
+    "--set", "tempering.schedule.hold=2", "--set", "tempering.schedule.anneal=2",
+    "--set", "tempering.schedule.cool=2",
+]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _as_users_have_it() -> None:
+    torch.set_default_dtype(torch.float32)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    torch.set_default_dtype(torch.float32)
+    folder = tmp_path_factory.mktemp("run") / "tiny"
+    main(["train", TINY, "--out", str(folder)])
+    return folder
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    x = np.random.default_rng(0).normal(size=(200, 3)) * [1, 10, 100] + [0, 5, -300]
+    path = tmp_path / "measurements.csv"
+    np.savetxt(path, x, delimiter=",", header="length,weight,height", comments="")
+    return path
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> Path:
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    pixels = np.random.default_rng(0).integers(0, 256, (40, 12, 10, 3), dtype=np.uint8)
+    for i, image in enumerate(pixels):
+        Image.fromarray(image).save(folder / f"{i:02d}.png")
+    return folder
+
+
+def failed(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[object, str]:
+    with pytest.raises(SystemExit) as exit_:
+        main(arguments)
+    return exit_.value.code, capsys.readouterr().err
+
+
+def printed(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    capsys.readouterr()
+    main([*arguments, "--json"])
+    value: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return value
+
+
+def test_help_lists_the_commands_without_importing_torch() -> None:
+    command = [sys.executable, "-X", "importtime", "-m", "fdsm", "--help"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    for name in ("list", "train", "sample", "evaluate", "score", "check", "report", "demo"):
+        assert f"• {name} " in done.stdout
+    imported = {line.rsplit("|", 1)[-1].strip() for line in done.stderr.splitlines()}
+    assert "fdsm.cli" in imported
+    assert not {"torch", "numpy", "matplotlib", "PIL", "jinja2"} & imported
+
+
+def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["--version"])
+    assert capsys.readouterr().out == f"fdsm {fdsm.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["trian"], "train"),
+        (["train", "--sed", "1", "digits"], "--seed"),
+        (["train", "digits", "--seed", "many"], "many"),
+        ([], "demo"),
+        (["train"], "name a recipe, or a run to --resume"),
+        (["train", "digits", "--resume", "x"], "name a recipe, or a run to --resume"),
+        (["train", "digts"], "Did you mean digits?"),
+        (["train", "digits/DMS"], "Did you mean DSM?"),
+        (["train", "digits", "--set", "plan.iteration=3"], "Did you mean iterations?"),
+        (["train", "digits", "--set", "plan.iterations=x"], "it takes int, and is now 2500"),
+        (["train", "nowhere.py:recipe"], "there is no file"),
+        (["train", "--resume", "x", "--set", "a=b"], "keeps its data and settings"),
+        (["report"], "name at least one folder of a run"),
+    ],
+)
+def test_mistakes_of_the_caller_are_explained(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, error = failed(arguments, capsys)
+    assert code == 2
+    assert message in error
+    assert "Traceback" not in error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "deep_ebm", "--data", "nothing.csv"], "nothing.csv"),
+        (["train", "--resume", "nowhere"], "is not the folder of a run: it has no config.json"),
+        (["sample", "nowhere"], "is not the folder of a run"),
+        (["report", "nowhere"], "there is no folder nowhere"),
+    ],
+)
+def test_what_is_not_there_is_named(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, error = failed(arguments, capsys)
+    assert code == 1
+    assert message in error
+    assert "Traceback" not in error
+
+
+def test_list_names_recipes_that_can_be_trained(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["list"])
+    shown = capsys.readouterr().out
+    assert "digits/FD-DSM" in shown
+    settings = printed(["list", "nice_mnist", "--scale", "paper"], capsys)
+    assert settings["nice_mnist/FD-SSM"]["hidden"] == 1000
+    assert settings["nice_mnist/FD-SSM"]["objective"]["projection"]["radius"] == pytest.approx(0.1)
+
+
+def test_train_leaves_everything_and_does_not_do_it_twice(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = {"config.json", "metrics.jsonl", "checkpoints", "model.safetensors", "result.json"}
+    assert names <= {path.name for path in run.iterdir()}
+    before = (run / "model.safetensors").read_bytes()
+    code, error = failed(["train", TINY, "--out", str(run)], capsys)
+    assert code == 1
+    assert "holds a run already" in error
+    result = printed(["train", "--resume", str(run), "--trust"], capsys)
+    assert result["run"] == str(run)
+    assert result["metrics"].keys() == {"exact_sm_loss", "fisher", "ood_auc_scrambled"}
+    assert (run / "model.safetensors").read_bytes() == before
+
+
+def test_code_in_a_run_folder_is_not_executed_unasked(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for command in (["sample", str(run)], ["evaluate", str(run)], ["check", str(run)]):
+        code, error = failed(command, capsys)
+        assert code == 2
+        assert "add --trust to execute it" in error
+
+
+def test_samples_are_repeatable_and_differ_by_seed(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arrays = []
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        main([
+            "sample",
+            str(run),
+            "--trust",
+            "-n",
+            "5",
+            "--seed",
+            str(seed),
+            "--out",
+            str(tmp_path / name),
+        ])
+        arrays.append(np.load(tmp_path / name / "samples.npy"))
+    assert arrays[0].shape == (5, 2)
+    assert np.array_equal(arrays[0], arrays[1])
+    assert not np.array_equal(arrays[0], arrays[2])
+    code, error = failed(["sample", str(run), "--trust", "-n", "0"], capsys)
+    assert code == 2
+    assert "at least 1, but is 0" in error
+
+
+def test_check_prints_the_report_of_the_core(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["check", str(run), "--trust"])
+    assert "parameter gradient, angle" in capsys.readouterr().out
+    report = printed(["check", str(run), "--trust"], capsys)
+    assert report["step"] == pytest.approx(0.1)
+    assert 0 < report["angle"] < 5
+
+
+def test_the_report_is_one_page(run: Path, tmp_path: Path) -> None:
+    out = tmp_path / "pages" / "report.html"
+    main(["report", str(run.parent), "--out", str(out), "--title", "What I learnt"])
+    page = out.read_text(encoding="utf-8")
+    assert "What I learnt" in page
+    assert "Learnt densities on the plane" in page
+    assert 'src="http' not in page
+
+
+def test_a_table_of_ones_own_from_training_to_scores(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    main(["train", "deep_ebm", "--data", str(table), "--out", str(out), *QUICK, *COLD])
+    assert json.loads((out / "config.json").read_text())["data"]["columns"] == [
+        "length", "weight", "height",
+    ]  # fmt: skip
+    samples = np.load(out / "samples.npy")
+    assert samples.shape == (64, 3)
+    new = tmp_path / "new.csv"
+    new.write_text("length,weight,height\n0,5,-300\n50,5,-300\n", encoding="utf-8")
+    table.unlink()
+    summary = printed(["score", str(out), str(new)], capsys)
+    assert summary["rows"] == 2
+    with (out / "scores.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["row"] for row in rows] == ["0", "1"]
+    assert all(0 <= float(row["tail"]) <= 1 for row in rows)
+    assert float(rows[1]["typicality"]) > float(rows[0]["typicality"])
+    wrong = tmp_path / "wrong.csv"
+    wrong.write_text("a,b\n1,2\n3,4\n", encoding="utf-8")
+    code, error = failed(["score", str(out), str(wrong)], capsys)
+    assert code == 1
+    assert "trained on rows of shape (3,)" in error
+
+
+def test_a_folder_of_images_of_ones_own_from_training_to_scores(
+    pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    small = ["--set", "data.size=8", "--set", "network.image.width=2"]
+    arguments = ["train", "deep_ebm", "--data", str(pictures), "--out", str(out)]
+    main([*arguments, *small, *QUICK, *COLD, "--set", "plan.samples=4"])
+    assert np.load(out / "samples.npy").shape == (4, 3, 8, 8)
+    with Image.open(out / "samples.png") as picture:
+        assert picture.mode == "RGB"
+    main(["score", str(out), str(pictures), "--out", str(tmp_path / "scores.csv")])
+    with (tmp_path / "scores.csv").open(encoding="utf-8") as file:
+        names = [row["row"] for row in csv.DictReader(file)]
+    assert names == [f"{i:02d}.png" for i in range(40)]
+
+
+def test_the_demo_compares_four_methods_on_a_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["demo", "--out", str(tmp_path), "--iterations", "2"])
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in ("DSM", "FD-DSM", "SSM", "FD-SSM"))
+    assert (tmp_path / "report.html").exists()
+    before = (tmp_path / "FD-DSM" / "0" / "model.safetensors").read_bytes()
+    main(["demo", "--out", str(tmp_path), "--iterations", "2"])
+    assert (tmp_path / "FD-DSM" / "0" / "model.safetensors").read_bytes() == before
