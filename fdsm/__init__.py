@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from . import derivatives, evaluation, noise, objectives, projections
+    from . import (
+        data,
+        derivatives,
+        evaluation,
+        experiments,
+        models,
+        noise,
+        objectives,
+        projections,
+        samplers,
+        training,
+    )
     from .derivatives import Autodiff, FiniteDifference
     from .noise import Arithmetic, Constant, Geometric
     from .objectives import (
@@ -64,7 +75,18 @@ _NAMES = {
 """What can be imported from here, and where it lives."""
 
 _HOMES = {name: home for home, names in _NAMES.items() for name in names}
-_MODULES = ("derivatives", "evaluation", "noise", "objectives", "projections")
+_MODULES = (
+    "data",
+    "derivatives",
+    "evaluation",
+    "experiments",
+    "models",
+    "noise",
+    "objectives",
+    "projections",
+    "samplers",
+    "training",
+)
 
 __all__ = [
     "DSM",
@@ -94,11 +116,16 @@ __all__ = [
     "SlicedDSM",
     "Sphere",
     "ViaScore",
+    "data",
     "derivatives",
     "evaluation",
+    "experiments",
+    "models",
     "noise",
     "objectives",
     "projections",
+    "samplers",
+    "training",
 ]
 
 

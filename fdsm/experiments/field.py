@@ -1,6 +1,7 @@
 """What a model on the plane has learnt, as arrays to draw."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -32,7 +33,7 @@ def save_field(folder: Path, recipe: Recipe, f: LogDensity, x: torch.Tensor) -> 
         truth = recipe.data.density
         arrays |= _fields("true", truth.log_density, truth.score, points)
     with replacing(folder / "field.npz") as draft, draft.open("wb") as file:
-        np.savez_compressed(file, **{key: a.cpu().numpy() for key, a in arrays.items()})
+        np.savez_compressed(file, allow_pickle=False, **_numpy(arrays))
 
 
 @torch.no_grad()
@@ -44,3 +45,7 @@ def _fields(
         f"{name}_log_density": f(points).view(POINTS, POINTS),
         f"{name}_score": score(points).view(POINTS, POINTS, 2),
     }
+
+
+def _numpy(arrays: dict[str, torch.Tensor]) -> dict[str, Any]:
+    return {name: array.cpu().numpy() for name, array in arrays.items()}

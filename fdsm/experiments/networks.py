@@ -6,8 +6,7 @@ from typing import Protocol
 import torch
 from torch import nn
 
-from ..models import QuadraticMLP, QuadraticResNet
-from ..models.confined import ConfinedMLP
+from ..models import ConfinedMLP, QuadraticMLP, QuadraticResNet
 
 
 class Network(Protocol):

@@ -119,10 +119,13 @@ class Training:
             Suspended: After a signal.
         """
         plan = self.run.recipe.plan
-        logs: list[Log] = [JsonLines(self.run.folder / "metrics.jsonl", self.iteration)]
+        last = self.iteration or -1  # a run that begins again keeps nothing
+        logs: list[Log] = [JsonLines(self.run.folder / "metrics.jsonl", last)]
         if tensorboard:
             logs.append(TensorBoard(self.run.folder / "tensorboard"))
         self.validation.logs = logs
+        if plan.validate_every and not self.iteration:
+            self.validation(Moment(0, plan.iterations, 0.0, 0.0, {}))
         hooks: list[Hook] = [self._note, Record(logs, plan.log_every)]
         if self.average is not None:
             hooks.append(self.average)

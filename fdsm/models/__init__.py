@@ -2,6 +2,7 @@
 
 from .autoencoder import (
     BernoulliDecoder,
+    Decoder,
     DecoderCNN,
     DecoderMLP,
     GaussianDecoder,
@@ -28,6 +29,7 @@ __all__ = [
     "BernoulliDecoder",
     "ConfinedMLP",
     "DKEFDensity",
+    "Decoder",
     "DecoderCNN",
     "DecoderMLP",
     "DifferencedEquations",

@@ -9,6 +9,7 @@ and scores are `JointMLP` or `JointCNN`.
 import math
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Protocol
 
 import torch
 from torch import Generator, Tensor, nn
@@ -56,6 +57,18 @@ class ImplicitEncoder(nn.Module):
             len(x), self.noise, dtype=x.dtype, device=x.device, generator=generator
         )
         return self(x, noise)  # type: ignore[no-any-return]
+
+
+class Decoder(Protocol):
+    """A density of data given a latent."""
+
+    def __call__(self, z: Tensor) -> Tensor:
+        """Return the mean of the data given a latent, shape `(B, latent) -> (B, *E)`."""
+        ...
+
+    def log_likelihood(self, x: Tensor, z: Tensor) -> Tensor:
+        r"""Return $\log p(x|z)$ in nats, shape `(B, *E), (B, latent) -> (B,)`."""
+        ...
 
 
 class BernoulliDecoder(nn.Module):

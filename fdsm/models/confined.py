@@ -36,6 +36,8 @@ class ConfinedMLP(nn.Module):
         activation: Activation = nn.SiLU,
     ) -> None:
         super().__init__()
+        if not widths:
+            raise ValueError("widths must name at least one hidden layer, but is empty")
         layers = perceptron((size(shape), *widths), activation)
         self.network = nn.Sequential(
             nn.Flatten(), *layers, made(activation), nn.Linear(widths[-1], 1, bias=False)
