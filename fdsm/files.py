@@ -1,6 +1,7 @@
 """Writing files so that a failure leaves what was there before."""
 
 import os
+import re
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,3 +25,40 @@ def replacing(path: Path) -> Generator[Path, None, None]:
         os.replace(draft, path)
     finally:
         draft.unlink(missing_ok=True)
+
+
+class BusyError(OSError):
+    """Another process is writing to a folder."""
+
+
+@contextmanager
+def exclusive(folder: Path) -> Generator[None, None, None]:
+    """Keep other processes from a folder as long as this one lives; killed ones let go.
+
+    Args:
+        folder: A folder that is there.
+
+    Yields:
+        Nothing, once the folder is ours.
+
+    Raises:
+        BusyError: If another process has it.
+    """
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(folder / ".lock", timeout=0)
+    try:
+        lock.acquire()
+    except Timeout as error:
+        raise BusyError(f"another process is writing to {folder}: let it finish") from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def sweep(folder: Path) -> None:
+    """Delete what was being written into a folder when an earlier process was killed."""
+    for path in folder.glob(".*"):
+        if re.fullmatch(r"\.tmp\w+|\..+\.\d+", path.name):
+            path.unlink(missing_ok=True)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fdsm.files import replacing
+from fdsm.files import BusyError, exclusive, replacing, sweep
 
 
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
@@ -23,3 +23,21 @@ def _interrupted(path: Path) -> None:
     with replacing(path) as draft:
         draft.write_text("half")
         raise KeyboardInterrupt
+
+
+def test_what_a_killed_process_left_is_swept(tmp_path: Path) -> None:
+    for name in (".a.safetensors.1234", ".tmpXy12", "a.safetensors", ".lock", ".hidden"):
+        (tmp_path / name).write_bytes(b"half")
+    sweep(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"a.safetensors", ".lock", ".hidden"}
+
+
+def test_a_folder_belongs_to_one_at_a_time(tmp_path: Path) -> None:
+    with (
+        exclusive(tmp_path),
+        pytest.raises(BusyError, match="another process"),
+        exclusive(tmp_path),
+    ):
+        pass
+    with exclusive(tmp_path):
+        pass

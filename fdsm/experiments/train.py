@@ -11,6 +11,7 @@ from torch import nn
 
 from .. import __version__
 from ..data import Dataset
+from ..files import exclusive, sweep
 from ..record import Json, describe
 from ..training import (
     Average,
@@ -45,14 +46,17 @@ def train(run: Run, *, console: Console | None = None, tensorboard: bool = False
 
     Raises:
         Suspended: After SIGINT or SIGTERM; a checkpoint has been written.
+        BusyError: If another process is at it.
     """
-    if is_trained(run):
-        return
-    training = Training(run, run.recipe.data.load())
-    training.begin()
-    if training.ended is None:
-        training.go_on(console, tensorboard=tensorboard)
-    training.finish()
+    run.folder.mkdir(parents=True, exist_ok=True)
+    with exclusive(run.folder):
+        if is_trained(run):
+            return
+        training = Training(run, run.recipe.data.load())
+        training.begin()
+        if training.ended is None:
+            training.go_on(console, tensorboard=tensorboard)
+        training.finish()
 
 
 class Suspended(Exception):
@@ -100,11 +104,11 @@ class Training:
 
     def begin(self) -> None:
         """Write down what is run, or go on from the last checkpoint of it."""
-        self.run.folder.mkdir(parents=True, exist_ok=True)
+        for folder in (self.run.folder, self.run.checkpoints.folder):
+            sweep(folder)
         if not (self.run.folder / "config.json").exists():
             self.run.write("config.json", _config(self.run, self.data, self.model))
         torch.manual_seed(derived_seed(self.run.seed, "torch"))
-        self.run.checkpoints.sweep()
         if self.run.checkpoints.numbered():
             self._restore(self.run.checkpoints.latest())
 

@@ -9,8 +9,7 @@ import hashlib
 import json
 import re
 import warnings
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -143,7 +142,8 @@ class Checkpoints:
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / f"{iteration:08d}.safetensors"
         save(path, state)
-        self._delete(self.numbered()[self.keep :])
+        for old in self.numbered()[self.keep :]:
+            old.unlink(missing_ok=True)
         return path
 
     def latest(self) -> dict[str, Any]:
@@ -159,19 +159,9 @@ class Checkpoints:
             return state
         raise CheckpointError(f"there is no whole checkpoint in {self.folder}")
 
-    def sweep(self) -> None:
-        """Delete what was being written when an earlier process was killed."""
-        self._delete(self.folder.glob(".*.safetensors.*"))
-
     def _whole(self) -> Iterator[dict[str, Any]]:
         for path in self.numbered():
             try:
                 yield load(path)
             except CheckpointError as error:
                 warnings.warn(f"{error}; going back to the one before", stacklevel=4)
-
-    @staticmethod
-    def _delete(paths: Iterable[Path]) -> None:
-        for path in paths:
-            with suppress(FileNotFoundError):
-                path.unlink()

@@ -150,7 +150,9 @@ ROWS: dict[str, Callable[[Path], object]] = {
     "cannot be read as a numpy array": lambda data: Array(csv(data / "a.npy", "x")).load(),
     "not real numbers": lambda data: Array(npy(data / "a.npy", np.array(["a"]))).load(),
     "but Array takes (N, D)": lambda data: Array(npy(data / "a.npy", np.ones(20))).load(),
-    "but images are (N, H, W)": lambda data: own(npy(data / "a.npy", np.ones((9, 8, 8, 5)))).load(),
+    "but images are (N, H, W)": lambda data: own(
+        npy(data / "a.npy", np.ones((9, 8, 8, 5)))
+    ).load(),
     "but images are integers": lambda data: ImageArray(
         npy(data / "a.npy", np.full((20, 8, 8), 7.0))
     ).load(),

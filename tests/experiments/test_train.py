@@ -19,6 +19,7 @@ from fdsm.experiments.reference import Reference, UntrustedRecipeError
 from fdsm.experiments.run import Run, RunError
 from fdsm.experiments.train import Suspended, Training, train
 from fdsm.experiments.trained import open_trained
+from fdsm.files import BusyError, exclusive
 from fdsm.training import GradientStep, Moment, NonFiniteLossError, checkpoint
 from fdsm.training.logs import records
 from fdsm.typing import Step
@@ -218,8 +219,17 @@ def test_folders_are_not_overwritten_and_code_is_not_executed(whole: Run, tmp_pa
         open_trained(begun(tmp_path / "new"))
 
 
+def test_two_processes_do_not_train_one_run(whole: Run, tmp_path: Path) -> None:
+    run = begun(tmp_path / "run")
+    run.folder.mkdir()
+    with exclusive(run.folder), pytest.raises(BusyError, match="another process"):
+        train(run)
+    train(run)
+    assert same(states(run), states(whole))
+
+
 def test_early_stopping_keeps_the_best(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    values = iter([3.0, 1.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0])
+    values = iter([4.0, 3.0, 1.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0])
     monkeypatch.setattr(type(tiny), "validate", lambda *_: {"loss": next(values)})
     run = begun(tmp_path / "run", "plan.validate_every=5", "plan.patience=10")
     train(run)

@@ -118,11 +118,3 @@ def test_a_damaged_one_is_passed_over_with_a_warning(tmp_path: Path) -> None:
         pytest.raises(CheckpointError, match="no whole checkpoint"),
     ):
         checkpoints.latest()
-
-
-def test_what_a_killed_process_left_is_swept(tmp_path: Path) -> None:
-    checkpoints = Checkpoints(tmp_path)
-    checkpoints.save(1, {"iteration": 1})
-    (tmp_path / ".00000002.safetensors.1234").write_bytes(b"half")
-    checkpoints.sweep()
-    assert [path.name for path in tmp_path.iterdir()] == ["00000001.safetensors"]
