@@ -406,18 +406,16 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def _explained(error: Exception) -> int:
     """Print what went wrong, and return the exit code; what nobody expected is raised again."""
-    from .data import DataError
     from .experiments.override import OverrideError
     from .experiments.reference import UnknownRecipeError, UntrustedRecipeError
-    from .experiments.run import RunError
     from .experiments.train import Suspended
-    from .training import CheckpointError, NonFiniteLossError
+    from .training import NonFiniteLossError
 
     if isinstance(error, Suspended):
         _note(f"fdsm: {error}")
         return 128 + error.signal
     usage = (UsageError, OverrideError, UnknownRecipeError, UntrustedRecipeError)
-    failures = (DataError, RunError, CheckpointError, NonFiniteLossError, ImportError, OSError)
+    failures = (ValueError, NonFiniteLossError, ImportError, OSError)
     if not isinstance(error, (*usage, *failures)):
         raise error
     _note(f"fdsm: {error}")

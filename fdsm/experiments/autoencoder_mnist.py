@@ -95,6 +95,7 @@ class Autoencoder(Recipe):
         plan: How long to train.
         likelihood_rows: On how many test rows the likelihood is estimated.
         temperatures: How many temperatures that takes.
+        first_step: The first step of its chains.
     """
 
     name: str
@@ -107,6 +108,7 @@ class Autoencoder(Recipe):
     plan: Plan = Plan()
     likelihood_rows: int = 10_000
     temperatures: int = 1000
+    first_step: float = 0.01
 
     def on(self, source: Source) -> Self:
         """Return the recipe for other images, made binary at random."""
@@ -162,6 +164,7 @@ class Autoencoder(Recipe):
                 part,
                 (self.latent,),
                 temperatures=sigmoid_schedule(self.temperatures),
+                step_size=self.first_step,
                 generator=generator,
             ).value
             for part in torch.split(rows, 100)
@@ -199,6 +202,7 @@ TABLE = tuple(
         plan=Plan(3000, 128, 25, 500, 1000),
         likelihood_rows=50,
         temperatures=200,
+        first_step=0.1,
     )
     for recipe in PAPER
 )

@@ -24,9 +24,6 @@ from .networks import ByShape, Network, ResNet
 from .outside import Other, Outside, Scrambled
 from .recipe import Plan, Recipe
 
-REFERENCE = 10_000
-"""The most rows of a split that are evaluated for out-of-distribution detection."""
-
 
 @dataclass(frozen=True)
 class Tempering:
@@ -61,6 +58,7 @@ class DeepEBM(Recipe):
         plan: How long to train.
         tempering: How samples are drawn.
         outside: What it should tell from its data.
+        outside_rows: On how many rows of each kind that is.
         exact_rows: On how many test rows exact score matching is evaluated.
         validation_rows: On how many validation rows the objective is.
     """
@@ -74,6 +72,7 @@ class DeepEBM(Recipe):
     plan: Plan = Plan()
     tempering: Tempering = Tempering()
     outside: tuple[Outside, ...] = (Scrambled(),)
+    outside_rows: int = 10_000
     exact_rows: int = 500
     validation_rows: int = 500
 
@@ -103,7 +102,7 @@ class DeepEBM(Recipe):
     ) -> dict[str, Measurement]:
         """Return the exact score-matching loss, and how well outsiders are told."""
         train, test = (
-            data.transform.fixed(rows[:REFERENCE].to(generator.device))
+            data.transform.fixed(rows[: self.outside_rows].to(generator.device))
             for rows in (data.train, data.test)
         )
         metrics = {"exact_sm_loss": exact_sm_loss(model, test[: self.exact_rows])}
@@ -111,7 +110,7 @@ class DeepEBM(Recipe):
             truth = self.data.density.score
             metrics["fisher"] = relative_fisher_divergence(score_of(model), truth, test)
         for outside in self.outside:
-            others = outside.rows(data, generator).to(generator.device)
+            others = outside.rows(data, generator)[: self.outside_rows].to(generator.device)
             auc = ood_auc(model, train, test, others, generator=generator)
             metrics[f"ood_auc_{outside.name}"] = auc
         return metrics
@@ -157,7 +156,7 @@ def _objectives(step: float) -> dict[str, Objective]:
 
 def _images(name: str) -> Source:
     """Return MNIST padded to 32 × 32, with noise for the objectives that see nothing else."""
-    steps = (Affine(1 / 255), Pad(2), *([Noise(0.005)] if "SSM" in name else []))
+    steps = (Affine(1 / 255), Pad(32), *([Noise(0.005)] if "SSM" in name else []))
     return MNIST(transform=Chain(steps))
 
 
@@ -186,9 +185,10 @@ TABLE = tuple(
         recipe,
         network=ByShape(ResNet(8)),
         optimiser=Adam(1e-3, (0.9, 0.95), clip=1.0, schedule=Cosine()),
-        plan=Plan(1000, 64, 10, 250, 250, samples=64),
+        plan=Plan(500, 32, 10, 100, 100, samples=16),
         tempering=Tempering(Temperatures(50, 600, 150, 30.0), step=0.05),
-        exact_rows=20,
+        outside_rows=1000,
+        exact_rows=10,
     )
     for recipe in PAPER
 )

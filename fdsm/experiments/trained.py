@@ -16,7 +16,7 @@ from .run import Run, RunError
 
 MODEL = "model.safetensors"
 
-REFERENCE_ROWS = 10_000
+REFERENCE_ROWS = 2000
 """How many rows of each split the log-densities are kept of."""
 BATCH = 500
 
