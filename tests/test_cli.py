@@ -95,7 +95,7 @@ def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
         (["train", "digts"], "Did you mean digits?"),
         (["train", "digits/DMS"], "Did you mean DSM?"),
         (["train", "digits", "--set", "plan.iteration=3"], "Did you mean iterations?"),
-        (["train", "digits", "--set", "plan.iterations=x"], "it takes int, and is now 2500"),
+        (["train", "digits", "--set", "plan.iterations=x"], "it takes int, and is now 3500"),
         (["train", "nowhere.py:recipe"], "there is no file"),
         (["train", "--resume", "x", "--set", "a=b"], "keeps its data and settings"),
         (["report"], "name at least one folder of a run"),
