@@ -3,7 +3,7 @@ BIN = .venv/bin
 
 .PHONY: demo test check slow mutants bench venv clean
 
-demo: .venv/report  ## learn a two-dimensional density three ways, with a table and a figure
+demo: .venv/demo  ## learn digits four ways, with a table and a page
 	$(BIN)/fdsm demo
 
 test: .venv/test  ## run the tests and every example in the documentation of the code
@@ -26,7 +26,7 @@ bench: .venv/report  ## times of a step, as ratios
 venv: .venv/dev  ## everything to work on the code
 
 # One environment; a stamp for each set of extras that has been installed into it.
-.venv/report .venv/test .venv/dev: pyproject.toml constraints.txt
+.venv/demo .venv/report .venv/test .venv/dev: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[$(@F)]"
 	touch $@

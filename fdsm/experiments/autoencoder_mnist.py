@@ -17,7 +17,7 @@ from typing import Self, cast
 import torch
 from torch import Generator, Tensor, nn
 
-from ..data import MNIST, Affine, Binarise, Chain, Dataset, Source
+from ..data import MNIST, Binarise, Chain, Dataset, Source, ToFloat
 from ..derivatives import Autodiff, FiniteDifference
 from ..evaluation import Measurement, mean_of
 from ..models import BernoulliDecoder, DecoderMLP, ImplicitEncoder, JointMLP
@@ -183,7 +183,7 @@ class Autoencoder(Recipe):
         return cast(Tensor, cast(VAE | WAE, model).decoder(z))
 
 
-_DATA = MNIST(validation=0.2, seed=2019, transform=Chain((Affine(1 / 255), Binarise())))
+_DATA = MNIST(validation=0.2, seed=2019, transform=Chain((ToFloat(), Binarise())))
 _FINITE, _EXACT = SSMVR(FiniteDifference(), Sphere(0.1)), SSMVR(Autodiff(), Gaussian())
 _PLAN = Plan(100_000, 128, 50, 2000, 5000)
 

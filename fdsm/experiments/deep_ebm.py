@@ -11,7 +11,7 @@ from typing import Self
 import torch
 from torch import Generator, Tensor, nn
 
-from ..data import MNIST, Affine, Chain, Dataset, FashionMNIST, Noise, Pad, Source, Toy
+from ..data import MNIST, Chain, Dataset, FashionMNIST, Noise, Pad, Source, ToFloat, Toy
 from ..derivatives import Autodiff, FiniteDifference, score_of
 from ..evaluation import Measurement, exact_sm_loss, ood_auc, relative_fisher_divergence
 from ..noise import Arithmetic
@@ -154,10 +154,10 @@ def _objectives(step: float) -> dict[str, Objective]:
     }
 
 
-def _images(name: str) -> Source:
+def _images(name: str, validation: float = 0.0) -> Source:
     """Return MNIST padded to 32 × 32, with noise for the objectives that see nothing else."""
-    steps = (Affine(1 / 255), Pad(32), *([Noise(0.005)] if "SSM" in name else []))
-    return MNIST(transform=Chain(steps))
+    steps = (ToFloat(), Pad(32), *([Noise(0.005)] if "SSM" in name else []))
+    return MNIST(validation, transform=Chain(steps))
 
 
 def _optimiser(name: str) -> Optimiser:
@@ -172,7 +172,7 @@ PAPER = tuple(
         _images(name),
         ResNet(128),
         _optimiser(name),
-        plan=Plan(300_000, 64, 50, 5000, 5000, samples=100),
+        plan=Plan(300_000, 64, 50, 0, 5000, samples=100),
         outside=(Other("fashion", FashionMNIST()),),
         exact_rows=1500,
     )
@@ -183,6 +183,7 @@ PAPER = tuple(
 TABLE = tuple(
     replace(
         recipe,
+        data=_images(recipe.name, 0.1),
         network=ByShape(ResNet(8)),
         optimiser=Adam(1e-3, (0.9, 0.95), clip=1.0, schedule=Cosine()),
         plan=Plan(500, 32, 10, 100, 100, samples=16),

@@ -13,7 +13,7 @@ from typing import Any, Self, cast
 import torch
 from torch import Generator, Tensor, nn
 
-from ..data import MNIST, Affine, Chain, Dataset, Dequantise, Flatten, Jitter, Logit, Source
+from ..data import MNIST, Chain, Dataset, Dequantise, Flatten, Jitter, Logit, Source, ToFloat
 from ..derivatives import Autodiff, FiniteDifference
 from ..evaluation import Measurement, exact_sm_loss, nll
 from ..models import NICE
@@ -123,7 +123,7 @@ class Flow(Recipe):
         return model
 
 
-_LOGITS = Chain((Affine(1 / 255), Jitter(1 / 256), Logit(1e-3), Flatten()))
+_LOGITS = Chain((ToFloat(), Jitter(1 / 256), Logit(1e-3), Flatten()))
 _DATA = MNIST(validation=0.1, seed=2020, transform=_LOGITS)
 _PLAN = Plan(42_100, 128, 50, 421, 2105)
 

@@ -64,6 +64,7 @@ def fit(
         Interrupted: After an iteration in which SIGINT or SIGTERM arrived.
 
     Example:
+        >>> import torch
         >>> class Count:
         ...     def __call__(self, batch, generator):
         ...         return {"loss": batch.mean()}

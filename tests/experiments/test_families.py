@@ -1,0 +1,210 @@
+"""Each family of recipes against something known of it."""
+
+from dataclasses import replace
+from typing import cast
+
+import pytest
+import torch
+from torch import Generator, Tensor, nn
+
+from fdsm.data import Chain, Dataset, Gaussian, GaussianMixture, Toy
+from fdsm.experiments import autoencoder_mnist, deep_ebm, density, dkef_uci, ncsn, nice_mnist
+from fdsm.experiments.autoencoder_mnist import VAE, WAE, Autoencoder
+from fdsm.experiments.outside import Scrambled, Turned
+from fdsm.experiments.recipe import Recipe
+from fdsm.experiments.reference import experiments, rows
+from fdsm.models import DKEF
+from fdsm.training import Alternate, GradientStep, Shuffled, fit
+
+
+@pytest.fixture(autouse=True)
+def _as_users_have_it() -> None:
+    torch.set_default_dtype(torch.float32)
+
+
+def trained(recipe: Recipe, iterations: int, batch: int) -> tuple[nn.Module, Dataset]:
+    torch.manual_seed(0)
+    generator, data = Generator().manual_seed(0), recipe.data.load()
+    model = recipe.build(data.shape)
+    recipe.start(model, data, generator)
+    batches = Shuffled(data.train, data.transform, batch, seed=0)
+    fit(recipe.step(model, data), batches, iterations, generator=generator)
+    recipe.finish(model, data, generator)
+    return model, data
+
+
+def held_still(numbers: object) -> object:
+    return numbers
+
+
+class Line(nn.Module):
+    """An encoder `z = b ξ` of standard normal noise, with the score of what it makes."""
+
+    def __init__(self, b: float) -> None:
+        super().__init__()
+        self.encoder = nn.Linear(1, 1, bias=False)
+        self.decoder = nn.Linear(1, 1)
+        self.score = nn.Linear(1, 1, bias=False)
+        with torch.no_grad():
+            self.encoder.weight.fill_(b)
+            self.score.weight.fill_(-1 / b**2)
+
+    def encode(self, x: Tensor, generator: Generator) -> Tensor:
+        return cast(Tensor, self.encoder(torch.randn(x.shape, generator=generator)))
+
+    def condition(self, x: Tensor) -> tuple[Tensor, ...]:
+        return ()
+
+    def loss(self, x: Tensor, z: Tensor, divergence: Tensor) -> Tensor:
+        return divergence + 0 * self.decoder(z).sum()
+
+
+@pytest.mark.parametrize("b", [0.5, 1.0, 2.0])
+def test_the_divergence_of_the_latent_has_the_right_gradient(
+    b: float, generator: Generator
+) -> None:
+    """For $z ~ N(0, b²)$ the divergence from $N(0, 1)$ has the derivative $b - 1/b$."""
+    line = Line(b)
+    step = autoencoder_mnist.TABLE[0].step(line, cast(Dataset, None))
+    assert isinstance(step, Alternate)
+    inner = step.steps["model"]
+    assert isinstance(inner, GradientStep)
+    losses = inner.loss(torch.zeros(200_000, 1), generator, 0.0)
+    (gradient,) = torch.autograd.grad(losses.mean(), line.encoder.weight)
+    assert gradient.item() == pytest.approx(b - 1 / b, abs=0.02)
+
+
+def test_the_score_of_the_latent_is_learnt_without_moving_the_encoder() -> None:
+    line = Line(0.5)
+    with torch.no_grad():
+        line.score.weight.fill_(0.0)
+    recipe = replace(
+        autoencoder_mnist.TABLE[1], plan=replace(autoencoder_mnist.TABLE[1].plan, iterations=600)
+    )
+    step = recipe.step(line, cast(Dataset, None))
+    assert isinstance(step, Alternate)
+    score, generator = step.steps["score"], Generator().manual_seed(0)
+    for _ in range(600):
+        score(torch.zeros(256, 1), generator)
+    assert line.encoder.weight.item() == pytest.approx(0.5)
+    assert line.score.weight.item() < -0.5  # on its way to -1 / 0.5² = -4, by RMSprop
+
+
+@pytest.mark.parametrize("kind", [VAE, WAE])
+def test_autoencoders_weigh_their_losses_as_published(
+    kind: type[VAE] | type[WAE], generator: Generator
+) -> None:
+    auto = kind(torch.Size([1, 2, 2]), 3, 8)
+    x = torch.bernoulli(torch.full((5, 1, 2, 2), 0.5), generator=generator)
+    z, divergence = torch.randn(5, 3, generator=generator), torch.arange(5.0)
+    mean = auto.decoder(z)
+    if kind is VAE:
+        bits = x * mean.log() + (1 - x) * (1 - mean).log()
+        expected = divergence - bits.sum((1, 2, 3))
+    else:
+        expected = 10 * divergence + (x - mean).square().sum((1, 2, 3))
+    torch.testing.assert_close(auto.loss(x, z, divergence), expected)
+
+
+def test_a_kernel_family_reaches_the_least_loss_of_a_gaussian() -> None:
+    """For $N(0, I)$ in two dimensions it is $-1$."""
+    recipe = replace(
+        dkef_uci.TABLE[0],
+        data=Toy(Gaussian((0.0, 0.0)), n=2000),
+        inducing=30,
+        penalty_steps=20,
+        partition_samples=20_000,
+    )
+    model, data = trained(recipe, 60, 200)
+    assert isinstance(model, DKEF)
+    metrics = recipe.evaluate(model, data, Generator().manual_seed(0))
+    assert metrics["exact_sm_loss"].value == pytest.approx(-1, abs=0.15)
+    entropy = 2.8379  # of the standard normal, log 2πe
+    assert metrics["nll"].value == pytest.approx(entropy, abs=0.15)
+    assert metrics["nll_near_data"].value == pytest.approx(metrics["nll"].value, abs=0.05)
+    samples = recipe.sample(model, torch.Size([2]), 400, Generator().manual_seed(0), held_still)
+    torch.testing.assert_close(samples.T.cov(), torch.eye(2), atol=0.25, rtol=0)
+
+
+def test_a_flow_reaches_the_entropy_of_a_gaussian() -> None:
+    target = Gaussian((1.0, -1.0), ((1.0, 0.8), (0.8, 1.0)))
+    recipe = next(row for row in nice_mnist.TABLE if row.name == "MLE")
+    recipe = replace(
+        recipe,
+        data=Toy(target, n=4000),
+        hidden=16,
+        depth=1,
+        optimiser=replace(recipe.optimiser, lr=1e-2),
+    )
+    model, data = trained(recipe, 300, 256)
+    metrics = recipe.evaluate(model, data, Generator().manual_seed(0))
+    truth = -target.log_density(data.test).mean().item()
+    assert metrics["nll"].value == pytest.approx(truth, abs=0.05)
+
+
+def test_the_denoising_loss_is_nothing_for_the_true_score_and_one_for_none() -> None:
+    images = torch.full((50, 1, 4, 4), 0.3)
+    data = Dataset(images, images, images, Chain(()), {})
+    recipe, generator = ncsn.TABLE[0], Generator().manual_seed(0)
+    true = lambda x, sigma: (0.3 - x) / sigma.square()[:, None, None, None]
+    none = lambda x, sigma: 0 * x
+    for score, expected in ((true, 0.0), (none, 1.0)):
+        found = recipe.evaluate(cast(nn.Module, score), data, generator)["denoising"]
+        assert found.value == pytest.approx(expected, abs=0.1)
+
+
+def test_a_true_density_has_no_fisher_divergence_and_is_sampled() -> None:
+    mixture = GaussianMixture(((-2.0, 0.0), (2.0, 0.0)), (0.3, 0.3))
+
+    class Truth(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return mixture.log_density(x)
+
+    recipe = replace(density.TABLE[0], data=Toy(mixture, n=1000))
+    data, generator = recipe.data.load(), Generator().manual_seed(0)
+    metrics = recipe.evaluate(Truth(), data, generator)
+    assert metrics["fisher"].value == pytest.approx(0, abs=1e-8)
+    x = recipe.sample(Truth(), torch.Size([2]), 500, generator, held_still)
+    assert x[:, 0].abs().mean().item() == pytest.approx(2, abs=0.1)
+    assert (x[:, 0] > 0).float().mean().item() == pytest.approx(0.5, abs=0.15)
+
+
+def test_scrambled_rows_keep_each_column_and_nothing_else(generator: Generator) -> None:
+    x = torch.randn(100, 1) * torch.tensor([1.0, 2.0])
+    data = Dataset(x, x, x, Chain(()), {})
+    scrambled = Scrambled().rows(data, generator)
+    assert torch.equal(scrambled.sort(0).values, x.sort(0).values)
+    assert abs(scrambled.T.corrcoef()[0, 1].item()) < 0.4
+
+
+def test_turned_images_are_turned_by_a_quarter(generator: Generator) -> None:
+    x = torch.arange(8.0).view(2, 1, 2, 2)
+    data = Dataset(x, x, x, Chain(()), {})
+    assert Turned().rows(data, generator)[0, 0].tolist() == [[1.0, 3.0], [0.0, 2.0]]
+
+
+@pytest.mark.parametrize("scale", ["cpu", "paper"])
+def test_every_recipe_can_be_put_on_record(scale: str) -> None:
+    from fdsm.record import describe
+
+    for experiment in experiments():
+        for row in rows(experiment, scale):  # type: ignore[arg-type]
+            described = describe(row)
+            assert isinstance(described, dict)
+            assert described["name"] == row.name
+
+
+def test_the_published_settings_are_those_of_the_paper() -> None:
+    paper = {row.name: row for row in deep_ebm.PAPER}
+    with torch.device("meta"):
+        parameters = sum(
+            p.numel() for p in paper["DSM"].build(torch.Size([1, 32, 32])).parameters()
+        )
+    assert parameters == 62_336_770
+    assert paper["DSM"].optimiser.lr == pytest.approx(5e-5)
+    assert paper["FD-SSM"].optimiser.lr == pytest.approx(1e-5)
+    flow = nice_mnist.PAPER[0]
+    with torch.device("meta"):
+        assert sum(p.numel() for p in flow.build(torch.Size([784])).parameters()) == 15_154_352
+    assert isinstance(autoencoder_mnist.PAPER[0], Autoencoder)
+    assert [row.plan.iterations for row in dkef_uci.PAPER[::4]] == [11_500, 3000, 9500]
