@@ -286,6 +286,7 @@ def demo(
         seed: Decides everything but the times.
         iterations: How many batches to train on; what gives digits by default.
     """
+    from .experiments.pace import pace
     from .experiments.reference import Reference, rows
     from .experiments.run import Run
     from .experiments.train import train as train_run
@@ -293,17 +294,21 @@ def demo(
 
     _set_threads(1)
     changes = () if iterations is None else (f"plan.iterations={iterations}",)
-    folders = []
+    runs = []
     for row in rows("digits"):
         folder = out / row.name / str(seed)
-        folders.append(folder)
         if (folder / "config.json").exists():
             run = Run.open(folder)
         else:
             run = Run.create(folder, Reference(f"digits/{row.name}", "cpu", None, changes), seed)
+        runs.append(run)
         train_run(run, console=_console())
         if not (folder / "result.json").exists():
             _evaluated(run)
+    _note("timing the steps of all in turn")
+    for run, milliseconds in zip(runs, pace(runs), strict=True):
+        run.write("result.json", {**run.result, "milliseconds_per_iteration": milliseconds})
+    folders = [run.folder for run in runs]
     page = write_page(folders, out / "report.html", title="Digits, learnt four ways")
     _console(stderr=False).print(terminal(collect(folders)))
     _wrote([*(folder / "samples.png" for folder in folders), page], json=False)

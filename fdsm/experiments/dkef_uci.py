@@ -57,6 +57,7 @@ class KernelFamily(Recipe):
         plan: How long to train.
         penalty_steps: How many steps the penalty is tuned for on the validation rows at the end.
         partition_samples: How many samples the normaliser is estimated with.
+        chain_steps: How many steps the chains of samples take, after as many to adapt.
     """
 
     name: str
@@ -69,6 +70,7 @@ class KernelFamily(Recipe):
     plan: Plan = Plan()
     penalty_steps: int = 1000
     partition_samples: int = 1_000_000
+    chain_steps: int = 200
 
     def on(self, source: Source) -> Self:
         """Return the recipe for another table."""
@@ -163,8 +165,8 @@ class KernelFamily(Recipe):
         chains = hmc(
             self.log_density(model),
             start,
-            200,
-            burn_in=300,
+            self.chain_steps,
+            burn_in=self.chain_steps,
             adapt=Adaptation(),
             generator=generator,
             progress=progress,

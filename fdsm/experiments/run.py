@@ -114,6 +114,12 @@ class Run:
         text = (self.folder / "config.json").read_text(encoding="utf-8")
         return dict(json.loads(text))
 
+    @property
+    def result(self) -> dict[str, Any]:
+        """What it was judged by."""
+        text = (self.folder / "result.json").read_text(encoding="utf-8")
+        return dict(json.loads(text))
+
     def generator(self, *purpose: int | str) -> torch.Generator:
         """Return random numbers of its own for a purpose."""
         return seeded(self.device, derived_seed(self.seed, *purpose))
