@@ -1,0 +1,80 @@
+"""Scores against a density that is known."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from fdsm.data import Affine, Chain, DataError, Gaussian, Toy
+from fdsm.experiments.check import check
+from fdsm.experiments.deep_ebm import DeepEBM
+from fdsm.experiments.run import Run, RunError
+from fdsm.experiments.score import read_rows
+from fdsm.experiments.trained import Trained, open_trained, save_trained, score
+from fdsm.objectives import DSM
+
+from .test_train import TINY
+from .tiny import tiny
+
+
+class StandardNormal(nn.Module):
+    def forward(self, y: Tensor) -> Tensor:
+        return -y.square().sum(1) / 2
+
+
+@pytest.fixture
+def trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trained:
+    """A model that is right: data of deviation 4 and mean 8, divided by 4 and shifted."""
+    torch.set_default_dtype(torch.float32)
+    target = Gaussian((8.0, 8.0), ((16.0, 0.0), (0.0, 16.0)))
+    source = Toy(target, n=2000, transform=Chain((Affine(0.25, -2.0),)))
+    recipe = replace(tiny, data=source)
+    data, run = source.load(), Run(tmp_path, TINY, recipe, 0, "cpu")
+    save_trained(run, StandardNormal(), data)
+    run.write("config.json", {"stored_shape": [2]})
+    monkeypatch.setattr(DeepEBM, "build", lambda self, shape: StandardNormal())
+    return open_trained(run)
+
+
+def test_log_densities_are_those_of_the_data(trained: Trained) -> None:
+    target = Gaussian((8.0, 8.0), ((16.0, 0.0), (0.0, 16.0)))
+    rows = torch.tensor([[8.0, 8.0], [0.0, 4.0], [20.0, 8.0]])
+    unnormalised = trained.log_density(rows) - torch.log(torch.tensor(2 * torch.pi))
+    torch.testing.assert_close(
+        unnormalised, target.log_density(rows).double(), rtol=1e-5, atol=1e-5
+    )
+
+
+def test_typicality_is_the_distance_from_the_mean_log_density(trained: Trained) -> None:
+    """The mean of the log-density of the model is $-1$, up to the constant of the transform."""
+    rows = torch.tensor([[8.0, 8.0], [8.0, 8.0 + 4 * 2**0.5], [8.0, 28.0]])
+    scores = score(trained, rows)
+    assert scores.typicality.tolist() == pytest.approx([1.0, 0.0, 11.5], abs=0.1)
+    assert scores.tail[1] > 0.9
+    assert scores.tail[2] < 0.01
+
+
+def test_the_tail_of_data_like_the_training_data_is_uniform(trained: Trained) -> None:
+    target = Gaussian((8.0, 8.0), ((16.0, 0.0), (0.0, 16.0)))
+    tail = score(trained, target.sample(4000, torch.Generator().manual_seed(5))).tail
+    assert tail.mean().item() == pytest.approx(0.5, abs=0.06)
+    assert (tail < 0.2).double().mean().item() == pytest.approx(0.2, abs=0.08)
+
+
+def test_rows_of_another_shape_are_refused(trained: Trained, tmp_path: Path) -> None:
+    path = tmp_path / "wide.csv"
+    path.write_text("a,b,c\n1,2,3\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"shape \(3,\), but the model .* of shape \(2,\)"):
+        read_rows(trained, path)
+    path.write_text("a,b\n1,2\n3,4\n", encoding="utf-8")
+    names, rows = read_rows(trained, path)
+    assert names == ["0", "1"]
+    assert rows.tolist() == [[1, 2], [3, 4]]
+
+
+def test_an_objective_without_a_derivative_cannot_be_checked(trained: Trained) -> None:
+    run = replace(trained.run, recipe=replace(tiny, objective=DSM(0.1)))
+    with pytest.raises(RunError, match="takes no directional derivative"):
+        check(replace(trained, run=run))
