@@ -216,7 +216,7 @@ def test_a_table_of_ones_own_from_training_to_scores(
     samples = np.load(out / "samples.npy")
     assert samples.shape == (16, 3)
     new = tmp_path / "new.csv"
-    new.write_text("length,weight,height\n0,5,-300\n50,5,-300\n", encoding="utf-8")
+    new.write_text("height,name,length,weight\n-300,a,0,5\n-300,b,50,5\n", encoding="utf-8")
     table.unlink()
     summary = printed(["score", str(out), str(new)], capsys)
     assert summary["rows"] == 2
@@ -226,10 +226,10 @@ def test_a_table_of_ones_own_from_training_to_scores(
     assert all(0 <= float(row["tail"]) <= 1 for row in rows)
     assert float(rows[1]["typicality"]) > float(rows[0]["typicality"])
     wrong = tmp_path / "wrong.csv"
-    wrong.write_text("a,b\n1,2\n3,4\n", encoding="utf-8")
+    wrong.write_text("length,weight\n1,2\n3,4\n", encoding="utf-8")
     code, error = failed(["score", str(out), str(wrong)], capsys)
     assert code == 1
-    assert "trained on rows of shape (3,)" in error
+    assert "height" in error
 
 
 def test_a_folder_of_images_of_ones_own_from_training_to_scores(
@@ -246,6 +246,52 @@ def test_a_folder_of_images_of_ones_own_from_training_to_scores(
     with (tmp_path / "scores.csv").open(encoding="utf-8") as file:
         names = [row["row"] for row in csv.DictReader(file)]
     assert names == [f"{i:02d}.png" for i in range(40)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["deep_ebm", "TABLE", "plan.batch=1000"],
+            "a batch of 1000 cannot be taken from 160 rows",
+        ),
+        (["deep_ebm", "PICTURES", "data.size=12"], "height and width multiples of 8"),
+        (["deep_ebm", "TABLE", "optimiser.lr=1e30"], "Likely causes: a learning rate"),
+        (["dkef_uci", "PICTURES"], "kernel families are for rows of numbers"),
+        (["dkef_uci", "TABLE", "inducing=1000"], "choose fewer (`--set inducing=80`)"),
+        (["ncsn", "TABLE"], "this network is for images"),
+    ],
+)
+def test_what_does_not_fit_is_explained_and_can_be_tried_again(
+    arguments: list[str], message: str, table: Path, pictures: Path, tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    recipe, data, *settings = arguments
+    path = {"TABLE": table, "PICTURES": pictures}[data]
+    command = ["train", recipe, "--data", str(path), "--out", str(tmp_path / "run")]
+    changed = [part for setting in settings for part in ("--set", setting)]
+    for _ in range(2):
+        code, error = failed([*command, *changed], capsys)
+        assert code == 1
+        assert message in error
+        assert "Traceback" not in error
+    code, error = failed(["sample", str(tmp_path / "run")], capsys)
+    assert code == 1
+    assert "is not finished" in error or "is not the folder of a run" in error
+
+
+def test_an_autoencoder_samples_but_does_not_score(
+    pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, settings = str(tmp_path / "run"), ["plan.iterations=2", "plan.batch=8", "data.size=8"]
+    settings += ["likelihood_rows=1", "temperatures=3", "plan.samples=2"]
+    changed = [part for setting in settings for part in ("--set", setting)]
+    main(["train", "autoencoder_mnist", "--data", str(pictures), "--out", out, *changed])
+    main(["sample", out, "-n", "3"])
+    assert np.load(tmp_path / "run" / "samples" / "samples.npy").shape == (3, 3, 8, 8)
+    code, error = failed(["score", out, str(pictures)], capsys)
+    assert code == 1
+    assert "has no log-density that can be computed" in error
 
 
 def test_the_demo_compares_four_methods_on_a_page(

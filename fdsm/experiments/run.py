@@ -51,7 +51,7 @@ class Run:
     def create(
         cls, folder: Path, reference: Reference, seed: int = 0, device: str = "cpu"
     ) -> Self:
-        """Begin a run in a folder that holds none.
+        """Begin a run in a folder that holds none, or one that never got to a checkpoint.
 
         Args:
             folder: Where to; made if it is not there.
@@ -65,7 +65,8 @@ class Run:
         Raises:
             RunError: If there is a run in the folder.
         """
-        if (folder / "config.json").exists():
+        begun = (folder / "config.json").exists()
+        if begun and Checkpoints(folder / "checkpoints").numbered():
             raise RunError(
                 f"{folder} holds a run already: continue it with `fdsm train --resume {folder}`, "
                 "or choose another folder with --out"

@@ -7,13 +7,16 @@ from pathlib import Path
 
 from torch import Tensor
 
-from ..data import DataError, ImageFolder, own
+from ..data import DataError, ImageFolder, Table, own
 from ..files import replacing
 from .trained import Scores, Trained
 
 
 def read_rows(trained: Trained, path: Path) -> tuple[list[str], Tensor]:
     """Read new data as the data was read that a model was trained on.
+
+    Columns of tables are found by name, in whatever order and among whatever others; images are
+    brought to the size of those in training.
 
     Args:
         trained: The model.
@@ -25,10 +28,12 @@ def read_rows(trained: Trained, path: Path) -> tuple[list[str], Tensor]:
     Raises:
         DataError: If the rows do not have the shape of those in training.
     """
-    shape = tuple(trained.run.config["stored_shape"])
-    source = own(path)
+    config = trained.run.config
+    shape, source = tuple(config["stored_shape"]), own(path)
     if isinstance(source, ImageFolder) and len(shape) == 3:
         source = replace(source, size=shape[1], channels=shape[0])
+    if isinstance(source, Table) and "columns" in config["data"]:
+        source = replace(source, columns=tuple(config["data"]["columns"]))
     rows = source.rows()
     if tuple(rows.shape[1:]) != shape:
         raise DataError(

@@ -94,7 +94,8 @@ class Training:
         run.recipe.start(self.model, data, run.generator("start"))
         self.step = run.recipe.step(self.model, data)
         self.generator = run.generator("train")
-        plan = run.recipe.plan
+        plan, order = run.recipe.plan, derived_seed(run.seed, "order")
+        self.batches = Shuffled(data.train, data.transform, plan.batch, order, run.device)
         self.average = None if plan.average is None else Average(self.model, plan.average)
         self.validation = Validate(
             self._measure, [], plan.validate_every, patience=plan.patience, on_best=self._save_best
@@ -106,11 +107,11 @@ class Training:
         """Write down what is run, or go on from the last checkpoint of it."""
         for folder in (self.run.folder, self.run.checkpoints.folder):
             sweep(folder)
-        if not (self.run.folder / "config.json").exists():
-            self.run.write("config.json", _config(self.run, self.data, self.model))
         torch.manual_seed(derived_seed(self.run.seed, "torch"))
         if self.run.checkpoints.numbered():
             self._restore(self.run.checkpoints.latest())
+        else:
+            self.run.write("config.json", _config(self.run, self.data, self.model))
 
     def go_on(self, console: Console | None, *, tensorboard: bool) -> None:
         """Train up to the last iteration, or until validation says stop.
@@ -148,16 +149,11 @@ class Training:
         save_trained(self.run, model, self.data)
 
     def _fit(self, hooks: list[Hook]) -> None:
-        plan, rows = self.run.recipe.plan, self.data.train
-        batches = Shuffled(
-            rows, self.data.transform, plan.batch, derived_seed(self.run.seed, "order"),
-            self.run.device,
-        )  # fmt: skip
         try:
             fit(
                 self.step,
-                batches,
-                plan.iterations,
+                self.batches,
+                self.run.recipe.plan.iterations,
                 generator=self.generator,
                 hooks=hooks,
                 start=self.iteration,

@@ -33,7 +33,7 @@ def trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trained:
     recipe = replace(tiny, data=source)
     data, run = source.load(), Run(tmp_path, TINY, recipe, 0, "cpu")
     save_trained(run, StandardNormal(), data)
-    run.write("config.json", {"stored_shape": [2]})
+    run.write("config.json", {"stored_shape": [2], "data": {}})
     monkeypatch.setattr(DeepEBM, "build", lambda self, shape: StandardNormal())
     return open_trained(run)
 
