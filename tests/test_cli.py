@@ -214,7 +214,7 @@ def test_a_table_of_ones_own_from_training_to_scores(
         "length", "weight", "height",
     ]  # fmt: skip
     samples = np.load(out / "samples.npy")
-    assert samples.shape == (16, 3)
+    assert samples.shape == (1000, 3)
     new = tmp_path / "new.csv"
     new.write_text("height,name,length,weight\n-300,a,0,5\n-300,b,50,5\n", encoding="utf-8")
     table.unlink()

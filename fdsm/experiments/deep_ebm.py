@@ -11,7 +11,19 @@ from typing import Self
 import torch
 from torch import Generator, Tensor, nn
 
-from ..data import MNIST, Chain, Dataset, FashionMNIST, Noise, Pad, Source, ToFloat, Toy
+from ..data import (
+    MNIST,
+    Array,
+    Chain,
+    Dataset,
+    FashionMNIST,
+    Noise,
+    Pad,
+    Source,
+    Table,
+    ToFloat,
+    Toy,
+)
 from ..derivatives import Autodiff, FiniteDifference, score_of
 from ..evaluation import Measurement, exact_sm_loss, ood_auc, relative_fisher_divergence
 from ..noise import Arithmetic
@@ -77,8 +89,20 @@ class DeepEBM(Recipe):
     validation_rows: int = 500
 
     def on(self, source: Source) -> Self:
-        """Return the recipe for other data, with the transform that comes with it."""
-        return replace(self, data=source, outside=(Scrambled(),))
+        """Return the recipe for other data; for rows of numbers, with steps as cheap as theirs.
+
+        Settings that make a convolution affordable leave a perceptron far from trained.
+
+        Args:
+            source: The data, with a transform of its own.
+
+        Returns:
+            The changed recipe.
+        """
+        plan = self.plan
+        if isinstance(source, (Array, Table)):
+            plan = replace(plan, iterations=4000, batch=128, validate_every=500, samples=1000)
+        return replace(self, data=source, plan=plan, outside=(Scrambled(),))
 
     def build(self, shape: torch.Size) -> nn.Module:
         """Return the network, untrained."""

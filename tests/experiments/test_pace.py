@@ -37,5 +37,5 @@ def test_steps_are_taken_in_turn_and_the_first_two_do_not_count(
     monkeypatch.setattr(DeepEBM, "step", step)
     monkeypatch.setattr("time.perf_counter", lambda: clock[0])
     runs = [Run(tmp_path, TINY, replace(tiny, name=name), 0, "cpu") for name in ("a", "b")]
-    assert pace(runs, rounds=3) == pytest.approx([2.0, 5.0])
-    assert order == ["a", "b"] * 5
+    assert pace(runs, rounds=1) == pytest.approx([2.0, 5.0])
+    assert order == ["a", "b"] * 3
