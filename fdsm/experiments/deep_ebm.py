@@ -208,7 +208,7 @@ TABLE = tuple(
     replace(
         recipe,
         data=_images(recipe.name, 0.1),
-        network=ByShape(ResNet(8)),
+        network=ByShape(),
         optimiser=Adam(1e-3, (0.9, 0.95), clip=1.0, schedule=Cosine()),
         plan=Plan(500, 32, 10, 100, 100, samples=16),
         tempering=Tempering(Temperatures(50, 600, 150, 30.0), step=0.05),

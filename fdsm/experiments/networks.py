@@ -23,13 +23,15 @@ class ResNet:
 
     Attributes:
         width: The channels before the first block; 128 in the paper.
+        gain: By how much the convolutions are larger than usual at the start.
     """
 
     width: int = 128
+    gain: float = 1.0
 
     def build(self, shape: torch.Size) -> nn.Module:
         """Return the network."""
-        return QuadraticResNet(shape, self.width)
+        return QuadraticResNet(shape, self.width, gain=self.gain)
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ class ByShape:
         row: For all others.
     """
 
-    image: Network = ResNet(16)
+    image: Network = ResNet(8, gain=1.8)
     row: Network = MLP()
 
     def build(self, shape: torch.Size) -> nn.Module:

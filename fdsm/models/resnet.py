@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor, nn
 
 from .layers import Activation, QuadraticHead, ShiftedSoftplus, made
@@ -26,12 +27,14 @@ class QuadraticResNet(nn.Module):
         shape: Channels, height and width of an image; the latter two are multiples of eight.
         width: The channels before the first block.
         activation: What makes the activations.
+        gain: By how much the convolutions are larger than usual at the start. With the usual
+            ones, as published, the signal shrinks by half with every shifted softplus, and
+            training begins with a plateau that is long in CPU time; 1.8 begins without one.
 
     Raises:
         ValueError: If the images cannot be halved three times.
 
     Example:
-        >>> import torch
         >>> QuadraticResNet((1, 8, 8), width=4)(torch.zeros(2, 1, 8, 8)).shape
         torch.Size([2])
     """
@@ -41,6 +44,7 @@ class QuadraticResNet(nn.Module):
         shape: Sequence[int],
         width: int = 128,
         activation: Activation = ShiftedSoftplus,
+        gain: float = 1.0,
     ) -> None:
         super().__init__()
         if len(shape) != 3 or shape[1] % 8 or shape[2] % 8 or not all(shape):
@@ -60,6 +64,10 @@ class QuadraticResNet(nn.Module):
             nn.Conv2d(channels, width, 3, padding=1), *blocks, nn.Flatten()
         )
         self.head = QuadraticHead(8 * width * (rows // 8) * (columns // 8))
+        with torch.no_grad():
+            for layer in self.features.modules():
+                if isinstance(layer, nn.Conv2d):
+                    layer.weight.mul_(gain)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the log-density, shape `(B, C, H, W) -> (B,)`."""

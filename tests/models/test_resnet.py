@@ -72,3 +72,13 @@ def test_images_that_cannot_be_halved_are_refused(shape: tuple[int, ...]) -> Non
 def test_no_hidden_layer_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one hidden layer"):
         QuadraticMLP(3, ())
+
+
+def test_the_gain_scales_the_convolutions_and_nothing_else() -> None:
+    states = []
+    for gain in (1.0, 1.8):
+        torch.manual_seed(0)
+        states.append(QuadraticResNet((1, 8, 8), width=2, gain=gain).state_dict())
+    for name, before in states[0].items():
+        factor = 1.8 if before.ndim == 4 else 1.0
+        torch.testing.assert_close(states[1][name], factor * before)
