@@ -117,12 +117,12 @@ def train(
         raise UsageError("a run that is resumed keeps its data and settings: leave them out")
     _set_threads(threads)
     if resume:
-        run = Run.open(resume, trust=trust, device=device)
+        run = Run.open(resume, trust=trust, device=_usable(device))
     else:
         own = None if data is None else str(data.resolve())
         reference = Reference(_absolute(recipe), scale, own, tuple(settings))
         folder = out or Path("runs") / recipe.replace(":", "/") / str(seed)
-        run = Run.create(folder, reference, seed, device or "cpu")
+        run = Run.create(folder, reference, seed, _usable(device) or "cpu")
     train_run(run, console=_console(), tensorboard=tensorboard)
     _finish(run, json=json)
 
@@ -141,7 +141,7 @@ def evaluate(
     """
     from .experiments.run import Run
 
-    _finish(Run.open(run, trust=trust, device=device), json=json)
+    _finish(Run.open(run, trust=trust, device=_usable(device)), json=json)
 
 
 @app.command
@@ -339,7 +339,7 @@ def _trained(folder: Path, *, trust: bool, device: str | None) -> "Trained":
     from .experiments.run import Run
     from .experiments.trained import open_trained
 
-    return open_trained(Run.open(folder, trust=trust, device=device))
+    return open_trained(Run.open(folder, trust=trust, device=_usable(device)))
 
 
 def _absolute(recipe: str) -> str:
@@ -349,10 +349,27 @@ def _absolute(recipe: str) -> str:
 
 
 def _set_threads(threads: int | None) -> None:
-    if threads is not None:
-        import torch
+    if threads is None:
+        return
+    if threads < 1:
+        raise UsageError(f"--threads must be at least 1, but is {threads}")
 
-        torch.set_num_threads(threads)
+    import torch
+
+    torch.set_num_threads(threads)
+
+
+def _usable(device: str | None) -> str | None:
+    """Return a device on which torch can compute here."""
+    import torch
+
+    if device is not None:
+        try:
+            torch.zeros(1, device=device).item()
+        except (RuntimeError, AssertionError, NotImplementedError) as error:
+            reason = str(error).splitlines()[0]
+            raise UsageError(f"torch cannot compute on {device!r} here: {reason}") from error
+    return device
 
 
 def _console(*, stderr: bool = True) -> "Console":
