@@ -422,6 +422,9 @@ def main(argv: Sequence[str] | None = None) -> None:
             args=arguments,
             config=(FlagCreatePairsOff,),
         )
+    except KeyboardInterrupt:
+        _note("fdsm: interrupted; what was written is whole")
+        sys.exit(130)
     except Exception as error:
         sys.exit(_explained(error))
 
