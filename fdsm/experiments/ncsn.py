@@ -33,6 +33,7 @@ class NoiseConditional(Recipe):
         plan: How long to train.
         steps: How many steps of sampling at every level.
         step_size: The step at the last level.
+        denoise: Whether samples end with a step that takes the last noise off.
         test_rows: On how many test rows the denoising loss is evaluated.
     """
 
@@ -45,6 +46,7 @@ class NoiseConditional(Recipe):
     plan: Plan = Plan()
     steps: int = 100
     step_size: float = 2e-5
+    denoise: bool = False
     test_rows: int = 2000
 
     def on(self, source: Source) -> Self:
@@ -86,7 +88,7 @@ class NoiseConditional(Recipe):
             self.levels.levels,
             steps=self.steps,
             step_size=self.step_size,
-            denoise=True,
+            denoise=self.denoise,
             generator=generator,
             progress=progress,
         ).clamp(0, 1)
@@ -129,6 +131,7 @@ TABLE = tuple(
         plan=Plan(600, 32, 10, 150, 150, average=0.99, samples=36),
         steps=30,
         step_size=5e-5,
+        denoise=True,
     )
     for row in _rows(MNIST(transform=Chain((Dequantise(), Resize(16)))))
 )

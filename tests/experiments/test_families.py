@@ -1,7 +1,7 @@
 """Each family of recipes against something known of it."""
 
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 import torch
@@ -14,6 +14,8 @@ from fdsm.experiments.outside import Scrambled, Turned
 from fdsm.experiments.recipe import Recipe
 from fdsm.experiments.reference import experiments, rows
 from fdsm.models import DKEF
+from fdsm.noise import Geometric
+from fdsm.record import describe
 from fdsm.training import Alternate, GradientStep, Shuffled, fit
 
 
@@ -127,6 +129,17 @@ def test_a_kernel_family_reaches_the_least_loss_of_a_gaussian() -> None:
     torch.testing.assert_close(samples.T.cov(), torch.eye(2), atol=0.5, rtol=0)
 
 
+def test_inducing_points_start_at_rows_of_the_data(generator: Generator) -> None:
+    recipe = replace(dkef_uci.TABLE[0], data=Toy(Gaussian((5.0, -5.0)), n=200), inducing=30)
+    data = recipe.data.load()
+    model = recipe.build(data.shape)
+    assert isinstance(model, DKEF)
+    recipe.start(model, data, generator)
+    distances = torch.cdist(model.inducing, data.train.double()).min(1)
+    assert distances.values.max() == 0
+    assert len(distances.indices.unique()) == 30
+
+
 def test_a_flow_reaches_the_entropy_of_a_gaussian() -> None:
     target = Gaussian((1.0, -1.0), ((1.0, 0.8), (0.8, 1.0)))
     recipe = next(row for row in nice_mnist.TABLE if row.name == "MLE")
@@ -186,8 +199,6 @@ def test_turned_images_are_turned_by_a_quarter(generator: Generator) -> None:
 
 @pytest.mark.parametrize("scale", ["cpu", "paper"])
 def test_every_recipe_can_be_put_on_record(scale: str) -> None:
-    from fdsm.record import describe
-
     for experiment in experiments():
         for row in rows(experiment, scale):  # type: ignore[arg-type]
             described = describe(row)
@@ -209,3 +220,85 @@ def test_the_published_settings_are_those_of_the_paper() -> None:
         assert sum(p.numel() for p in flow.build(torch.Size([784])).parameters()) == 15_154_352
     assert isinstance(autoencoder_mnist.PAPER[0], Autoencoder)
     assert [row.plan.iterations for row in dkef_uci.PAPER[::4]] == [11_500, 3000, 9500]
+    assert {row.optimiser.clip for row in deep_ebm.PAPER} == {0.1}
+    described = cast(dict[str, Any], describe(paper["FD-SSM"]))
+    assert described["data"]["transform"]["steps"][-1]["sigma"] == pytest.approx(0.005)
+    assert described["objective"]["projection"]["radius"] == pytest.approx(0.05)
+    assert {row.name: row.optimiser.lr for row in nice_mnist.PAPER} == {
+        "FD-SSM": 1e-3, "Approx BP": 1e-4, "CP": 1e-3, "DSM 0.1": 1e-3, "DSM 1.74": 1e-3,
+        "SSM": 1e-4, "SSMVR": 1e-4, "MLE": 1e-4,
+    }  # fmt: skip
+    for row in ncsn.PAPER:
+        assert row.levels == Geometric(1.0, 0.01, 10)
+        assert (row.steps, row.step_size, row.denoise) == (100, 2e-5, False)
+
+
+def apart(rows: dict[str, Tensor]) -> Dataset:
+    """Return data whose splits are given."""
+    return Dataset(rows["train"], rows["validation"], rows["test"], Chain(()), {})
+
+
+@pytest.mark.parametrize("split", ["train", "validation", "test"])
+def test_each_split_is_used_for_what_it_is_for(split: str) -> None:
+    """Changing the other rows changes neither the validation nor the exact loss."""
+    recipe = replace(density.TABLE[0], exact_rows=50, outside=())
+    model = recipe.build(torch.Size([2]))
+    rows = {
+        name: torch.randn(100, 2, generator=Generator().manual_seed(i))
+        for i, name in enumerate(("train", "validation", "test"))
+    }
+
+    def numbers(data: Dataset) -> tuple[float, float]:
+        seeded = [Generator().manual_seed(0) for _ in range(2)]
+        validated = recipe.validate(model, data, seeded[0])["loss"]
+        return validated, recipe.evaluate(model, data, seeded[1])["exact_sm_loss"].value
+
+    before = numbers(apart(rows))
+    after = numbers(apart({**rows, split: rows[split] + 3}))
+    assert (before[0] != after[0]) == (split == "validation")
+    assert (before[1] != after[1]) == (split == "test")
+
+
+def test_a_kernel_family_validates_on_validation_rows_and_tunes_its_penalty() -> None:
+    recipe = replace(dkef_uci.TABLE[0], inducing=20, penalty_steps=5)
+    train, held = (torch.randn(300, 2, generator=Generator().manual_seed(i)) for i in (0, 1))
+    values = []
+    for shift in (0.0, 1.0):
+        data = apart({"train": train, "validation": held + shift, "test": held})
+        torch.manual_seed(0)
+        model = recipe.build(torch.Size([2]))
+        assert isinstance(model, DKEF)
+        recipe.start(model, data, Generator().manual_seed(0))
+        values.append(recipe.validate(model, data, Generator().manual_seed(0))["sm_loss"])
+    assert values[0] != values[1]
+    before = model.log_penalty.item()
+    recipe.finish(model, data, Generator().manual_seed(0))
+    assert abs(model.log_penalty.item() - before) > 1e-4
+
+
+def test_the_loss_of_a_kernel_family_is_summed_over_dimensions(generator: Generator) -> None:
+    """With kernels that are flat, it is that of the base measure: $-d/4 + ‖x‖²/32$."""
+    recipe = replace(dkef_uci.TABLE[0], inducing=10)
+    torch.manual_seed(0)
+    model = recipe.build(torch.Size([2]))
+    assert isinstance(model, DKEF)
+    with torch.no_grad():
+        model.features.log_lengthscales.fill_(12.0)
+    step = recipe.step(model, cast(Dataset, None))
+    assert isinstance(step, GradientStep)
+    x = torch.randn(20_000, 2, generator=generator)
+    losses = step.loss(x, generator, 0.0)
+    expected = -0.5 + x[10_000:].square().sum(1).mean().item() / 32
+    assert losses.mean().item() == pytest.approx(expected, abs=0.02)
+
+
+def test_reconstruction_is_a_negative_log_likelihood(generator: Generator) -> None:
+    recipe = replace(autoencoder_mnist.TABLE[0], likelihood_rows=10, temperatures=10)
+    images = torch.bernoulli(torch.full((20, 1, 4, 4), 0.5), generator=generator)
+    data = apart({"train": images, "validation": images, "test": images})
+    model = recipe.build(torch.Size([1, 4, 4]))
+    found = recipe.validate(model, data, generator)
+    coins = 16 * 0.6931  # untrained, every pixel is a fair coin
+    assert found["reconstruction"] == pytest.approx(coins, rel=0.1)
+    for metric in recipe.evaluate(model, data, generator).values():
+        assert metric.value == pytest.approx(coins, rel=0.1)

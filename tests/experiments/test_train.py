@@ -219,6 +219,20 @@ def test_folders_are_not_overwritten_and_code_is_not_executed(whole: Run, tmp_pa
         open_trained(begun(tmp_path / "new"))
 
 
+def test_what_was_best_is_remembered_over_an_interruption(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = [4.0, 3.0, 1.0, 2.0, 2.0, 2.0]
+    monkeypatch.setattr(DeepEBM, "validate", lambda *_: {"loss": values.pop(0)})
+    run = begun(tmp_path / "run", "plan.validate_every=5", "plan.patience=15")
+    with monkeypatch.context() as patch:
+        interrupt_after(17, patch)
+        with pytest.raises(Suspended):
+            train(run)
+    train(Run.open(run.folder, trust=True))
+    assert "than 1 of iteration 10 in 15" in states(run)["ended"]
+
+
 def test_two_processes_do_not_train_one_run(whole: Run, tmp_path: Path) -> None:
     run = begun(tmp_path / "run")
     run.folder.mkdir()

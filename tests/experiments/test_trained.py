@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from fdsm.data import Affine, Chain, DataError, Gaussian, Toy
+from fdsm.derivatives import Autodiff
 from fdsm.experiments.check import check
 from fdsm.experiments.deep_ebm import DeepEBM
 from fdsm.experiments.run import Run, RunError
@@ -78,3 +79,36 @@ def test_an_objective_without_a_derivative_cannot_be_checked(trained: Trained) -
     run = replace(trained.run, recipe=replace(tiny, objective=DSM(0.1)))
     with pytest.raises(RunError, match="takes no directional derivative"):
         check(replace(trained, run=run))
+
+
+def test_samples_come_back_to_the_space_of_the_data(
+    trained: Trained, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(DeepEBM, "sample", lambda *_: torch.tensor([[0.0, 1.0]]))
+    assert trained.sample(1, lambda numbers: numbers).tolist() == [[8.0, 12.0]]
+    whole = replace(trained, integral=True, largest=10.0)
+    assert whole.sample(1, lambda numbers: numbers).tolist() == [[8, 10]]
+
+
+def test_a_run_by_autodiff_is_checked_as_if_by_differences(tmp_path: Path) -> None:
+    torch.set_default_dtype(torch.float32)
+    reports = []
+    for objective in (tiny.objective, replace(tiny.objective, derivative=Autodiff())):
+        run = Run(tmp_path, TINY, replace(tiny, objective=objective), 0, "cpu")
+        data = run.recipe.data.load()
+        model = run.build(data.shape)
+        reports.append(
+            check(Trained(run, model, data.transform, data.shape, None, None, 1.0, False))
+        )
+    assert reports[0] == reports[1]
+    assert reports[0].angle > 0
+
+
+def test_the_seed_decides_the_weights(tmp_path: Path) -> None:
+    first, again, other = (
+        Run(tmp_path, TINY, tiny, seed, "cpu").build(torch.Size([2])).state_dict()
+        for seed in (0, 0, 1)
+    )
+    name = "network.1.weight"
+    assert torch.equal(first[name], again[name])
+    assert not torch.equal(first[name], other[name])

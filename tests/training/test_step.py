@@ -47,6 +47,23 @@ def test_clipping_bounds_what_the_optimiser_sees_but_logs_the_norm(generator: Ge
     assert free.a.grad == pytest.approx(4.0)
 
 
+def test_weight_decay_is_decoupled(generator: Generator) -> None:
+    line = Line(2.0)
+    step = GradientStep(line.loss, line, Adam(0.1, weight_decay=0.5), iterations=1)
+    step(torch.tensor([1.0]), generator)
+    assert line.a.item() == pytest.approx(2 * (1 - 0.1 * 0.5) - 0.1, abs=1e-4)
+
+
+def test_the_betas_are_used(generator: Generator) -> None:
+    line = Line(0.0)
+    step = GradientStep(line.loss, line, Adam(0.1, betas=(0.5, 0.75)), iterations=2)
+    for x in (1.0, 3.0):
+        step(torch.tensor([x]), generator)
+    mean = (0.5 * 0.5 * 1 + 0.5 * 3) / 0.75
+    square = (0.75 * 0.25 * 1 + 0.25 * 9) / (1 - 0.75**2)
+    assert line.a.item() == pytest.approx(-0.1 - 0.1 * mean / square**0.5, rel=1e-4)
+
+
 def test_the_learning_rate_follows_its_schedule(generator: Generator) -> None:
     line = Line()
     step = GradientStep(line.loss, line, Adam(0.1, schedule=Cosine()), iterations=2)
