@@ -2,10 +2,12 @@
 
 Heavy imports belong inside the functions, so that `fdsm --help` answers at once. Results go to
 standard output, as a table or with `--json` as JSON; all else goes to standard error. Exit codes:
-0 done, 1 failed, 2 asked for something that does not exist, 128 + n stopped by signal n.
+0 done, 1 failed, 2 asked for something that does not exist, 128 + n stopped by signal n. What went
+wrong is said in a line; with the environment variable FDSM_TRACEBACK, where too.
 """
 
 import json as jsonlib
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +21,7 @@ from . import __version__
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from .experiments.reference import Reference
     from .experiments.run import Run
     from .experiments.trained import Trained
     from .record import Json
@@ -113,15 +116,18 @@ def train(
 
     if bool(recipe) == bool(resume):
         raise UsageError("name a recipe, or a run to --resume; `fdsm list` shows the recipes")
-    if resume and (data or settings):
-        raise UsageError("a run that is resumed keeps its data and settings: leave them out")
+    if resume and (data or settings or out or seed or scale != "cpu"):
+        raise UsageError(
+            "a run that is resumed keeps its data, settings, seed, scale and folder: "
+            "leave them out"
+        )
     _set_threads(threads)
     if resume:
-        run = Run.open(resume, trust=trust, device=_usable(device))
+        run = _opened(resume, trust=trust, device=device)
     else:
         own = None if data is None else str(data.resolve())
         reference = Reference(_absolute(recipe), scale, own, tuple(settings))
-        folder = out or Path("runs") / recipe.replace(":", "/") / str(seed)
+        folder = out or Path("runs") / _named(reference) / str(seed)
         run = Run.create(folder, reference, seed, _usable(device) or "cpu")
     train_run(run, console=_console(), tensorboard=tensorboard)
     _finish(run, json=json)
@@ -139,9 +145,7 @@ def evaluate(
         trust: Allow to execute the file that the recipe is in.
         json: Print the result as JSON.
     """
-    from .experiments.run import Run
-
-    _finish(Run.open(run, trust=trust, device=_usable(device)), json=json)
+    _finish(_opened(run, trust=trust, device=device), json=json)
 
 
 @app.command
@@ -332,14 +336,32 @@ def _evaluated(run: "Run") -> dict[str, Any]:
     from .experiments.evaluate import evaluate as evaluate_run
     from .experiments.trained import open_trained
 
-    return evaluate_run(run, open_trained(run), _progress("sampling"))
+    try:
+        return evaluate_run(run, open_trained(run), _progress("sampling"))
+    except KeyboardInterrupt:
+        _note(f"fdsm: the model is kept; `fdsm evaluate {run.folder}` goes on")
+        raise
 
 
 def _trained(folder: Path, *, trust: bool, device: str | None) -> "Trained":
-    from .experiments.run import Run
     from .experiments.trained import open_trained
 
-    return open_trained(Run.open(folder, trust=trust, device=_usable(device)))
+    return open_trained(_opened(folder, trust=trust, device=device))
+
+
+def _opened(folder: Path, *, trust: bool, device: str | None) -> "Run":
+    from .experiments.run import Run
+
+    run = Run.open(folder, trust=trust, device=device)
+    _usable(run.device)
+    return run
+
+
+def _named(reference: "Reference") -> Path:
+    """Return the name of a recipe as a folder: `experiment/row`, or `file/name`."""
+    if reference.file:
+        return Path(reference.file.stem, reference.recipe.rpartition(":")[2])
+    return Path("" if reference.scale == "cpu" else reference.scale, reference.recipe)
 
 
 def _absolute(recipe: str) -> str:
@@ -368,7 +390,9 @@ def _usable(device: str | None) -> str | None:
             torch.zeros(1, device=device).item()
         except (RuntimeError, AssertionError, NotImplementedError) as error:
             reason = str(error).splitlines()[0]
-            raise UsageError(f"torch cannot compute on {device!r} here: {reason}") from error
+            raise UsageError(
+                f"torch cannot compute on {device!r} here: {reason}; choose another with --device"
+            ) from error
     return device
 
 
@@ -441,7 +465,7 @@ def _explained(error: Exception) -> int:
         return 128 + error.signal
     usage = (UsageError, OverrideError, UnknownRecipeError, UntrustedRecipeError)
     failures = (ValueError, NonFiniteLossError, ImportError, OSError)
-    if not isinstance(error, (*usage, *failures)):
+    if not isinstance(error, (*usage, *failures)) or "FDSM_TRACEBACK" in os.environ:
         raise error
     _note(f"fdsm: {error}")
     return 2 if isinstance(error, usage) else 1

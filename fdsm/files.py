@@ -57,8 +57,13 @@ def exclusive(folder: Path) -> Generator[None, None, None]:
         lock.release()
 
 
-def sweep(folder: Path) -> None:
-    """Delete what was being written into a folder when an earlier process was killed."""
+def sweep(folder: Path, names: str) -> None:
+    """Delete what was being written when an earlier process was killed.
+
+    Args:
+        folder: Where.
+        names: Which files of ours, as a regular expression; drafts of no others are touched.
+    """
     for path in folder.glob(".*"):
-        if re.fullmatch(r"\.tmp\w+|\..+\.\d+", path.name):
+        if re.fullmatch(rf"\.(?:{names})\.\d+", path.name) and path.is_file():
             path.unlink(missing_ok=True)

@@ -47,3 +47,27 @@ def _of_object(value: object) -> Json:
     if isinstance(value, (type, Callable)):  # type: ignore[arg-type]
         return str(getattr(value, "__qualname__", type(value).__qualname__))
     raise TypeError(f"a {type(value).__name__} cannot be put on record: {value!r}")
+
+
+def differences(before: Json, after: Json, path: str = "") -> list[str]:
+    """Return in what two records differ, each as `path: before -> after`.
+
+    Args:
+        before: A record.
+        after: Another.
+        path: Where in a larger record they are.
+
+    Returns:
+        A line for each leaf that differs.
+
+    Example:
+        >>> differences({"a": 1, "b": {"c": [2, 3]}}, {"a": 1, "b": {"c": [2, 4]}})
+        ['b.c: [2, 3] -> [2, 4]']
+    """
+    if not (isinstance(before, dict) and isinstance(after, dict)):
+        return [] if before == after else [f"{path}: {before} -> {after}"]
+    lines = []
+    for key in dict.fromkeys([*before, *after]):
+        inner = f"{path}.{key}" if path else str(key)
+        lines += differences(before.get(key), after.get(key), inner)
+    return lines

@@ -97,7 +97,10 @@ def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
         (["train", "digits", "--set", "plan.iteration=3"], "Did you mean iterations?"),
         (["train", "digits", "--set", "plan.iterations=x"], "it takes int, and is now 3500"),
         (["train", "nowhere.py:recipe"], "there is no file"),
-        (["train", "--resume", "x", "--set", "a=b"], "keeps its data and settings"),
+        (
+            ["train", "--resume", "x", "--set", "a=b"],
+            "keeps its data, settings, seed, scale and folder",
+        ),
         (["train", "digits", "--device", "cuda:99"], "torch cannot compute on 'cuda:99' here"),
         (["train", "digits", "--device", "meta"], "torch cannot compute on 'meta' here"),
         (["train", "digits", "--device", "nonsense"], "torch cannot compute on 'nonsense' here"),

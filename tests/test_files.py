@@ -26,10 +26,12 @@ def _interrupted(path: Path) -> None:
 
 
 def test_what_a_killed_process_left_is_swept(tmp_path: Path) -> None:
-    for name in (".a.safetensors.1234", ".tmpXy12", "a.safetensors", ".lock", ".hidden"):
+    kept = {"a.safetensors", ".lock", ".python.3", ".tmpnotes", ".b.txt.12"}
+    for name in {".a.safetensors.1234", ".result.json.7"} | kept:
         (tmp_path / name).write_bytes(b"half")
-    sweep(tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == {"a.safetensors", ".lock", ".hidden"}
+    (tmp_path / ".c.safetensors.3").mkdir()
+    sweep(tmp_path, r"\w+\.safetensors|result\.json")
+    assert {path.name for path in tmp_path.iterdir()} == kept | {".c.safetensors.3"}
 
 
 def test_a_folder_belongs_to_one_at_a_time(tmp_path: Path) -> None:

@@ -117,6 +117,11 @@ class Autoencoder(Recipe):
 
     def build(self, shape: torch.Size) -> nn.Module:
         """Return encoder, decoder and score, untrained."""
+        if len(shape) != 3:
+            raise ValueError(
+                f"these autoencoders are for images, but an event has shape {tuple(shape)}: "
+                "use deep_ebm, nice_mnist or dkef_uci for rows of numbers"
+            )
         return self.kind(shape, self.latent, self.width)
 
     def step(self, model: nn.Module, data: Dataset) -> Step:

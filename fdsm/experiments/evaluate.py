@@ -26,12 +26,15 @@ def evaluate(run: Run, trained: Trained, progress: Progress) -> dict[str, Any]:
         The content of `result.json`.
     """
     data = run.recipe.data.load()
+    run.require_its_data(data)
+    data = dataclasses.replace(data, transform=trained.transform)
     metrics = run.recipe.evaluate(trained.model, data, run.generator("evaluate"))
     logged = [r for r in records(run.folder / "metrics.jsonl") if "milliseconds" in r]
+    times = [record["milliseconds"] for record in logged]
+    mean = 1000 * trained.progress["seconds"] / max(trained.progress["iterations"], 1)
     result: dict[str, Any] = {
-        "iterations": logged[-1]["iteration"],
-        "seconds": logged[-1]["seconds"],
-        "milliseconds_per_iteration": statistics.median(r["milliseconds"] for r in logged),
+        **trained.progress,
+        "milliseconds_per_iteration": statistics.median(times) if times else mean,
         "metrics": {name: describe(dataclasses.asdict(m)) for name, m in metrics.items()},
     }
     if run.recipe.plan.samples:

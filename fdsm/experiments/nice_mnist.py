@@ -147,7 +147,11 @@ PAPER = (
     _row("SSMVR", ViaScore(SSMVR(Autodiff(), Rademacher()))),
     _row("MLE", MLE()),
 )
-"""Table 3 as published, with the learning rates of the authors' configurations."""
+"""Table 3 as published, with the learning rates of the authors' configurations.
+
+The last weights are judged, and exact score matching on 100 test images rather than all; which of
+four checkpoints the paper reports it does not say.
+"""
 
 TABLE = tuple(
     replace(recipe, hidden=200, depth=2, plan=Plan(1500, 128, 10, 150, 500), exact_rows=50)

@@ -3,6 +3,7 @@
 import importlib
 import importlib.util
 import pkgutil
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -58,7 +59,9 @@ class Reference:
         """Return the reference in a `config.json`."""
         overrides = tuple(str(setting) for setting in record["overrides"])
         kind = record["settings"]["data"]["class"] if record["own_data"] else None
-        return cls(record["recipe"], record["scale"], record["own_data"], overrides, kind)
+        if record["scale"] not in TABLES or (kind is not None and kind not in KINDS):
+            raise ValueError(f"no scale {record['scale']!r} of data {kind!r}")
+        return cls(str(record["recipe"]), record["scale"], record["own_data"], overrides, kind)
 
     def record(self) -> dict[str, Any]:
         """Return what goes into a `config.json`."""
@@ -127,18 +130,28 @@ def _in_file(reference: str) -> Recipe:
     path, _, name = reference.rpartition(":")
     if not Path(path).is_file():
         raise UnknownRecipeError(f"there is no file {path!r} to find the recipe {name!r} in")
-    spec = importlib.util.spec_from_file_location(Path(path).stem, path)
+    spec = importlib.util.spec_from_file_location(f"recipes of {path}", path)
     if spec is None or spec.loader is None:
         raise UnknownRecipeError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    if not hasattr(module, name):
-        names = [each for each in vars(module) if not each.startswith("_")]
-        raise UnknownRecipeError(_unknown(f"recipe in {path}", name, names))
-    return cast(Recipe, getattr(module, name))
+    sys.modules[spec.name] = module  # where dataclasses look their annotations up
+    sys.path.insert(0, str(Path(path).resolve().parent))
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.pop(0)
+    recipes = {key: value for key, value in vars(module).items() if _is_recipe(value)}
+    if name not in recipes:
+        raise UnknownRecipeError(_unknown(f"recipe in {path}", name, recipes))
+    return cast(Recipe, recipes[name])
+
+
+def _is_recipe(value: object) -> bool:
+    needed = ("name", "data", "plan", "build", "step")
+    return not isinstance(value, type) and all(hasattr(value, each) for each in needed)
 
 
 def _unknown(kind: str, name: str, names: Iterable[str]) -> str:
     close = get_close_matches(name, list(names), n=1, cutoff=0.5)
     hint = f" Did you mean {close[0]}?" if close else ""
-    return f"there is no {kind} {name!r}, but {', '.join(names)}.{hint}"
+    return f"there is no {kind} {name!r}, but {', '.join(names) or 'nothing'}.{hint}"

@@ -11,6 +11,7 @@ samples.png, samples.npy
 """
 
 import json
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -18,11 +19,14 @@ from typing import Any, Self
 import torch
 from torch import nn
 
+from ..data import Dataset
 from ..files import replacing
-from ..record import Json
+from ..record import Json, describe, differences
 from ..training import Checkpoints, derived_seed
 from .recipe import Recipe, seeded
 from .reference import Reference, UntrustedRecipeError
+
+MODEL = "model.safetensors"
 
 
 class RunError(ValueError):
@@ -65,13 +69,13 @@ class Run:
         Raises:
             RunError: If there is a run in the folder.
         """
-        begun = (folder / "config.json").exists()
-        if begun and Checkpoints(folder / "checkpoints").numbered():
+        run = cls(folder, reference, reference.resolve(), seed, device)
+        if run.checkpoints.numbered() or (folder / MODEL).exists():
             raise RunError(
-                f"{folder} holds a run already: continue it with `fdsm train --resume {folder}`, "
+                f"{folder} holds a run already: continue it with `{run.resume}`, "
                 "or choose another folder with --out"
             )
-        return cls(folder, reference, reference.resolve(), seed, device)
+        return run
 
     @classmethod
     def open(cls, folder: Path, *, trust: bool = False, device: str | None = None) -> Self:
@@ -96,13 +100,32 @@ class Run:
             config = json.loads(path.read_text(encoding="utf-8"))
             reference = Reference.from_record(config)
             seed, before = int(config["seed"]), str(config["device"])
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise RunError(f"{path} is damaged: {error!r}") from error
         if reference.file and not trust:
             raise UntrustedRecipeError(
                 f"the recipe of {folder} is code in {reference.file}: add --trust to execute it"
             )
         return cls(folder, reference, reference.resolve(), seed, device or before)
+
+    @property
+    def resume(self) -> str:
+        """The command that goes on with it."""
+        trust = " --trust" if self.reference.file else ""
+        return f"fdsm train --resume {shlex.quote(str(self.folder))}{trust}"
+
+    def changes(self) -> list[str]:
+        """Return in what its recipe differs from what was put on record when it began."""
+        return differences(self.config["settings"], describe(self.recipe))
+
+    def require_its_data(self, data: Dataset) -> None:
+        """Raise `RunError` if the data are not those on record."""
+        changed = differences(_identity(self.config["data"]), _identity(data.record))
+        if changed:
+            raise RunError(
+                f"the data of {self.folder} have changed since it began: {'; '.join(changed)}. "
+                "Put them back, or train anew"
+            )
 
     @property
     def checkpoints(self) -> Checkpoints:
@@ -135,3 +158,9 @@ class Run:
         """Write a JSON file into the folder, atomically."""
         with replacing(self.folder / name) as draft:
             draft.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
+def _identity(record: dict[str, Any]) -> dict[str, Any]:
+    """Return what makes data the same wherever they are: rows, columns and checksums."""
+    files = [file.get("sha256") for file in record.get("files", [])]
+    return {"rows": record.get("rows"), "columns": record.get("columns"), "sha256": files}

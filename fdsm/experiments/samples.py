@@ -41,8 +41,8 @@ def grid(images: Tensor) -> Image.Image:
     """Return images side by side, about as many across as down.
 
     Args:
-        images: Values from zero to one, shape `(N, C, H, W)` with one channel or three; what is
-            outside is clipped.
+        images: Values from zero to one, shape `(N, C, H, W)`; what is outside is clipped. Three
+            channels are colours, of any other number the first is shown.
 
     Returns:
         The picture, enlarged by a whole factor if it is small.
@@ -53,6 +53,8 @@ def grid(images: Tensor) -> Image.Image:
     """
     across = int(np.ceil(np.sqrt(len(images))))
     down = -(-len(images) // across)
+    if images.shape[1] != 3:
+        images = images[:, :1]
     tiles = pad(images.clamp(0, 1), (1, 0, 1, 0), value=0.5)
     missing = across * down - len(tiles)
     tiles = torch.cat([tiles, tiles.new_full((missing, *tiles.shape[1:]), 0.5)])

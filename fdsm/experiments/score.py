@@ -40,6 +40,11 @@ def read_rows(trained: Trained, path: Path) -> tuple[list[str], Tensor]:
             f"{path} has rows of shape {tuple(rows.shape[1:])}, but the model of "
             f"{trained.run.folder} was trained on rows of shape {shape}"
         )
+    if trained.integral and rows.max() > 2 * trained.largest:
+        raise DataError(
+            f"{path} has values up to {rows.max():g}, but the model of {trained.run.folder} was "
+            f"trained on whole numbers up to {trained.largest:g}: bring them to the same scale"
+        )
     names = source.names() if isinstance(source, ImageFolder) else range(len(rows))
     return [str(name) for name in names], rows
 

@@ -1,6 +1,7 @@
 """Training a run, from its beginning or from where it was interrupted."""
 
 import platform
+import warnings
 from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import Any
@@ -32,7 +33,7 @@ from ..training import (
     fit,
 )
 from ..training.logs import Log
-from .run import Run
+from .run import Run, RunError
 from .trained import is_trained, save_trained
 
 
@@ -69,7 +70,7 @@ class Suspended(Exception):
     def __init__(self, run: Run, iteration: int, signal: int) -> None:
         super().__init__(
             f"stopped after iteration {iteration} of {run.recipe.plan.iterations}, with a "
-            f"checkpoint: go on with `fdsm train --resume {run.folder}`"
+            f"checkpoint: go on with `{run.resume}`"
         )
         self.signal = signal
 
@@ -90,6 +91,7 @@ class Training:
             data: On what.
         """
         self.run, self.data = run, data
+        _require_rows(run, data)
         self.model = run.build(data.shape)
         run.recipe.start(self.model, data, run.generator("start"))
         self.step = run.recipe.step(self.model, data)
@@ -97,18 +99,19 @@ class Training:
         plan, order = run.recipe.plan, derived_seed(run.seed, "order")
         self.batches = Shuffled(data.train, data.transform, plan.batch, order, run.device)
         self.average = None if plan.average is None else Average(self.model, plan.average)
-        self.validation = Validate(
-            self._measure, [], plan.validate_every, patience=plan.patience, on_best=self._save_best
-        )
+        self.validation = Validate(self._measure, [], plan.validate_every, patience=plan.patience)
+        if plan.patience is not None:
+            self.validation.on_best = self._save_best
         self.iteration, self.seconds = 0, 0.0
         self.ended: str | None = None
 
     def begin(self) -> None:
         """Write down what is run, or go on from the last checkpoint of it."""
-        for folder in (self.run.folder, self.run.checkpoints.folder):
-            sweep(folder)
+        sweep(self.run.folder, r"(?:config|result)\.json|metrics\.jsonl|model\.safetensors")
+        sweep(self.run.checkpoints.folder, r"(?:\d{8,}|best)\.safetensors")
         torch.manual_seed(derived_seed(self.run.seed, "torch"))
         if self.run.checkpoints.numbered():
+            self._require_the_same()
             self._restore(self.run.checkpoints.latest())
         else:
             self.run.write("config.json", _config(self.run, self.data, self.model))
@@ -142,11 +145,24 @@ class Training:
 
     def finish(self) -> None:
         """Take the weights that are the result, and write the model."""
-        model = self.average.model if self.average is not None else self.model
-        if self.run.recipe.plan.patience is not None:
-            model.load_state_dict(checkpoint.load(self.run.checkpoints.best)["model"])
-        self.run.recipe.finish(model, self.data, self.run.generator("finish"))
-        save_trained(self.run, model, self.data)
+        best = self.run.checkpoints.best
+        if self.run.recipe.plan.patience is not None and best.exists():
+            self.model.load_state_dict(checkpoint.load(best)["model"])
+        elif self.average is not None:
+            self.model.load_state_dict(self.average.model.state_dict())
+        self.run.recipe.finish(self.model, self.data, self.run.generator("finish"))
+        progress = {"iterations": self.iteration, "seconds": self.seconds, "ended": self.ended}
+        save_trained(self.run, self.model, self.data, progress)
+
+    def _require_the_same(self) -> None:
+        """Refuse to go on with another recipe or other data than it began with."""
+        changed = self.run.changes()
+        if changed:
+            raise RunError(
+                f"the recipe {self.run.reference.recipe} has changed since {self.run.folder} "
+                f"began: {'; '.join(changed)}. Undo that, or train anew"
+            )
+        self.run.require_its_data(self.data)
 
     def _fit(self, hooks: list[Hook]) -> None:
         try:
@@ -212,10 +228,27 @@ class Training:
         if self.average is not None:
             self.average.load_state_dict(state["average"])
         self.validation.load_state_dict(state["validation"])
-        self.generator.set_state(state["generator"])
+        try:
+            self.generator.set_state(state["generator"])
+        except RuntimeError:
+            warnings.warn(
+                f"random numbers cannot be continued on {self.run.device}: they begin anew, and "
+                "the result is not that of an uninterrupted run",
+                stacklevel=2,
+            )
         torch.set_rng_state(state["torch"])
         self.iteration, self.seconds = int(state["iteration"]), float(state["seconds"])
         self.ended = state["ended"] if self.iteration else None
+
+
+def _require_rows(run: Run, data: Dataset) -> None:
+    if not len(data.test):
+        raise ValueError("there are no test rows: choose a share with `--set data.test=0.1`")
+    if run.recipe.plan.validate_every and not len(data.validation):
+        raise ValueError(
+            "there are no validation rows: choose a share with `--set data.validation=0.1`, or "
+            "do not validate, `--set plan.validate_every=0`"
+        )
 
 
 def _config(run: Run, data: Dataset, model: nn.Module) -> Json:

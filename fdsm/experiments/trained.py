@@ -1,5 +1,6 @@
 """A trained model by itself: sampling, scoring and checking it, without the data it saw."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +13,7 @@ from ..samplers import Progress
 from ..training import checkpoint
 from ..typing import LogDensity
 from .recipe import Density
-from .run import Run, RunError
-
-MODEL = "model.safetensors"
+from .run import MODEL, Run, RunError
 
 REFERENCE_ROWS = 2000
 """How many rows of each split the log-densities are kept of."""
@@ -34,6 +33,7 @@ class Trained:
         held_out: Log-densities of the test rows.
         largest: The largest value in the training rows, such as that of white.
         integral: Whether the data are whole numbers, as images of bytes are.
+        progress: How many iterations were made, in how many seconds, and why they ended.
     """
 
     run: Run
@@ -44,12 +44,15 @@ class Trained:
     held_out: Tensor | None
     largest: float
     integral: bool
+    progress: Mapping[str, Any]
 
     def sample(self, n: int, progress: Progress, seed: int = 0) -> Tensor:
         """Return samples in the space of the data, shape `(n, *E)`; bytes if that is bytes."""
-        generator = self.run.generator("sample", seed)
-        y = self.run.recipe.sample(self.model, self.shape, n, generator, progress)
-        x = self.transform.inverse(y.cpu())
+        generator, parts = self.run.generator("sample", seed), []
+        for part in torch.split(torch.arange(n), BATCH):
+            y = self.run.recipe.sample(self.model, self.shape, len(part), generator, progress)
+            parts.append(self.transform.inverse(y.cpu()))
+        x = torch.cat(parts)
         return x.round().clamp(0, self.largest).byte() if self.integral else x
 
     def log_density(self, rows: Tensor) -> Tensor:
@@ -123,7 +126,7 @@ def log_densities(f: LogDensity, transform: Transform, rows: Tensor, device: str
     return torch.cat(parts)
 
 
-def save_trained(run: Run, model: nn.Module, data: Dataset) -> None:
+def save_trained(run: Run, model: nn.Module, data: Dataset, progress: Mapping[str, Any]) -> None:
     """Write a trained model with all that is needed to use it."""
     state: dict[str, Any] = {
         "model": model.state_dict(),
@@ -133,6 +136,7 @@ def save_trained(run: Run, model: nn.Module, data: Dataset) -> None:
         "held_out": None,
         "largest": float(data.train.max()),
         "integral": not data.train.is_floating_point(),
+        "progress": dict(progress),
     }
     if isinstance(run.recipe, Density):
         f = run.recipe.log_density(model)
@@ -159,20 +163,25 @@ def open_trained(run: Run) -> Trained:
         RunError: If it is not finished.
     """
     if not is_trained(run):
-        raise RunError(
-            f"the training in {run.folder} is not finished: `fdsm train --resume {run.folder}`"
-        )
+        raise RunError(f"the training in {run.folder} is not finished: `{run.resume}`")
     state = checkpoint.load(run.folder / MODEL)
-    shape = torch.Size(state["shape"])
-    model = run.build(shape)
-    model.load_state_dict(state["model"])
-    return Trained(
-        run,
-        model.eval(),
-        run.recipe.data.transform.restore(state["transform"]),
-        shape,
-        state["reference"],
-        state["held_out"],
-        state["largest"],
-        state["integral"],
-    )
+    try:
+        shape = torch.Size(state["shape"])
+        model = run.build(shape)
+        model.load_state_dict(state["model"])
+        return Trained(
+            run,
+            model.eval(),
+            run.recipe.data.transform.restore(state["transform"]),
+            shape,
+            state["reference"],
+            state["held_out"],
+            state["largest"],
+            state["integral"],
+            state["progress"],
+        )
+    except (RuntimeError, KeyError) as error:
+        changed = "; ".join(run.changes()) or str(error)
+        raise RunError(
+            f"{run.folder / MODEL} does not fit the recipe {run.reference.recipe}: {changed}"
+        ) from error

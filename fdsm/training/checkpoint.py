@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save as serialised
 from torch import Tensor
 
 from ..files import replacing
@@ -41,7 +41,7 @@ def save(path: Path, state: dict[str, Any]) -> None:
     tensors = {key: t.detach().cpu().contiguous().clone() for key, t in tensors.items()}
     metadata = {"format": FORMAT, "state": structure, "digest": _digest(structure, tensors)}
     with replacing(path) as draft:
-        save_file(tensors, draft, metadata=metadata)
+        draft.write_bytes(serialised(tensors, metadata))
 
 
 def load(path: Path) -> dict[str, Any]:
@@ -62,11 +62,14 @@ def load(path: Path) -> dict[str, Any]:
             tensors = {key: file.get_tensor(key) for key in list(file.keys())}
     except (SafetensorError, OSError) as error:
         raise CheckpointError(f"{path} cannot be read as a checkpoint: {error}") from error
-    if metadata.get("format") != FORMAT:
+    if metadata.get("format") != FORMAT or not {"digest", "state"} <= metadata.keys():
         raise CheckpointError(f"{path} is a safetensors file, but not a checkpoint of fdsm")
     if metadata["digest"] != _digest(metadata["state"], tensors):
         raise CheckpointError(f"{path} was damaged after it was written: its digest differs")
-    return cast(dict[str, Any], _decode(json.loads(metadata["state"]), tensors))
+    try:
+        return cast(dict[str, Any], _decode(json.loads(metadata["state"]), tensors))
+    except (KeyError, ValueError, TypeError, RecursionError) as error:
+        raise CheckpointError(f"{path} holds a state that cannot be read: {error!r}") from error
 
 
 def _encode(value: object, path: str, tensors: dict[str, Tensor]) -> Json:

@@ -82,8 +82,9 @@ class Validate:
             return
         numbers = self.measure(moment.iteration)
         record = {"iteration": moment.iteration, "seconds": round(moment.seconds, 6)}
+        finite = {name: v if math.isfinite(v) else None for name, v in numbers.items()}
         for log in self.logs:
-            log({**record, "validation": numbers})
+            log({**record, "validation": finite})
         value = numbers[self.watched or next(iter(numbers))]
         if value < self.best:
             self.best, self.iteration = value, moment.iteration

@@ -33,7 +33,7 @@ def trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trained:
     source = Toy(target, n=2000, transform=Chain((Affine(0.25, -2.0),)))
     recipe = replace(tiny, data=source)
     data, run = source.load(), Run(tmp_path, TINY, recipe, 0, "cpu")
-    save_trained(run, StandardNormal(), data)
+    save_trained(run, StandardNormal(), data, {"iterations": 1})
     run.write("config.json", {"stored_shape": [2], "data": {}})
     monkeypatch.setattr(DeepEBM, "build", lambda self, shape: StandardNormal())
     return open_trained(run)
@@ -98,7 +98,7 @@ def test_a_run_by_autodiff_is_checked_as_if_by_differences(tmp_path: Path) -> No
         data = run.recipe.data.load()
         model = run.build(data.shape)
         reports.append(
-            check(Trained(run, model, data.transform, data.shape, None, None, 1.0, False))
+            check(Trained(run, model, data.transform, data.shape, None, None, 1.0, False, {}))
         )
     assert reports[0] == reports[1]
     assert reports[0].angle > 0

@@ -112,12 +112,17 @@ def test_a_signal_in_the_last_iteration_changes_nothing(generator: Generator) ->
 
 
 def test_a_second_signal_counts_as_usual(generator: Generator) -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background
+
     def kill(moment: Moment) -> None:
         for _ in range(2):
             os.kill(os.getpid(), signal.SIGINT)
 
-    with pytest.raises(KeyboardInterrupt):
-        fit(Sum(), numbered, 3, generator=generator, hooks=[kill])
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            fit(Sum(), numbered, 3, generator=generator, hooks=[kill])
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_it_runs_in_other_threads(generator: Generator) -> None:
