@@ -198,12 +198,10 @@ class KernelFamily(Recipe):
 
 
 def _likelihood(f: LogDensity, x: Tensor, found: LogPartition) -> Measurement:
-    partition = Measurement(
-        found.value,
-        found.error,
-        {"samples": found.samples, "effective_sample_size": found.effective_sample_size},
+    likelihood = nll(f, x, log_partition=Measurement(found.value, found.error))
+    return likelihood.with_settings(
+        partition_samples=found.samples, effective_sample_size=found.effective_sample_size
     )
-    return nll(f, x, log_partition=partition)
 
 
 _TABLES: dict[str, Source] = {

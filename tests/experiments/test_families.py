@@ -124,6 +124,7 @@ def test_a_kernel_family_reaches_the_least_loss_of_a_gaussian() -> None:
     assert metrics["exact_sm_loss"].value == pytest.approx(-1, abs=0.15)
     entropy = 2.8379  # of the standard normal, log 2πe
     assert metrics["nll"].value == pytest.approx(entropy, abs=0.15)
+    assert 1000 < cast(float, metrics["nll"].settings["effective_sample_size"]) < 20_000
     assert metrics["nll_near_data"].value == pytest.approx(metrics["nll"].value, abs=0.05)
     samples = recipe.sample(model, torch.Size([2]), 400, Generator().manual_seed(0), held_still)
     torch.testing.assert_close(samples.T.cov(), torch.eye(2), atol=0.5, rtol=0)
