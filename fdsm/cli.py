@@ -218,8 +218,14 @@ def score(
     path = out or run / "scores.csv"
     write_scores(path, names, scores)
     outliers = int((scores.tail < 0.01).sum())
-    mean = float(scores.log_density.mean())
-    _wrote([path], json=json, rows=len(rows), mean_log_density=mean, tail_below_1_percent=outliers)
+    middle = float(f"{float(scores.log_density.median()):.6g}")
+    _wrote(
+        [path],
+        json=json,
+        rows=len(rows),
+        median_log_density=middle,
+        tail_below_1_percent=outliers,
+    )
 
 
 @app.command

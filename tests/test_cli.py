@@ -287,6 +287,22 @@ def test_what_does_not_fit_is_explained_and_can_be_tried_again(
     assert "is not finished" in error or "is not the folder of a run" in error
 
 
+def test_one_of_several_arrays_is_chosen_by_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, out = tmp_path / "two.npz", tmp_path / "run"
+    rows = np.random.default_rng(0).normal(size=(60, 2)).astype(np.float32)
+    np.savez(path, x=rows, y=np.zeros((60, 8, 8)))
+    arguments = ["train", "deep_ebm", "--data", str(path), "--out", str(out)]
+    code, error = failed([*arguments, *QUICK], capsys)
+    assert code == 1
+    assert "--set data.key=…" in error
+    assert not out.exists()
+    main([*arguments, *QUICK, *COLD, "--set", "data.key=x", "--set", "plan.samples=2"])
+    assert "Array: 48 + 6 + 6 rows of shape (2,)" in capsys.readouterr().err
+    assert np.load(out / "samples.npy").shape == (2, 2)
+
+
 def test_an_autoencoder_samples_but_does_not_score(
     pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -160,8 +160,9 @@ def _from_npz(path: Path, key: str | None) -> npt.NDArray[Any]:
         (key,) = sizes
     if key not in sizes:
         raise DataError(
-            f"{path} holds the arrays {', '.join(map(repr, sizes)) or '(none)'}: choose one with "
-            f"key=…{'' if key is None else f', not {key!r}'}"
+            f"{path} holds the arrays {', '.join(map(repr, sizes)) or '(none)'}"
+            f"{'' if key is None else f', not {key!r}'}: choose one with key=…, on the command "
+            "line `--set data.key=…`"
         )
     if sizes[key] > LIMIT:
         raise DataError(f"{path}, array {key!r}: {sizes[key]:,} bytes are more than {LIMIT:,}")

@@ -12,12 +12,13 @@ from .table import PARQUET, Table
 TEXT = {".csv", ".tsv", ".txt", ".data"}
 
 
-def own(path: str | Path) -> ImageFolder | Table | Array | ImageArray:
+def own(path: str | Path, key: str | None = None) -> ImageFolder | Table | Array | ImageArray:
     """Return the source that reads your data.
 
     Args:
         path: A folder or `.zip` of images; a `.npy` or `.npz` array of numbers or images; a
             `.csv`, `.tsv`, `.txt` or `.data` text file or a `.parquet` file of numbers.
+        key: Which array of a `.npz`, if it has several.
 
     Returns:
         The source, with its defaults; `dataclasses.replace` changes them.
@@ -32,7 +33,8 @@ def own(path: str | Path) -> ImageFolder | Table | Array | ImageArray:
     if suffix in TEXT | PARQUET:
         return Table(path)
     if suffix in {".npy", ".npz"}:
-        return Array(path) if read_array(found).ndim == 2 else ImageArray(path)
+        rows = read_array(found, key).ndim <= 2
+        return Array(path, key) if rows else ImageArray(path, key)
     hint = "give the folder it is in" if suffix in SUFFIXES else "convert it to one of these"
     raise DataError(
         f"{found} is neither a folder nor a .zip of images, nor .npy, .npz, "

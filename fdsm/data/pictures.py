@@ -76,7 +76,8 @@ class Decoder:
                 return self._squared(_eight_bits(ImageOps.exif_transpose(image)))
         except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
             raise DataError(
-                f"{archive.path}, {name}: not a readable image ({error}). Repair or delete it"
+                f"{archive.path}, {name}: not a readable image ({type(error).__name__}). "
+                "Repair or delete it"
             ) from error
 
     def _squared(self, image: "Picture") -> Bytes:

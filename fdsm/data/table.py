@@ -11,7 +11,7 @@ from .dataset import Dataset, assembled, taken
 from .errors import DataError
 from .locations import checksum, resolved
 from .split import three_ways
-from .tables import Numbers, read_csv, read_parquet
+from .tables import CHOOSE, Numbers, read_csv, read_parquet
 from .transforms import Standardise, Transform
 
 FEWEST = 10
@@ -103,7 +103,7 @@ def _require_variation(numbers: Numbers, path: Path, train: Tensor) -> None:
         if s == 0:
             raise DataError(
                 f"{path}, column {name!r}: the same number in all rows to train on. A constant "
-                "has no density: leave the column out with columns=(…)"
+                f"has no density: leave the column out; {CHOOSE}"
             )
         if a * np.finfo(np.float32).eps > s / 10:
             raise DataError(

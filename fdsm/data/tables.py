@@ -13,7 +13,8 @@ from .errors import DataError
 DELIMITERS = (";", "\t", ",")
 """What may stand between the cells, tried in this order: a comma may be part of a number."""
 
-REMEDY = "Correct or delete the row, or choose other columns with columns=(…)"
+CHOOSE = "choose columns with columns=(…), on the command line `--set data.columns=a,b`"
+REMEDY = f"Correct or delete the row, or {CHOOSE}"
 
 
 @dataclass(frozen=True)
@@ -54,13 +55,15 @@ def read_csv(path: Path, columns: Sequence[str] | None = None) -> Numbers:
     numbers, body = _positions(path, names, chosen), lines[int(header) :]
     if not body:
         raise DataError(f"{path} has a header but no rows")
+    if any(len(cells) != len(names) for cells in csv.reader(body, delimiter=delimiter)):
+        raise DataError(f"{path}{_fault(body, delimiter, names, numbers)}")
     try:
         values = np.loadtxt(
             body, delimiter=delimiter, usecols=numbers, ndmin=2, comments=None, quotechar='"'
         )
     except ValueError as error:
-        cells = list(csv.reader(body, delimiter=delimiter))
-        raise DataError(f"{path}{_first_fault(cells, names, numbers) or f': {error}'}") from error
+        fault = _fault(body, delimiter, names, numbers) or f": {error}"
+        raise DataError(f"{path}{fault}") from error
     return Numbers(chosen, finite(path, chosen, values))
 
 
@@ -97,7 +100,9 @@ def read_parquet(path: Path, columns: Sequence[str] | None = None) -> Numbers:
     for i, name in enumerate(chosen):
         column = table.column(name)
         if not (pa.types.is_primitive(column.type) or pa.types.is_decimal(column.type)):
-            raise DataError(f"{path}, column {name!r}: {column.type} is not a number. {REMEDY}")
+            raise DataError(
+                f"{path}, column {name!r}: {column.type} is not a number. Leave it out: {CHOOSE}"
+            )
         values[:, i] = column.cast(pa.float64(), safe=False).to_numpy()
     return Numbers(chosen, finite(path, chosen, values))
 
@@ -146,6 +151,9 @@ def _positions(path: Path, names: Sequence[str], chosen: Sequence[str]) -> list[
             f"{path} has no column {', '.join(map(repr, missing)) or 'to read'}: it has "
             f"{', '.join(map(repr, names[:30])) or 'none'}"
         )
+    twice = [name for name in chosen if list(names).count(name) > 1]
+    if twice:
+        raise DataError(f"{path} has more than one column called {twice[0]!r}: rename them")
     return [list(names).index(name) for name in chosen]
 
 
@@ -157,10 +165,11 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def _first_fault(
-    cells: Sequence[Sequence[str]], names: Sequence[str], numbers: Sequence[int]
+def _fault(
+    body: Sequence[str], delimiter: str, names: Sequence[str], numbers: Sequence[int]
 ) -> str | None:
-    for row, line in enumerate(cells, 1):
+    """Return what is wrong with the first row that is."""
+    for row, line in enumerate(csv.reader(body, delimiter=delimiter), 1):
         if len(line) != len(names):
             return f", row {row}: {len(line)} cells instead of {len(names)}. Correct the row"
         for i in numbers:

@@ -89,7 +89,8 @@ def _as(text: str, kind: Any) -> object:  # ruff: ignore[any-type]
 
 
 def _as_tuple(text: str, kinds: tuple[Any, ...]) -> tuple[object, ...]:
-    parts = [part.strip() for part in text.strip("()[] ").split(",") if part.strip()]
+    cells = (part.strip().strip("\"'") for part in text.strip("()[] ").split(","))
+    parts = [cell for cell in cells if cell]
     if kinds[-1] is Ellipsis:
         return tuple(_as(part, kinds[0]) for part in parts)
     if len(parts) != len(kinds):

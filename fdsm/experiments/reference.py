@@ -82,10 +82,17 @@ class Reference:
         """Return the recipe; if it is in a file, that is executed."""
         found = _in_file(self.recipe) if self.file else _in_package(self.recipe, self.scale)
         if self.data is not None:
-            found = found.on(own(self.data) if self.kind is None else KINDS[self.kind](self.data))
+            found = found.on(self._own(self.data))
         for setting in self.overrides:
             found = override(found, setting)
         return found
+
+    def _own(self, path: str) -> Source:
+        """Return the user's data; which array of several decides what they are."""
+        if self.kind is not None:
+            return KINDS[self.kind](path)
+        settings = dict(setting.partition("=")[::2] for setting in self.overrides)
+        return own(path, settings.get("data.key"))
 
 
 def experiments() -> list[str]:

@@ -49,11 +49,13 @@ def train(run: Run, *, console: Console | None = None, tensorboard: bool = False
         Suspended: After SIGINT or SIGTERM; a checkpoint has been written.
         BusyError: If another process is at it.
     """
+    if is_trained(run):
+        return
+    training = Training(run, run.recipe.data.load())
+    if console is not None:
+        console.print(_summary(training.data), highlight=False, soft_wrap=True)
     run.folder.mkdir(parents=True, exist_ok=True)
     with exclusive(run.folder):
-        if is_trained(run):
-            return
-        training = Training(run, run.recipe.data.load())
         training.begin()
         if training.ended is None:
             training.go_on(console, tensorboard=tensorboard)
@@ -241,6 +243,16 @@ class Training:
         self.ended = state["ended"] if self.iteration else None
 
 
+def _summary(data: Dataset) -> str:
+    """Return in a line what was read."""
+    counts = " + ".join(f"{len(rows):,}" for rows in (data.train, data.validation, data.test))
+    columns = data.record.get("columns")
+    names = f", columns {', '.join(map(repr, columns[:12]))}" if isinstance(columns, list) else ""
+    more = " …" if isinstance(columns, list) and len(columns) > 12 else ""
+    shape = tuple(data.train.shape[1:])
+    return f"{data.record['name']}: {counts} rows of shape {shape}{names}{more}"
+
+
 def _require_rows(run: Run, data: Dataset) -> None:
     if not len(data.test):
         raise ValueError("there are no test rows: choose a share with `--set data.test=0.1`")
@@ -266,6 +278,6 @@ def _config(run: Run, data: Dataset, model: nn.Module) -> Json:
             "torch": torch.__version__,
             "python": platform.python_version(),
         },
-        "machine": f"{platform.system()} {platform.machine()}, {torch.get_num_threads()} threads",
+        "machine": f"{platform.system()} {platform.machine()}, threads: {torch.get_num_threads()}",
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
     }

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from fdsm.data import Array, DataError, ImageArray, ImageFolder, Table, Whiten, own
+from fdsm.data.tables import read_csv
 
 from . import made
 from .conftest import Home
@@ -145,9 +146,9 @@ def test_arrays_are_read_exactly(tmp_path: Path) -> None:
         assert torch.equal(Array(tmp_path / path, key).rows(), torch.from_numpy(VALUES))
     data = Array(tmp_path / "a.npy").load()
     assert data.record["rows"] == {"train": 32, "validation": 4, "test": 4}
-    with pytest.raises(DataError, match=r"holds the arrays 'x', 'y': choose one with key=…$"):
+    with pytest.raises(DataError, match=r"holds the arrays 'x', 'y': choose one with key=…,"):
         Array(tmp_path / "two.npz").rows()
-    with pytest.raises(DataError, match="choose one with key=…, not 'z'"):
+    with pytest.raises(DataError, match="'x', 'y', not 'z': choose one with key=…"):
         Array(tmp_path / "two.npz", "z").rows()
 
 
@@ -235,3 +236,22 @@ def test_own_data_are_recognised(home: Home, tmp_path: Path) -> None:
         own(tmp_path / "folder" / "00.png")
     with pytest.raises(DataError, match="there is no nothing"):
         own("nothing")
+
+
+@pytest.mark.parametrize("columns", [None, ("a", "b")])
+@pytest.mark.parametrize("row", ["5,6,7", "5"])
+def test_rows_of_another_length_are_refused(
+    row: str, columns: tuple[str, ...] | None, tmp_path: Path
+) -> None:
+    path = tmp_path / "ragged.csv"
+    path.write_text(f"a,b\n1,2\n{row}\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"row 2: [13] cells instead of 2"):
+        read_csv(path, columns)
+
+
+def test_columns_of_the_same_name_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "twice.csv"
+    path.write_text("a,b,a\n1,2,3\n", encoding="utf-8")
+    with pytest.raises(DataError, match="more than one column called 'a'"):
+        read_csv(path)
+    assert read_csv(path, ("b",)).values.tolist() == [[2]]

@@ -16,6 +16,7 @@ class Inner:
     width: int = 3
     betas: tuple[float, float] = (0.9, 0.999)
     widths: tuple[int, ...] = (1, 2)
+    names: tuple[str, ...] = ()
     clip: float | None = None
     flag: bool = False
     path: str | Path = "a"
@@ -35,6 +36,7 @@ class Outer:
         ("inner.betas=0.5,0.6", {"betas": (0.5, 0.6)}),
         ("inner.betas=(0.5, 0.6)", {"betas": (0.5, 0.6)}),
         ("inner.widths=8,9,10", {"widths": (8, 9, 10)}),
+        ("inner.names=('a', \"b\")", {"names": ("a", "b")}),
         ("inner.clip=1e-1", {"clip": 0.1}),
         ("inner.clip=none", {"clip": None}),
         ("inner.flag=yes", {"flag": True}),
