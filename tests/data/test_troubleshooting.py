@@ -39,6 +39,11 @@ def npy(path: Path, value: np.ndarray) -> Path:
     return path
 
 
+def npz(path: Path) -> Path:
+    np.savez(path, x=np.ones((20, 2)), y=np.ones((20, 2)))
+    return path
+
+
 def images(folder: Path, n: int) -> Path:
     made.images(folder, n)
     return folder
@@ -136,6 +141,8 @@ ROWS: dict[str, Callable[[Path], object]] = {
     "is not a number": lambda data: own(csv(data / "a.csv", "a,b\n1,x\n")).load(),
     "is not a finite float32 number": lambda data: own(csv(data / "a.csv", "a\nnan\n")).load(),
     "cells instead of": lambda data: own(csv(data / "a.csv", "1,2\n1\n")).load(),
+    "more than one column called": lambda data: own(csv(data / "a.csv", "a,a\n1,2\n")).load(),
+    "holds the arrays": lambda data: own(npz(data / "a.npz")).load(),
     "the same number in all rows to train on": lambda data: own(
         csv(data / "a.csv", "1,2\n" * 20)
     ).load(),
