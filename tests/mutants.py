@@ -96,6 +96,12 @@ MUTATIONS = (
     Mutation("score: lost Jacobian", "experiments/trained.py", " + transform.log_det(x)", "", "tests/experiments/test_trained.py"),
     Mutation("score: tail the wrong way", "experiments/trained.py", "1 - below / len(usual)", "below / len(usual)", "tests/experiments/test_trained.py"),
     Mutation("times: the first rounds count", "experiments/pace.py", "taken[2:]", "taken", "tests/experiments/test_pace.py"),
+    Mutation("resume: torch's random numbers not restored", "experiments/train.py", "torch.set_rng_state(", "len(", "tests/experiments/test_train.py"),
+    Mutation("validation: in training mode", "experiments/train.py", "model.eval()  # dropout", "pass  # dropout", "tests/experiments/test_train.py"),
+    Mutation("OOD: inside and outside exchanged", "experiments/deep_ebm.py", "ood_auc(model, train, test, others,", "ood_auc(model, train, others, test,", "tests/experiments/test_families.py"),
+    Mutation("samples stay in the model's space", "experiments/trained.py", "self.transform.inverse(y.cpu())", "y.cpu()", "tests/experiments/test_trained.py"),
+    Mutation("DKEF: loss per dimension", "experiments/dkef_uci.py", "return fitted.shape[1] * self.objective(", "return self.objective(", "tests/experiments/test_families.py"),
+    Mutation("autoencoder: sign of the likelihood", "experiments/autoencoder_mnist.py", "mean_of(-torch.cat(found)", "mean_of(torch.cat(found)", "tests/experiments/test_families.py"),
 )  # fmt: skip
 
 

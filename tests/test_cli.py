@@ -5,7 +5,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -13,7 +13,8 @@ import torch
 from PIL import Image
 
 import fdsm
-from fdsm.cli import main
+from fdsm.cli import _named, main
+from fdsm.experiments.reference import Reference
 
 ROOT = Path(fdsm.__file__).parents[1]
 TINY = f"{Path(__file__).parent / 'experiments' / 'tiny.py'}:tiny"
@@ -301,6 +302,21 @@ def test_one_of_several_arrays_is_chosen_by_name(
     main([*arguments, *QUICK, *COLD, "--set", "data.key=x", "--set", "plan.samples=2"])
     assert "Array: 48 + 6 + 6 rows of shape (2,)" in capsys.readouterr().err
     assert np.load(out / "samples.npy").shape == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "scale", "folder"),
+    [
+        ("digits/FD-DSM", "cpu", "digits/FD-DSM"),
+        ("deep_ebm", "paper", "paper/deep_ebm"),
+        ("../somewhere/recipes.py:mine", "cpu", "recipes/mine"),
+        ("/absolute/recipes.py:mine", "cpu", "recipes/mine"),
+    ],
+)
+def test_runs_are_kept_under_the_name_of_their_recipe(
+    recipe: str, scale: Literal["cpu", "paper"], folder: str
+) -> None:
+    assert _named(Reference(recipe, scale)) == Path(folder)
 
 
 def test_an_autoencoder_samples_but_does_not_score(

@@ -152,6 +152,7 @@ class Training:
             self.model.load_state_dict(checkpoint.load(best)["model"])
         elif self.average is not None:
             self.model.load_state_dict(self.average.model.state_dict())
+        self.model.eval()
         self.run.recipe.finish(self.model, self.data, self.run.generator("finish"))
         progress = {"iterations": self.iteration, "seconds": self.seconds, "ended": self.ended}
         save_trained(self.run, self.model, self.data, progress)
@@ -197,7 +198,10 @@ class Training:
 
     def _measure(self, iteration: int) -> dict[str, float]:
         model = self.average.model if self.average is not None else self.model
-        return self.run.recipe.validate(model, self.data, self.run.generator("validate"))
+        model.eval()  # dropout, if any, would also take random numbers from the training
+        numbers = self.run.recipe.validate(model, self.data, self.run.generator("validate"))
+        model.train()
+        return numbers
 
     def _save_best(self, moment: Moment) -> None:
         model = self.average.model if self.average is not None else self.model

@@ -1,17 +1,25 @@
 """Each family of recipes against something known of it."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import pytest
 import torch
 from torch import Generator, Tensor, nn
 
-from fdsm.data import Chain, Dataset, Gaussian, GaussianMixture, Toy
+from fdsm.data import (
+    Chain,
+    Dataset,
+    Gaussian,
+    GaussianMixture,
+    ImageFolder,
+    Table,
+    Toy,
+)
 from fdsm.experiments import autoencoder_mnist, deep_ebm, density, dkef_uci, ncsn, nice_mnist
 from fdsm.experiments.autoencoder_mnist import VAE, WAE, Autoencoder
 from fdsm.experiments.outside import Scrambled, Turned
-from fdsm.experiments.recipe import Recipe
+from fdsm.experiments.recipe import Plan, Recipe
 from fdsm.experiments.reference import experiments, rows
 from fdsm.models import DKEF
 from fdsm.noise import Geometric
@@ -225,6 +233,9 @@ def test_the_published_settings_are_those_of_the_paper() -> None:
     described = cast(dict[str, Any], describe(paper["FD-SSM"]))
     assert described["data"]["transform"]["steps"][-1]["sigma"] == pytest.approx(0.005)
     assert described["objective"]["projection"]["radius"] == pytest.approx(0.05)
+    multiscale = cast(dict[str, Any], describe(paper["FD-DSM"]))["objective"]
+    assert multiscale["objective"]["sigma"] == pytest.approx(0.1)
+    assert (multiscale["levels"]["first"], multiscale["levels"]["last"]) == (0.05, 1.2)
     assert {row.name: row.optimiser.lr for row in nice_mnist.PAPER} == {
         "FD-SSM": 1e-3, "Approx BP": 1e-4, "CP": 1e-3, "DSM 0.1": 1e-3, "DSM 1.74": 1e-3,
         "SSM": 1e-4, "SSMVR": 1e-4, "MLE": 1e-4,
@@ -303,3 +314,39 @@ def test_reconstruction_is_a_negative_log_likelihood(generator: Generator) -> No
     assert found["reconstruction"] == pytest.approx(coins, rel=0.1)
     for metric in recipe.evaluate(model, data, generator).values():
         assert metric.value == pytest.approx(coins, rel=0.1)
+
+
+@dataclass(frozen=True)
+class Far:
+    name: str = "far"
+
+    def rows(self, data: Dataset, generator: Generator) -> Tensor:
+        return data.test + 10
+
+
+def test_what_is_far_outside_is_told_from_the_test_rows() -> None:
+    """With outside and inside exchanged the area would be zero."""
+    recipe = replace(density.TABLE[0], data=Toy(Gaussian((0.0, 0.0)), n=1000), outside=(Far(),))
+    model = nn.Module()
+    model.forward = lambda x: -x.square().sum(1) / 2  # type: ignore[method-assign]
+    metrics = recipe.evaluate(model, recipe.data.load(), Generator().manual_seed(0))
+    assert metrics["ood_auc_far"].value == pytest.approx(1, abs=0.02)
+    assert metrics["exact_sm_loss"].value == pytest.approx(-1, abs=0.2)
+
+
+def test_what_contradicts_itself_is_refused() -> None:
+    with pytest.raises(ValueError, match="are not those of the network"):
+        replace(ncsn.TABLE[0], levels=Geometric(5.0, 0.01, 10))
+    with pytest.raises(ValueError, match=r"plan.batch must be at least 2"):
+        replace(dkef_uci.TABLE[0], plan=replace(dkef_uci.TABLE[0].plan, batch=1))
+    with pytest.raises(ValueError, match=r"for images, but an event has shape \(3,\)"):
+        autoencoder_mnist.TABLE[0].build(torch.Size([3]))
+
+
+def test_tables_are_trained_for_longer_unless_somebody_chose() -> None:
+    table, image = Table("t.csv"), ImageFolder("photos")
+    small, mine = deep_ebm.TABLE[0], Plan(20, 8)
+    assert small.on(table).plan.iterations == 4000
+    assert small.on(image).plan == small.plan
+    assert replace(small, plan=mine).on(table).plan == mine
+    assert deep_ebm.PAPER[0].on(table).plan == deep_ebm.PAPER[0].plan

@@ -121,6 +121,30 @@ def test_a_run_that_died_after_its_checkpoint_forgets_the_rest(
     assert without_times(run) == without_times(whole)
 
 
+def test_random_layers_go_on_where_they_were(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reference = Reference(f"{HERE / 'tiny.py'}:dropping")
+    whole = Run.create(tmp_path / "whole", reference)
+    train(whole)
+    run = Run.create(tmp_path / "run", reference)
+    with monkeypatch.context() as patch:
+        interrupt_after(17, patch)
+        with pytest.raises(Suspended):
+            train(run)
+    torch.manual_seed(99)
+    train(Run.open(run.folder, trust=True))
+    assert same(states(run), states(whole))
+    often = Run.create(
+        tmp_path / "often", replace(reference, overrides=("plan.validate_every=1",))
+    )
+    train(often)
+    assert same(states(often)["model"], states(whole)["model"])
+    kept = checkpoint.load(whole.folder / "model.safetensors")["held_out"]
+    trained = open_trained(whole)
+    assert torch.equal(trained.log_density(whole.recipe.data.load().test), kept)
+
+
 def test_the_seed_decides_everything(whole: Run, tmp_path: Path) -> None:
     again, other = begun(tmp_path / "again"), begun(tmp_path / "other", seed=1)
     train(again)

@@ -112,3 +112,11 @@ def test_the_seed_decides_the_weights(tmp_path: Path) -> None:
     name = "network.1.weight"
     assert torch.equal(first[name], again[name])
     assert not torch.equal(first[name], other[name])
+
+
+def test_images_on_another_scale_are_refused(trained: Trained, tmp_path: Path) -> None:
+    path = tmp_path / "levels.csv"
+    path.write_text("a,b\n1,255\n", encoding="utf-8")
+    digits = replace(trained, integral=True, largest=16.0)
+    with pytest.raises(DataError, match=r"values up to 255, but .* whole numbers up to 16"):
+        read_rows(digits, path)

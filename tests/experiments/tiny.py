@@ -1,11 +1,15 @@
-"""A recipe that takes no time, for tests."""
+"""Recipes that take no time, for tests."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+
+import torch
+from torch import nn
 
 from fdsm.data import GaussianMixture, Toy
 from fdsm.experiments.density import TABLE
 from fdsm.experiments.networks import Confined
 from fdsm.experiments.recipe import Plan
+from fdsm.objectives import DSM
 from fdsm.training import Exponential
 
 tiny = replace(
@@ -20,3 +24,20 @@ tiny = replace(
     ),
     exact_rows=10,
 )
+
+
+@dataclass(frozen=True)
+class Dropping:
+    """A network whose dropout takes its random numbers from torch's own generator."""
+
+    def build(self, shape: torch.Size) -> nn.Module:
+        return nn.Sequential(
+            nn.Linear(shape[0], 16),
+            nn.SiLU(),
+            nn.Dropout(0.5),
+            nn.Linear(16, 1, bias=False),
+            nn.Flatten(0),
+        )
+
+
+dropping = replace(tiny, name="dropping", objective=DSM(0.3), network=Dropping())
