@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         samplers,
         training,
     )
-    from .derivatives import Autodiff, FiniteDifference
+    from .derivatives import Autodiff, FiniteDifference, Taylor
     from .noise import Arithmetic, Constant, Geometric
     from .objectives import (
         DSM,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from .projections import Gaussian, Rademacher, Sphere
 
 _NAMES = {
-    "derivatives": ("Autodiff", "FiniteDifference"),
+    "derivatives": ("Autodiff", "FiniteDifference", "Taylor"),
     "noise": ("Arithmetic", "Constant", "Geometric"),
     "objectives": (
         "Annealed",
@@ -115,6 +115,7 @@ __all__ = [
     "ScoreDSM",
     "SlicedDSM",
     "Sphere",
+    "Taylor",
     "ViaScore",
     "data",
     "derivatives",

@@ -1,4 +1,4 @@
-"""Directional derivatives of any order, by finite differences or by autodiff."""
+"""Directional derivatives of any order, by finite differences, by autodiff or by Taylor series."""
 
 from .autodiff import Autodiff, score_of
 from .directional import directional_derivative
@@ -6,15 +6,20 @@ from .finite import FiniteDifference
 from .precision import PrecisionWarning, full_precision
 from .stencil import central_nodes, stencil
 from .step import cancellation, step_size
+from .taylor import Jet, MissingRule, Taylor, rule
 
 __all__ = [
     "Autodiff",
     "FiniteDifference",
+    "Jet",
+    "MissingRule",
     "PrecisionWarning",
+    "Taylor",
     "cancellation",
     "central_nodes",
     "directional_derivative",
     "full_precision",
+    "rule",
     "score_of",
     "stencil",
     "step_size",

@@ -1,0 +1,138 @@
+r"""Smooth functions of each element.
+
+With $n$ the part of a series without its value, $g(u_0 + n) = g(u_0) + g'(u_0) n +
+\tfrac12 g''(u_0) n² + …$; up to degree two, $n² = \sum_i u_{1i}² s$.
+"""
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import FunctionCtx
+
+from .jet import Jet, Rule, rule
+from .truncation import Truncation
+
+Derivatives = Callable[[Tensor], Iterator[Tensor]]
+"""Yields $g'(x), g''(x), g'''(x)$; the first of them from functions that have rules."""
+
+
+def smooth(*functions: Callable[..., Tensor] | str) -> Callable[[Rule], Rule]:
+    """Return a decorator that makes a rule of the derivatives of a smooth elementwise function.
+
+    Args:
+        functions: The function, as for `rule`; the first must be the function itself.
+
+    Returns:
+        The decorator of a generator of $g'$, $g''$ and $g'''$, with the arguments of the function.
+    """
+
+    def register(derivatives: Callable[..., Iterator[Tensor]]) -> Rule:
+        function = getattr(torch, functions[0]) if isinstance(functions[0], str) else functions[0]
+
+        def applied(x: Jet, *args: Any, **kwargs: Any) -> Jet:
+            return compose(
+                x,
+                lambda u: function(u, *args, **kwargs),
+                lambda u: derivatives(u, *args, **kwargs),
+            )
+
+        return rule(*functions)(applied)
+
+    return register
+
+
+def compose(x: Jet, g: Callable[[Tensor], Tensor], derivatives: Derivatives) -> Jet:
+    """Return $g(x)$ for a smooth function of each element.
+
+    Args:
+        x: The jet.
+        g: The function.
+        derivatives: Its derivatives.
+
+    Returns:
+        The jet of the composition.
+    """
+    truncation = x.truncation
+    if x.degree == 0:
+        return Jet(g(x.value)[None], truncation)
+    if truncation.order <= 2:
+        stacked: Tensor = _Composition.apply(x.coefficients, truncation, g, derivatives)  # type: ignore[no-untyped-call]
+        return Jet(stacked, truncation)
+    return _integrated(x, g, derivatives)
+
+
+def _integrated(x: Jet, g: Callable[[Tensor], Tensor], derivatives: Derivatives) -> Jet:
+    r"""Return $g(x)$ from $\dot y = g'(x) \dot x$, or $k y_k = \sum_j j x_j g'(x)_{k - j}$."""
+    order = x.truncation.order
+    shorter = Truncation(order - 1, recording=x.truncation.recording)
+    outer = next(derivatives(Jet(x.coefficients[:order], shorter)))
+    slope = outer.coefficients if isinstance(outer, Jet) else outer[None]
+    u = x.coefficients
+    terms = [g(u[0])]
+    for k in range(1, order + 1):
+        products = [
+            j * u[j] * slope[k - j] for j in range(1, k + 1) if j < len(u) and k - j < len(slope)
+        ]
+        terms.append(sum(products, torch.zeros_like(terms[0])) / k)
+    return Jet(torch.stack(terms), x.truncation)
+
+
+class _Composition(torch.autograd.Function):
+    """The coefficients of $g(u)$ up to degree two, with a backward pass in closed form.
+
+    Autograd would keep and revisit every intermediate result; this keeps `u` alone.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: FunctionCtx,
+        u: Tensor,
+        truncation: Truncation,
+        g: Callable[[Tensor], Tensor],
+        derivatives: Derivatives,
+    ) -> Tensor:
+        ctx.save_for_backward(u)
+        ctx.truncation, ctx.derivatives = truncation, derivatives  # type: ignore[attr-defined]
+        y = u.new_empty(truncation.rows(truncation.order), *u.shape[1:])
+        y[0] = g(u[0])
+        first, *second = islice(derivatives(u[0]), truncation.order)
+        torch.mul(u[1:], first, out=y[1 : len(u)])
+        if truncation.order == 2:
+            squares = _dot(u[truncation.block(1)], u[truncation.block(1)])
+            if len(u) == len(y):
+                y[-1].addcmul_(second[0], squares, value=0.5)
+            else:
+                torch.mul(second[0], squares, out=y[-1]).mul_(0.5)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        r"""Return the gradient with respect to `u`, given that with respect to $y$, $\bar y$.
+
+        $$\bar u_0 = g' \bar y_0 + g'' \sum_{k>0} u_k \bar y_k
+                     + \tfrac12 g''' \sum_i u_{1i}² \bar y_2, \quad
+          \bar u_{1i} = g' \bar y_{1i} + g'' u_{1i} \bar y_2, \quad \bar u_2 = g' \bar y_2$$
+        """
+        (u,) = ctx.saved_tensors
+        rows, slopes = len(u), ctx.truncation.block(1)
+        first, second, *third = islice(ctx.derivatives(u[0]), ctx.truncation.order + 1)
+        result = grad[:rows] * first
+        result[0].addcmul_(second, _dot(u[1:], grad[1:rows]))
+        if ctx.truncation.order == 2:
+            result[slopes].addcmul_(u[slopes], second * grad[-1])
+            squares = _dot(u[slopes], u[slopes])
+            result[0].addcmul_(squares.mul_(third[0]), grad[-1], value=0.5)
+        return result, None, None, None
+
+
+def _dot(a: Tensor, b: Tensor) -> Tensor:
+    """Return the sum over the first dimension of a product."""
+    if a.device.type != "cpu":
+        return (a * b).sum(0)
+    result = a[0] * b[0]
+    for x, y in zip(a[1:], b[1:], strict=True):  # the faster the more there are, up to ten times
+        result.addcmul_(x, y)
+    return result

@@ -1,0 +1,114 @@
+"""Exact derivatives by propagating power series."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from ...tensors import dot
+from ...typing import Derivative, LogDensity, Score
+from ..checks import check_arguments, checked_density, checked_score
+from ..stencil import require_order
+from .jet import Jet, MissingRule
+from .truncation import Truncation
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Taylor:
+    r"""Forward propagation of value, slope and curvature together, through any torch code.
+
+    Every tensor on the way from `x` to $f(x)$ becomes a `Jet`, which holds the coefficients of its
+    power series along `v`,
+
+    $$h(x + t v) = h_0 + h_1 t + h_2 t^2 + …, \qquad (v^T∇)^k h = k!\, h_k,$$
+
+    and every function of torch that the model calls acts on them by its rule: a linear layer on
+    all of them in one call, an activation $g$ by $g' h_1$ and $g' h_2 + \tfrac12 g'' h_1^2$. The
+    result is exact in any precision, under autocast too, needs no step size and is trained
+    through by one ordinary backward pass, at about the price of finite differences. Along several
+    directions the curvatures are summed on the way: $V + 2$ coefficients.
+
+    Functions without a rule raise `MissingRule`; see `rule` for how to add one. Of functions with
+    kinks, such as ReLU, the derivatives are those almost everywhere; a `KinkWarning` tells where
+    that makes a second derivative wrong to train with.
+
+    Reference:
+        Griewank and Walther (2008), Evaluating derivatives, chapter 13.
+        Li et al. (2023), https://arxiv.org/abs/2307.08214, for the sum of curvatures.
+
+    Attributes:
+        fallback: What differentiates models that use a function without a rule.
+
+    Example:
+        >>> f = lambda x: x.pow(3).sum(1)
+        >>> x, v = torch.tensor([[2.0, 1.0]]), torch.tensor([[0.1, 0.0]])
+        >>> [round(term.item(), 3) for term in Taylor().jet(f, x, v, 3)]
+        [9.0, 1.2, 0.12, 0.006]
+    """
+
+    fallback: Derivative | None = None
+
+    def jet(
+        self, f: LogDensity, x: Tensor, v: Tensor, order: int, *cond: Tensor
+    ) -> tuple[Tensor, ...]:
+        """Return $(v^T∇)^k f(x)$ for `k = 0, …, order`, from one call of `f`."""
+        require_order(order)
+        check_arguments(x, v, cond)
+
+        def propagated() -> tuple[Tensor, ...]:
+            y = _propagated(checked_density(f), x, v[None], order, cond)
+            return tuple(math.factorial(k) * y[k] if k > 1 else y[k] for k in range(order + 1))
+
+        return self._or_fallback(propagated, lambda other: other.jet(f, x, v, order, *cond))
+
+    def sliced(self, f: LogDensity, x: Tensor, v: Tensor, *cond: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the slopes along all `v` and the sum of the curvatures, from one call of `f`."""
+        check_arguments(x, v, cond, several=True)
+
+        def propagated() -> tuple[Tensor, Tensor]:
+            y = _propagated(checked_density(f), x, v, 2, cond)
+            return y[1:-1], 2 * y[-1]
+
+        return self._or_fallback(propagated, lambda other: other.sliced(f, x, v, *cond))
+
+    def quadratic(self, s: Score, x: Tensor, v: Tensor, *cond: Tensor) -> tuple[Tensor, Tensor]:
+        """Return $s(x)$ and $v^T ∇s(x) v$, from one call of `s`."""
+        check_arguments(x, v, cond)
+
+        def propagated() -> tuple[Tensor, Tensor]:
+            score, slope = _propagated(checked_score(s), x, v[None], 1, cond)
+            return score, dot(v, slope)
+
+        return self._or_fallback(propagated, lambda other: other.quadratic(s, x, v, *cond))
+
+    def _or_fallback(
+        self, propagated: Callable[[], Result], otherwise: Callable[[Derivative], Result]
+    ) -> Result:
+        if self.fallback is None:
+            return propagated()
+        try:
+            return propagated()
+        except MissingRule:
+            return otherwise(self.fallback)
+
+
+def _propagated(
+    f: Callable[..., Tensor], x: Tensor, v: Tensor, order: int, cond: tuple[Tensor, ...]
+) -> Tensor:
+    """Return all coefficients of $f$ along the directions `v`, shape `(rows, *shape)`."""
+    truncation = Truncation(order, len(v), recording=torch.is_grad_enabled())
+    y = f(Jet(torch.cat([x[None], v]), truncation), *cond)
+    if not isinstance(y, Jet) or y.degree == 0:
+        raise ValueError(
+            "the model does not depend on its input, or makes constants of it on the way "
+            "(`.detach()`?), so its derivatives would be taken to be zero"
+        )
+    missing = truncation.rows(order) - len(y.coefficients)
+    if not missing:
+        return y.coefficients
+    return torch.cat([y.coefficients, y.coefficients.new_zeros(missing, *y.shape)])
