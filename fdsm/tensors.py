@@ -1,6 +1,7 @@
 """Operations on `(B, *E)` tensors that torch does not name."""
 
 import math
+from collections.abc import Iterator
 
 import torch
 from torch import Generator, Tensor
@@ -40,6 +41,22 @@ def per_example(a: Tensor, x: Tensor) -> Tensor:
 def tile(x: Tensor, n: int) -> Tensor:
     """Return `n` copies of a batch one after the other, shape `(B, *E) -> (n · B, *E)`."""
     return x.repeat(n, *[1] * (x.ndim - 1))
+
+
+def coordinates(x: Tensor, chunk: int) -> Iterator[Tensor]:
+    """Yield the unit vectors of an event as directions for each row of `x`, so many at a time.
+
+    Args:
+        x: The data, shape `(B, *E)`.
+        chunk: How many at a time.
+
+    Yields:
+        The next ones, shape `(chunk, B, *E)` or fewer, without a copy for each row.
+    """
+    d = dimension(x)
+    for places in torch.split(torch.arange(d, device=x.device), chunk):
+        units = torch.nn.functional.one_hot(places, d).to(x.dtype)
+        yield units.view(len(places), 1, *x.shape[1:]).expand(-1, *x.shape)
 
 
 def require_floating(x: Tensor) -> None:

@@ -88,7 +88,7 @@ def score_of(log_density: LogDensity) -> Score:
         keep = torch.is_grad_enabled()
         with torch.enable_grad():
             x = tracked(x)
-            return _kept(gradient(_depends(density(x, *cond)), x, keep), keep)
+            return gradient(_depends(density(x, *cond)), x, create_graph=keep)
 
     return score
 
@@ -100,7 +100,7 @@ def tracked(x: Tensor) -> Tensor:
             "autodiff cannot differentiate in inference mode, or data made there: use "
             "`torch.no_grad()` instead, or FiniteDifference()"
         )
-    return x if x.requires_grad else x.detach().requires_grad_()
+    return x if x.requires_grad else x.view_as(x).requires_grad_()
 
 
 def gradient(y: Tensor, x: Tensor, create_graph: bool, *, weights: Tensor | None = None) -> Tensor:

@@ -105,7 +105,7 @@ class Flow(Recipe):
         x = data.transform.draw(data.test.to(generator.device), generator)
         return {
             "nll": nll(model, x),
-            "exact_sm_loss": exact_sm_loss(model, x[: self.exact_rows], chunk=50),
+            "exact_sm_loss": exact_sm_loss(model, x[: self.exact_rows]),
         }
 
     def sample(

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Generator, Tensor
 
-from fdsm.derivatives import Autodiff, FiniteDifference
+from fdsm.derivatives import Autodiff, FiniteDifference, Taylor
 from fdsm.noise import Arithmetic, Constant, Geometric
 from fdsm.objectives import (
     DSM,
@@ -38,6 +38,7 @@ from tests.oracles import Expected, Gaussian
 
 SIGMA, EPS = 0.5, 0.1
 FD = FiniteDifference()
+TAYLOR = Taylor()
 LEVELS = Geometric(1.0, 0.1, 3)
 SIGMAS = torch.tensor([1.0, 0.1**0.5, 0.1], dtype=torch.float64)
 
@@ -84,21 +85,28 @@ class Case:
 CASES = {
     "sm": Case(SM(), "log_density", oracles.sm),
     "sm-fd": Case(SM(FD, chunk=3), "log_density", oracles.sm),
+    "sm-taylor": Case(SM(TAYLOR), "log_density", oracles.sm),
+    "sm-taylor-chunks": Case(SM(TAYLOR, chunk=3), "log_density", oracles.sm),
     "ssm": Case(SSM(Autodiff(), GaussianDirections()), "log_density", oracles.sm),
     "ssm-rademacher": Case(SSM(Autodiff(), Rademacher(2.0)), "log_density", oracles.sm),
     "fd-ssm": Case(SSM(FD, Sphere(EPS)), "log_density", oracles.sm),
     "fd-ssm-serial": Case(SSM(FiniteDifference(False), Sphere(EPS)), "log_density", oracles.sm),
     "fd-ssm-several": Case(SSM(FD, Rademacher(EPS), 3), "log_density", oracles.sm),
     "fd-ssm-accurate": Case(SSM(FiniteDifference(accuracy=4)), "log_density", oracles.sm),
+    "ssm-taylor": Case(SSM(TAYLOR, GaussianDirections()), "log_density", oracles.sm),
+    "ssm-taylor-several": Case(SSM(TAYLOR, Rademacher(2.0), 3), "log_density", oracles.sm),
     "ssmvr": Case(SSMVR(Autodiff(), GaussianDirections()), "score", oracles.sm),
     "ssmvr-via-score": Case(
         ViaScore(SSMVR(Autodiff(), GaussianDirections())), "log_density", oracles.sm
     ),
     "fd-ssmvr": Case(SSMVR(FD, Sphere(EPS)), "score", oracles.sm),
     "fd-ssmvr-several": Case(SSMVR(FD, Rademacher(EPS), 3), "score", oracles.sm),
+    "ssmvr-taylor": Case(SSMVR(TAYLOR, GaussianDirections()), "score", oracles.sm),
+    "ssmvr-taylor-several": Case(SSMVR(TAYLOR, Sphere(1.0), 3), "score", oracles.sm),
     "dsm": Case(DSM(SIGMA), "log_density", oracles.dsm(SIGMA)),
     "dsm-score": Case(ScoreDSM(SIGMA), "score", oracles.dsm(SIGMA)),
     "sliced-dsm": Case(SlicedDSM(SIGMA), "log_density", oracles.dsm(SIGMA)),
+    "sliced-dsm-taylor": Case(SlicedDSM(SIGMA, TAYLOR), "log_density", oracles.dsm(SIGMA)),
     "fd-dsm": Case(SlicedDSM(SIGMA, FD, Sphere(EPS)), "log_density", oracles.dsm(SIGMA)),
     "fd-dsm-several": Case(
         SlicedDSM(SIGMA, FD, GaussianDirections(), 3), "log_density", oracles.dsm(SIGMA)
@@ -112,6 +120,7 @@ CASES = {
         oracles.multiscale_dsm(SIGMA, torch.tensor([0.5, 1.0, 1.5], dtype=torch.float64)),
     ),
     "annealed": Case(Annealed(SSMVR(FD), LEVELS), "score", oracles.annealed_sm(SIGMAS)),
+    "annealed-taylor": Case(Annealed(SSMVR(TAYLOR), LEVELS), "score", oracles.annealed_sm(SIGMAS)),
     "annealed-dsm": Case(AnnealedDSM(LEVELS), "score", oracles.annealed_dsm(SIGMAS)),
     "annealed-constant": Case(
         Annealed(SSM(FD), Constant(SIGMA)),
@@ -131,10 +140,12 @@ CASES = {
     "sumo-fd-dsm": Case(
         SUMO((4,), SlicedDSM(SIGMA, FD)), "latent", oracles.dsm(SIGMA), (0.3, 0.6, 0.9)
     ),
+    "sumo-taylor": Case(SUMO((4,), SSM(TAYLOR)), "latent", oracles.sm, (0.3, 0.6, 0.9)),
     "gradient-penalty": Case(GradientPenalty(), "log_density", oracles.squared_score),
     "gradient-penalty-fd": Case(
         GradientPenalty(FD, Rademacher(EPS), 2), "log_density", oracles.squared_score
     ),
+    "gradient-penalty-taylor": Case(GradientPenalty(TAYLOR), "log_density", oracles.squared_score),
     "fisher-information": Case(FisherInformation(FD), "log_density", oracles.squared_score),
 }
 case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)

@@ -4,7 +4,15 @@ A `Jet` is a tensor with the coefficients of its power series; torch's functions
 rules, a family to a file.
 """
 
-from . import elementwise, linear, products, shapes, values  # ruff: ignore[unused-import]
+from . import (  # ruff: ignore[unused-import]
+    elementwise,
+    gradients,
+    linear,
+    operators,
+    products,
+    shapes,
+    values,
+)
 from .engine import Taylor
 from .jet import Jet, MissingRule, rule
 

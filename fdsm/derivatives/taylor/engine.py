@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ...tensors import dot
 from ...typing import Derivative, LogDensity, Score
@@ -15,6 +15,7 @@ from ..stencil import require_order
 from .jet import Jet, MissingRule
 from .truncation import Truncation
 
+Model = Callable[..., Tensor]
 Result = TypeVar("Result")
 
 
@@ -61,7 +62,7 @@ class Taylor:
         check_arguments(x, v, cond)
 
         def propagated() -> tuple[Tensor, ...]:
-            y = _propagated(checked_density(f), x, v[None], order, cond)
+            y = _propagated(checked_density, f, x, v[None], order, cond)
             return tuple(math.factorial(k) * y[k] if k > 1 else y[k] for k in range(order + 1))
 
         return self._or_fallback(propagated, lambda other: other.jet(f, x, v, order, *cond))
@@ -71,7 +72,7 @@ class Taylor:
         check_arguments(x, v, cond, several=True)
 
         def propagated() -> tuple[Tensor, Tensor]:
-            y = _propagated(checked_density(f), x, v, 2, cond)
+            y = _propagated(checked_density, f, x, v, 2, cond)
             return y[1:-1], 2 * y[-1]
 
         return self._or_fallback(propagated, lambda other: other.sliced(f, x, v, *cond))
@@ -81,7 +82,7 @@ class Taylor:
         check_arguments(x, v, cond)
 
         def propagated() -> tuple[Tensor, Tensor]:
-            score, slope = _propagated(checked_score(s), x, v[None], 1, cond)
+            score, slope = _propagated(checked_score, s, x, v[None], 1, cond)
             return score, dot(v, slope)
 
         return self._or_fallback(propagated, lambda other: other.quadratic(s, x, v, *cond))
@@ -98,9 +99,35 @@ class Taylor:
 
 
 def _propagated(
-    f: Callable[..., Tensor], x: Tensor, v: Tensor, order: int, cond: tuple[Tensor, ...]
+    checked: Callable[[Model], Model],
+    f: Model,
+    x: Tensor,
+    v: Tensor,
+    order: int,
+    cond: tuple[Tensor, ...],
 ) -> Tensor:
     """Return all coefficients of $f$ along the directions `v`, shape `(rows, *shape)`."""
+    if torch.compiler.is_compiling() and isinstance(f, nn.Module):
+        checked(f)(x, *cond)  # not used, but tells the compiler what the model depends on
+        return _traced(f, x, v, order, cond)
+    coefficients: Tensor = _run(checked(f), x, v, order, cond)
+    return coefficients
+
+
+@torch.compiler.disable(  # type: ignore[no-untyped-call, untyped-decorator]
+    reason="Taylor series are compiled only through models that are an `nn.Module`: pass the "
+    "module itself, or leave out `fullgraph=True`"
+)
+def _run(f: Model, x: Tensor, v: Tensor, order: int, cond: tuple[Tensor, ...]) -> Tensor:
+    with torch.compiler.set_stance("force_eager"):  # for models that are compiled themselves
+        return _coefficients(f, x, v, order, cond)
+
+
+_traced: Callable[..., Tensor] = getattr(torch._dynamo, "nonstrict_trace", lambda f: f)(_run)
+"""For the compiler, which takes it for one call and follows the tensors through it."""
+
+
+def _coefficients(f: Model, x: Tensor, v: Tensor, order: int, cond: tuple[Tensor, ...]) -> Tensor:
     truncation = Truncation(order, len(v), recording=torch.is_grad_enabled())
     y = f(Jet(torch.cat([x[None], v]), truncation), *cond)
     if not isinstance(y, Jet) or y.degree == 0:

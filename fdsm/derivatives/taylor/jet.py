@@ -4,7 +4,7 @@ import dis
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -18,22 +18,15 @@ Rule = Callable[..., Any]
 AnyRule = TypeVar("AnyRule", bound=Rule)
 
 
-if TYPE_CHECKING:
-    _Tensor = Tensor
-else:
-    _Tensor = object
-
-
 class MissingRule(NotImplementedError):
     """A model does something to its input that `Taylor` cannot follow."""
 
 
-class Jet(_Tensor):
+class Jet(Tensor):
     """A tensor with the coefficients of its power series along some directions.
 
-    It passes for a tensor: it has the shape of its value, torch's functions accept it, its methods
-    are those of tensors, and `isinstance(jet, torch.Tensor)` holds. Yet it is none, so that code
-    which would look past the coefficients fails rather than lose them.
+    It has the shape and type of its value, and torch's functions act on it by rules. Whatever
+    would look past the coefficients finds no memory behind it, and fails rather than lose them.
 
     Attributes:
         coefficients: The value, the slopes and so on, shape `(rows, *shape)`; trailing ones that
@@ -43,14 +36,9 @@ class Jet(_Tensor):
             coefficients in place.
     """
 
-    __slots__ = ("__weakref__", "coefficients", "shared", "truncation")
-
-    _FORWARDED: ClassVar = frozenset({
-        "device", "dtype", "is_cpu", "is_cuda", "is_meta", "is_mps", "is_quantized", "is_sparse",
-        "is_xpu", "itemsize", "layout", "names",
-    })  # fmt: skip
-
-    def __init__(self, coefficients: Tensor, truncation: Truncation) -> None:
+    @staticmethod
+    def __new__(cls: type["Jet"], coefficients: Tensor, truncation: Truncation) -> "Jet":
+        """Return a tensor of the shape of the value, without memory."""
         if truncation.recording and not torch.is_grad_enabled():
             raise MissingRule(
                 "gradients are switched off inside the model, by `torch.no_grad()`, by a custom "
@@ -59,14 +47,15 @@ class Jet(_Tensor):
                 "`use_reentrant=False`, or differentiate with another engine, e.g. "
                 "`Taylor(fallback=Autodiff())`"
             )
+        jet: Jet = Tensor._make_wrapper_subclass(
+            cls, coefficients.shape[1:], dtype=coefficients.dtype, device=coefficients.device
+        )
+        return jet
+
+    def __init__(self, coefficients: Tensor, truncation: Truncation) -> None:
         self.coefficients = coefficients
         self.truncation = truncation
         self.shared = False
-
-    @property  # type: ignore[misc]
-    def __class__(self) -> type:
-        """What `isinstance` sees besides the true type."""
-        return Tensor
 
     @classmethod
     def __torch_function__(
@@ -77,7 +66,28 @@ class Jet(_Tensor):
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         """Return what the rule of a function of torch makes of jets."""
-        return rule_of(function)(*args, **(kwargs or {}))
+        if not kwargs:
+            return rule_of(function)(*args)
+        if kwargs.pop("out", None) is not None:
+            raise MissingRule("Taylor cannot write results into `out`: use the returned tensor")
+        options = {_SYNONYMS.get(name, name): value for name, value in kwargs.items()}
+        first = [options.pop("input")] if not args and "input" in options else []
+        return rule_of(function)(*args, *first, **options)
+
+    @classmethod
+    def __torch_dispatch__(  # type: ignore[override]
+        cls,
+        function: Callable[..., Any],
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        """Refuse what has come past the rules.
+
+        Raises:
+            MissingRule: Always.
+        """
+        raise MissingRule(_no_rule(str(function)))
 
     @property
     def value(self) -> Tensor:
@@ -104,6 +114,16 @@ class Jet(_Tensor):
         return self.coefficients.ndim - 1
 
     @property
+    def dtype(self) -> torch.dtype:  # type: ignore[override]
+        """The type of the coefficients."""
+        return self.coefficients.dtype
+
+    @property
+    def device(self) -> torch.device:  # type: ignore[override]
+        """Where the coefficients are."""
+        return self.coefficients.device
+
+    @property
     def requires_grad(self) -> bool:  # type: ignore[override]
         """Whether autograd records what becomes of the coefficients."""
         return self.coefficients.requires_grad
@@ -111,8 +131,8 @@ class Jet(_Tensor):
     def __len__(self) -> int:
         return len(self.value)
 
-    def __iter__(self) -> Iterator[Any]:
-        return iter(rule_of(torch.unbind)(self))
+    def __iter__(self) -> Iterator[Tensor]:
+        return iter(torch.unbind(self))
 
     def __bool__(self) -> bool:
         return bool(self.value)
@@ -120,18 +140,17 @@ class Jet(_Tensor):
     def __float__(self) -> float:
         return float(self.value)
 
+    def __int__(self) -> int:
+        return int(self.value)
+
+    def __format__(self, how: str) -> str:
+        return format(self.value.detach(), how)
+
     def __repr__(self) -> str:  # type: ignore[override]
         return f"Jet({self.coefficients!r}, {self.truncation!r})"
 
-    def __getattr__(self, name: str) -> Any:
-        if name in Jet._FORWARDED:
-            return getattr(self.value, name)
-        attribute = getattr(Tensor, name, None)
-        if attribute is None or name.startswith("__"):
-            raise AttributeError(f"'Tensor' object has no attribute {name!r}")
-        if callable(attribute):
-            return lambda *args, **kwargs: rule_of(attribute)(self, *args, **kwargs)
-        return rule_of(attribute)(self)
+
+_SYNONYMS = {"axis": "dim", "keepdims": "keepdim", "self": "input"}
 
 
 _pytree.register_pytree_node(
@@ -175,7 +194,7 @@ def rule(*functions: object) -> Callable[[AnyRule], AnyRule]:
             if isinstance(key, str) and not _named(key):
                 raise AttributeError(f"torch has no function called {key!r}")
             for target in _named(key) if isinstance(key, str) else (key,):
-                _RULES[target] = function
+                _RULES[_key(target)] = function
         return function
 
     return register
@@ -194,7 +213,7 @@ def rule_of(function: object) -> Rule:
     Raises:
         MissingRule: If there is none.
     """
-    known = _RULES.get(function)
+    known = _RULES.get(_key(function))
     if known is not None:
         return known
     name = str(getattr(function, "__name__", function))
@@ -202,12 +221,17 @@ def rule_of(function: object) -> Rule:
         for pure in _named(name[:-1]):
             if pure in _RULES:
                 return _in_place(_RULES[pure], name)
+    if name == "__get__":
+        name = str(getattr(getattr(function, "__self__", None), "__name__", name))
     place = str(getattr(function, "__module__", None) or "torch.Tensor")
-    raise MissingRule(
-        f"Taylor has no rule for `{place.replace('torch._C._nn', 'torch.nn.functional')}.{name}`: "
-        "add one with `@fdsm.derivatives.rule(…)`, a function of the same arguments that computes "
-        "it from functions with rules, or let another engine differentiate models that need it, "
-        "with `Taylor(fallback=Autodiff())`"
+    raise MissingRule(_no_rule(f"{place.replace('torch._C._nn', 'torch.nn.functional')}.{name}"))
+
+
+def _no_rule(name: str) -> str:
+    return (
+        f"Taylor has no rule for `{name}`: add one with `@fdsm.derivatives.rule(…)`, a function "
+        "of the same arguments that computes it from functions with rules, or let another engine "
+        "differentiate models that need it, with `Taylor(fallback=Autodiff())`"
     )
 
 
@@ -215,9 +239,15 @@ _RULES: dict[Any, Rule] = {}
 _PLACES = (torch, Tensor, functional, torch.special, torch.linalg, torch._C._nn)
 
 
+def _key(function: Any) -> Any:
+    """Return a function, and an attribute of tensors as the function that gets it."""
+    return function if callable(function) else getattr(function, "__get__", function)
+
+
 def _named(name: str) -> list[Any]:
-    """Return all that torch has under a name."""
-    return [getattr(place, name) for place in _PLACES if hasattr(place, name)]
+    """Return all functions that torch has under a name."""
+    found = [getattr(place, name) for place in _PLACES if hasattr(place, name)]
+    return [function for function in found if callable(function)]
 
 
 def _in_place(pure: Rule, name: str) -> Rule:
@@ -254,14 +284,19 @@ def replace(target: Jet, result: Jet | Tensor) -> Jet:
 
     Raises:
         MissingRule: If it has views, which cannot follow.
+        RuntimeError: If the result has another shape.
     """
-    if not isinstance(result, Jet):
-        result = Jet(result[None], target.truncation)
+    if result.shape != target.shape:
+        raise RuntimeError(
+            f"a result of shape {tuple(result.shape)} does not fit in the place of a tensor of "
+            f"shape {tuple(target.shape)}"
+        )
+    new = (result.coefficients if isinstance(result, Jet) else result[None]).to(target.dtype)
     if not target.shared:
-        target.coefficients = result.coefficients
-    elif len(result.coefficients) <= len(target.coefficients):
+        target.coefficients = new
+    elif len(new) <= len(target.coefficients):
         target.coefficients.zero_()
-        target.coefficients[: len(result.coefficients)].copy_(result.coefficients)
+        target.coefficients[: len(new)].copy_(new)
     else:
         raise MissingRule(
             "an operation in place would give derivatives to a tensor that shares its memory with "
@@ -283,36 +318,12 @@ def _in_augmented_assignment() -> bool:
     return here is not None and here.opname == "BINARY_OP" and here.argrepr.endswith("=")
 
 
-_OPERATORS = {
-    "add": torch.add, "sub": torch.sub, "mul": torch.mul, "truediv": torch.div, "pow": torch.pow,
-    "matmul": torch.matmul, "mod": torch.remainder, "floordiv": torch.floor_divide,
-}  # fmt: skip
-_COMPARISONS = {
-    "lt": torch.lt, "le": torch.le, "gt": torch.gt, "ge": torch.ge, "eq": torch.eq, "ne": torch.ne,
-}  # fmt: skip
+def _attribute(name: str) -> Rule:
+    return lambda x: getattr(x.value, name)
 
 
-def _operator(function: object) -> Rule:
-    return lambda *args: rule_of(function)(*args)
-
-
-def _reflected(function: object) -> Rule:
-    return lambda jet, other: rule_of(function)(other, jet)
-
-
-def _assigning(function: object) -> Rule:
-    return lambda jet, other: replace(jet, rule_of(function)(kept(jet), other))
-
-
-for _name, _function in _OPERATORS.items():
-    setattr(Jet, f"__{_name}__", _operator(_function))
-    setattr(Jet, f"__r{_name}__", _reflected(_function))
-    setattr(Jet, f"__i{_name}__", _assigning(_function))
-for _name, _function in _COMPARISONS.items():
-    setattr(Jet, f"__{_name}__", _operator(_function))
-Jet.__hash__ = object.__hash__  # type: ignore[method-assign]
-for _name, _function in {
-    "neg": torch.neg, "pos": torch.positive, "abs": torch.abs,
-    "getitem": Tensor.__getitem__, "setitem": Tensor.__setitem__,
-}.items():  # fmt: skip
-    setattr(Jet, f"__{_name}__", _operator(_function))
+for _name in (
+    "is_cpu", "is_cuda", "is_meta", "is_mkldnn", "is_mps", "is_nested", "is_quantized",
+    "is_sparse", "is_sparse_csr", "is_xpu", "itemsize", "layout", "nbytes",
+):  # fmt: skip
+    rule(getattr(Tensor, _name))(_attribute(_name))

@@ -1,7 +1,8 @@
 """Rules of sums, and of what is linear in each of two arguments."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
+from itertools import islice
 from typing import Any
 
 import torch
@@ -28,14 +29,17 @@ def bilinear(product: Callable[[Tensor, Tensor], Tensor], a: Jet, b: Jet) -> Jet
         The product.
     """
     truncation = a.truncation
+    if b.degree == 0:
+        return Jet(product(a.coefficients, b.value), truncation)
+    if a.degree == 0:
+        return Jet(product(a.value, b.coefficients), truncation)
     top = min(truncation.order, a.degree + b.degree)
     whole = product(a.coefficients, b.value)
     terms = {k: [whole[truncation.block(k)]] for k in range(a.degree + 1)}
-    if b.degree:
-        rest = product(a.value, b.coefficients[1:])
-        for k in range(1, b.degree + 1):
-            block = truncation.block(k)
-            terms.setdefault(k, []).append(rest[block.start - 1 : block.stop - 1])
+    rest = product(a.value, b.coefficients[1:])
+    for k in range(1, b.degree + 1):
+        block = truncation.block(k)
+        terms.setdefault(k, []).append(rest[block.start - 1 : block.stop - 1])
     for i in range(1, a.degree + 1):
         for j in range(1, min(b.degree, top - i) + 1):
             term = product(a.part(i), b.part(j))
@@ -60,20 +64,25 @@ def lifted(x: Operand, like: Jet) -> Jet:
     return Jet(constant.to(like.device)[None], like.truncation)
 
 
+def _beside(x: Jet, other: Operand) -> Jet:
+    """Return a jet with the type of a product with another operand, and with its dimensions."""
+    if not isinstance(other, Tensor):
+        return x
+    if x.dtype != other.dtype:
+        dtype = torch.result_type(x.value, value_of(other))
+        x = Jet(x.coefficients.to(dtype), x.truncation)
+    return aligned(x, other.ndim)
+
+
 @rule("mul", "multiply")
-def mul(a: Operand, b: Operand) -> Tensor:
+def mul(input: Operand, other: Operand) -> Tensor:
     """Return $a b$."""
-    if not isinstance(a, Jet):
-        a, b = b, a
-    assert isinstance(a, Jet)
-    if not isinstance(b, Jet):
-        return Jet(aligned(a, _ndim(b)).coefficients * b, a.truncation)
-    ndim = max(a.ndim, b.ndim)
-    return bilinear(torch.mul, aligned(a, ndim), aligned(b, ndim))
-
-
-def _ndim(x: Operand) -> int:
-    return x.ndim if isinstance(x, Tensor) else 0
+    if not isinstance(input, Jet):
+        input, other = other, input
+    assert isinstance(input, Jet)
+    if not isinstance(other, Jet):
+        return Jet(_beside(input, other).coefficients * other, input.truncation)
+    return bilinear(torch.mul, _beside(input, other), _beside(other, input))
 
 
 @rule("neg", "negative")
@@ -83,14 +92,14 @@ def neg(x: Jet) -> Tensor:
 
 
 @rule("div", "divide", "true_divide")
-def div(a: Operand, b: Operand, *, rounding_mode: str | None = None) -> Tensor:
+def div(input: Operand, other: Operand, *, rounding_mode: str | None = None) -> Tensor:
     """Return $a / b$; a quotient that is rounded has no derivatives."""
     if rounding_mode is not None:
-        return torch.div(value_of(a), value_of(b), rounding_mode=rounding_mode)
-    if isinstance(b, Jet):
-        return mul(a, b.reciprocal())
-    assert isinstance(a, Jet)
-    return Jet(aligned(a, _ndim(b)).coefficients / b, a.truncation)
+        return torch.div(value_of(input), value_of(other), rounding_mode=rounding_mode).detach()
+    if isinstance(other, Jet):
+        return mul(input, other.reciprocal())
+    assert isinstance(input, Jet)
+    return Jet(_beside(input, other).coefficients / other, input.truncation)
 
 
 def value_of(x: Any) -> Any:
@@ -104,16 +113,60 @@ def rdiv(x: Tensor, other: Operand) -> Tensor:
     return other * x.reciprocal()
 
 
-@rule("pow", "float_power")
-def pow_(base: Operand, exponent: Operand) -> Tensor:
-    r"""Return $a^b$; where the exponent is no number, $e^{b \log a}$."""
-    if isinstance(base, Jet) and not isinstance(exponent, Tensor):
-        return power(base, exponent)
-    if isinstance(base, Jet):
-        return (exponent * base.log()).exp()
-    assert isinstance(exponent, Jet)
-    logarithm = base.log() if isinstance(base, Tensor) else torch.tensor(float(base)).log().item()
-    return (exponent * logarithm).exp()
+@rule("pow", Tensor.__pow__)
+def pow_(input: Operand, exponent: Operand) -> Tensor:
+    r"""Return $a^b$; if both depend on the input, $e^{b \log a}$."""
+    if not isinstance(exponent, Jet):
+        assert isinstance(input, Jet)
+        if not isinstance(exponent, Tensor):
+            return power(input, exponent)
+        x = _beside(input, exponent)
+        return _expanded(x, _powers(x.value, exponent))
+    if not isinstance(input, Jet):
+        base = torch.as_tensor(input, dtype=exponent.dtype, device=exponent.device)
+        x = _beside(exponent, base)
+        return _expanded(x, _exponentials(base, x.value))
+    return (exponent * input.log()).exp()
+
+
+@rule("float_power")
+def float_power(input: Operand, exponent: Operand) -> Tensor:
+    """Return $a^b$ in double precision."""
+    both = (x.double() if isinstance(x, Tensor) else x for x in (input, exponent))
+    return pow_(*both)
+
+
+def _powers(x: Tensor, p: Tensor) -> Iterator[Tensor]:
+    """Yield the derivatives of $x^p$ divided by $k!$, zero where $x$ and $p (p - 1) …$ are."""
+    factor, k = torch.ones_like(p, dtype=x.dtype), 0
+    while True:
+        vanishes = (factor == 0) & (x == 0)
+        safe = torch.where(vanishes, 1.0, x)
+        yield torch.where(vanishes, 0.0, factor * safe ** (p - k))
+        factor, k = factor * (p - k) / (k + 1), k + 1
+
+
+def _exponentials(base: Tensor, x: Tensor) -> Iterator[Tensor]:
+    """Yield the derivatives of $b^x$ divided by $k!$, zero where $b$ is."""
+    term, k = base**x, 0
+    logarithm = torch.where(base == 0, 1.0, base).log()
+    while True:
+        yield term
+        k += 1
+        term = term * (logarithm / k)
+
+
+def _expanded(x: Jet, derivatives: Iterator[Tensor]) -> Tensor:
+    r"""Return $\sum_k g_k (x - x_0)^k$, in which autograd sees what $g_k$ depend on."""
+    value, *values = islice(derivatives, x.truncation.order + 1)
+    rest = x - x.value
+    result: Tensor = lifted(values.pop(), x)
+    while values:
+        result = result * rest + values.pop()
+    product = mul(result, rest)
+    assert isinstance(product, Jet)
+    coefficients = product.coefficients
+    return Jet(torch.cat([value[None], coefficients[1:]]), x.truncation)
 
 
 class _Shift(torch.autograd.Function):
@@ -156,81 +209,136 @@ def shifted(c: Tensor, b: Tensor | Number, rows: int = 1) -> Tensor:
 
 
 @rule("add")
-def add(a: Operand, b: Operand, *, alpha: Number = 1) -> Tensor:
+def add(input: Operand, other: Operand, *, alpha: Number = 1) -> Tensor:
     r"""Return $a + α b$."""
-    if alpha != 1:
-        b = b * alpha
-    if not isinstance(a, Jet):
-        a, b = b, a
-    assert isinstance(a, Jet)
-    if isinstance(b, Jet):
-        return _sum(a, b)
-    c = a.coefficients
-    if not isinstance(b, Tensor) or _fits(b, a):
-        return Jet(_Shift.apply(c, b, 1, False), a.truncation)  # type: ignore[no-untyped-call]
-    return _sum(a, lifted(b, a))
+    if not isinstance(input, Jet):
+        assert isinstance(other, Jet)
+        if alpha == 1:
+            return _plus(other, input)
+        return _plus(Jet(alpha * other.coefficients, other.truncation), input, fresh=True)
+    if not isinstance(other, Jet):
+        return _plus(input, other if alpha == 1 else alpha * other)
+    return _sum(_beside(input, other), _beside(other, input), alpha)
+
+
+def _plus(x: Jet, constant: Operand, fresh: bool = False) -> Jet:
+    """Return a jet plus a constant, in place if the coefficients are `fresh`."""
+    x = _beside(x, constant)
+    if isinstance(constant, Tensor) and not _fits(constant, x):
+        return _sum(x, lifted(constant, x), 1)
+    return Jet(_Shift.apply(x.coefficients, constant, 1, fresh), x.truncation)  # type: ignore[no-untyped-call]
 
 
 def _fits(constant: Tensor, x: Jet) -> bool:
-    """Return whether a constant can be added to a jet without changing its shape or type."""
-    shape = torch.broadcast_shapes(x.shape, constant.shape)  # type: ignore[no-untyped-call]
-    return shape == x.shape and torch.result_type(x.coefficients, constant) == x.dtype
+    """Return whether a constant of no more dimensions can be added without changing the shape."""
+    sizes = zip(reversed(constant.shape), reversed(x.shape), strict=False)
+    return all(n in {1, m} for n, m in sizes)
 
 
-def _sum(a: Jet, b: Jet) -> Jet:
-    ndim = max(a.ndim, b.ndim)
-    short, long = sorted((aligned(a, ndim), aligned(b, ndim)), key=lambda jet: jet.degree)
-    rows = len(short.coefficients)
-    both = short.coefficients + long.coefficients[:rows]
-    if rows < len(long.coefficients):
-        alone = long.coefficients[rows:].to(both.dtype).expand(-1, *both.shape[1:])
-        both = torch.cat([both, alone])
-    return Jet(both, a.truncation)
+def _sum(a: Jet, b: Jet, alpha: Number) -> Jet:
+    """Return $a + α b$ for jets of as many dimensions."""
+    rows = min(len(a.coefficients), len(b.coefficients))
+    both = torch.add(a.coefficients[:rows], b.coefficients[:rows], alpha=alpha)
+    if len(a.coefficients) == len(b.coefficients):
+        return Jet(both, a.truncation)
+    alone = a.coefficients[rows:] if rows < len(a.coefficients) else alpha * b.coefficients[rows:]
+    alone = alone.to(both.dtype).expand(-1, *both.shape[1:])
+    return Jet(torch.cat([both, alone]), a.truncation)
 
 
 @rule("sub", "subtract")
-def sub(a: Operand, b: Operand, *, alpha: Number = 1) -> Tensor:
+def sub(input: Operand, other: Operand, *, alpha: Number = 1) -> Tensor:
     r"""Return $a - α b$."""
-    return add(a, b, alpha=-alpha)
+    return add(input, other, alpha=-alpha)
 
 
 @rule("rsub", Tensor.__rsub__)
-def rsub(a: Operand, b: Operand, *, alpha: Number = 1) -> Tensor:
+def rsub(input: Operand, other: Operand, *, alpha: Number = 1) -> Tensor:
     r"""Return $b - α a$."""
-    return sub(b, a, alpha=alpha)
+    return sub(other, input, alpha=alpha)
 
 
 @rule("matmul", "mm", "bmm", "mv", "dot", "vdot")
-def matmul(a: Tensor, b: Tensor) -> Tensor:
+def matmul(input: Tensor, other: Tensor) -> Tensor:
     """Return the product of matrices or vectors."""
-    if isinstance(a, Jet) and not isinstance(b, Jet) and a.ndim > 1 and b.ndim <= 2:
-        return Jet(a.coefficients @ b, a.truncation)
-    like = a if isinstance(a, Jet) else b
+    if isinstance(input, Jet) and not isinstance(other, Jet) and input.ndim > 1 >= other.ndim - 1:
+        return Jet(input.coefficients @ other, input.truncation)
+    like = input if isinstance(input, Jet) else other
     assert isinstance(like, Jet)
-    x = lifted(a.unsqueeze(0) if a.ndim == 1 else a, like)
-    y = lifted(b.unsqueeze(-1) if b.ndim == 1 else b, like)
-    ndim = max(x.ndim, y.ndim)
-    result: Tensor = bilinear(torch.matmul, aligned(x, ndim), aligned(y, ndim))
-    result = result.squeeze(-1) if b.ndim == 1 else result
-    return result.squeeze(-2 if b.ndim > 1 else -1) if a.ndim == 1 else result
+    a = lifted(input.unsqueeze(0) if input.ndim == 1 else input, like)
+    b = lifted(other.unsqueeze(-1) if other.ndim == 1 else other, like)
+    ndim = max(a.ndim, b.ndim)
+    result: Tensor = bilinear(torch.matmul, aligned(a, ndim), aligned(b, ndim))
+    result = result.squeeze(-1) if other.ndim == 1 else result
+    return result.squeeze(-2 if other.ndim > 1 else -1) if input.ndim == 1 else result
+
+
+@rule(torch.linalg.multi_dot)
+def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
+    """Return the product of several matrices."""
+    return reduce(torch.matmul, tensors)
+
+
+@rule(torch.chain_matmul)
+def chain_matmul(*matrices: Tensor) -> Tensor:
+    """Return the product of several matrices."""
+    return reduce(torch.matmul, matrices)
+
+
+@rule(torch.linalg.vecdot)
+def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
+    """Return the sums of products over a dimension."""
+    return (x * y).sum(dim)
+
+
+@rule("cross")
+def first_cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
+    """Return the products of vectors in space, along the first dimension of length three."""
+    sizes = torch.broadcast_shapes(input.shape, other.shape)  # type: ignore[no-untyped-call]
+    return cross(input, other, dim=sizes.index(3) if dim is None else dim)
+
+
+@rule(torch.linalg.cross)
+def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
+    """Return the products of vectors in space."""
+    forward = input.roll(-1, dim) * other.roll(-2, dim)
+    return forward - input.roll(-2, dim) * other.roll(-1, dim)
+
+
+@rule("kron")
+def kron(input: Tensor, other: Tensor) -> Tensor:
+    """Return the blocks of one matrix times each element of another."""
+    a, b = (_with_dimensions(x, max(input.ndim, other.ndim)) for x in (input, other))
+    sizes = [m * n for m, n in zip(a.shape, b.shape, strict=True)]
+    a = a.reshape([n for size in a.shape for n in (size, 1)])
+    b = b.reshape([n for size in b.shape for n in (1, size)])
+    return (a * b).reshape(sizes)
+
+
+def _with_dimensions(x: Tensor, ndim: int) -> Tensor:
+    return x.reshape([1] * (ndim - x.ndim) + list(x.shape))
 
 
 @rule("linear")
-def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return $W x + b$."""
-    if isinstance(weight, Jet) or not isinstance(x, Jet):
-        product = x @ weight.mT
+    if not isinstance(input, Jet) or isinstance(weight, Jet) or isinstance(bias, Jet):
+        product = input @ (weight.T if weight.ndim == 2 else weight)
         return product if bias is None else product + bias
-    y = functional.linear(x.coefficients, weight)
-    if isinstance(bias, Jet):
-        return Jet(y, x.truncation) + bias
-    return Jet(y if bias is None else shifted(y, bias), x.truncation)
+    y = functional.linear(input.coefficients, weight)
+    return Jet(y if bias is None else shifted(y, bias), input.truncation)
 
 
 @rule("addmm", "addmv", "baddbmm")
 def addmm(x: Tensor, a: Tensor, b: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
     r"""Return $β x + α a b$."""
     return beta * x + alpha * (a @ b)
+
+
+@rule("addr")
+def addr(x: Tensor, a: Tensor, b: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
+    r"""Return $β x + α a b^T$."""
+    return beta * x + alpha * outer(a, b)
 
 
 @rule("addbmm")
@@ -252,27 +360,27 @@ def addcdiv(x: Tensor, a: Tensor, b: Tensor, *, value: Number = 1) -> Tensor:
 
 
 @rule("lerp")
-def lerp(start: Tensor, end: Tensor, weight: Operand) -> Tensor:
+def lerp(input: Tensor, end: Tensor, weight: Operand) -> Tensor:
     """Return $a + w (b - a)$."""
-    return start + weight * (end - start)
+    return input + weight * (end - input)
 
 
 @rule("outer", "ger")
-def outer(a: Tensor, b: Tensor) -> Tensor:
+def outer(input: Tensor, vec2: Tensor) -> Tensor:
     """Return $a b^T$."""
-    return a[:, None] * b
+    return input[:, None] * vec2
 
 
 @rule("inner")
-def inner(a: Tensor, b: Tensor) -> Tensor:
+def inner(input: Tensor, other: Tensor) -> Tensor:
     """Return the sums of products over the last dimensions."""
-    if a.ndim == 0 or b.ndim == 0:
-        return a * b
-    return tensordot(a, b, ([-1], [-1]))
+    if input.ndim == 0 or other.ndim == 0:
+        return input * other
+    return tensordot(input, other, ([-1], [-1]))
 
 
 @rule("tensordot")
-def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: None = None) -> Tensor:
+def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     """Return the sums of products over pairs of dimensions."""
     if isinstance(dims, int):
         left, right = list(range(a.ndim - dims, a.ndim)), list(range(dims))

@@ -26,7 +26,7 @@ def beside(dim: int) -> int:
 
 def _sizes(sizes: tuple[Any, ...]) -> tuple[int, ...]:
     """Return sizes that may be given one by one or together."""
-    return tuple(sizes[0]) if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
+    return tuple(sizes[0]) if len(sizes) == 1 and not hasattr(sizes[0], "__index__") else sizes
 
 
 @rule("reshape", "view")
@@ -85,14 +85,20 @@ def unsqueeze(x: Jet, dim: int) -> Jet:
 
 
 @rule("transpose", "swapaxes", "swapdims")
-def transpose(x: Jet, dim0: int, dim1: int) -> Jet:
+def transpose(input: Jet, dim0: int, dim1: int) -> Jet:
     """Return a tensor with two dimensions exchanged."""
-    return view(x, x.coefficients.transpose(beside(dim0), beside(dim1)))
+    return view(input, input.coefficients.transpose(beside(dim0), beside(dim1)))
 
 
-@rule("t", Tensor.T)
+@rule("t", Tensor.T, Tensor.H)
 def t(x: Tensor) -> Tensor:
-    """Return a matrix transposed, or a vector as it is."""
+    """Return a matrix transposed, or a vector as it is.
+
+    Raises:
+        ValueError: If there are more dimensions.
+    """
+    if x.ndim > 2:
+        raise ValueError(f"a matrix has two dimensions, and cannot have the shape {x.shape}")
     return x.transpose(0, 1) if x.ndim == 2 else x
 
 
@@ -110,9 +116,9 @@ def permute(x: Jet, *dims: Any, **kwargs: Any) -> Jet:
 
 
 @rule("expand", "broadcast_to")
-def expand(x: Jet, *sizes: Any) -> Jet:
+def expand(x: Jet, *sizes: Any, **kwargs: Any) -> Jet:
     """Return a tensor repeated without copies."""
-    shape = _sizes(sizes)
+    shape = _sizes(sizes or tuple(kwargs.values()))
     c = x.coefficients
     c = c.reshape(len(c), *[1] * (len(shape) - x.ndim), *x.shape)
     return view(x, c.expand(-1, *shape))
@@ -127,15 +133,15 @@ def expand_as(x: Tensor, other: Tensor) -> Tensor:
 @rule("broadcast_tensors")
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     """Return tensors repeated to a common shape."""
-    operands = tensors if isinstance(tensors[0], Tensor) else tuple(tensors[0])
+    operands = _all_of(tensors)
     shape = torch.broadcast_shapes(*(x.shape for x in operands))  # type: ignore[no-untyped-call]
     return tuple(x.expand(shape) for x in operands)
 
 
 @rule("repeat", "tile")
-def repeat(x: Jet, *repeats: Any) -> Jet:
+def repeat(x: Jet, *repeats: Any, **kwargs: Any) -> Jet:
     """Return copies of a tensor, one after the other."""
-    times = _sizes(repeats)
+    times = _sizes(repeats or tuple(kwargs.values()))
     c = x.coefficients
     c = c.reshape(len(c), *[1] * (len(times) - x.ndim), *x.shape)
     return Jet(c.repeat(1, *[1] * (x.ndim - len(times)), *times), x.truncation)
@@ -144,15 +150,36 @@ def repeat(x: Jet, *repeats: Any) -> Jet:
 def _pieces(function: Callable[..., Any]) -> Rule:
     """Return the rule of a function of a jet, something and a dimension, the first by default."""
 
-    def applied(x: Jet, what: Any, dim: int = 0) -> tuple[Jet, ...]:
-        return tuple(view(x, piece) for piece in function(x.coefficients, what, beside(dim)))
+    def applied(x: Jet, *what: Any, dim: int = 0, **kwargs: Any) -> tuple[Jet, ...]:
+        first, *rest = *what, *kwargs.values()
+        pieces = function(x.coefficients, first, beside(*rest or (dim,)))
+        return tuple(view(x, piece) for piece in pieces)
 
     return applied
 
 
 for _name in ("chunk", "split", "tensor_split"):
     rule(_name)(_pieces(getattr(torch, _name)))
-rule(Tensor.split_with_sizes)(_pieces(torch.split))
+rule("unsafe_chunk")(_pieces(torch.chunk))
+rule("unsafe_split", "split_with_sizes", "unsafe_split_with_sizes")(_pieces(torch.split))
+
+
+@rule("hsplit")
+def hsplit(x: Tensor, what: Any) -> tuple[Tensor, ...]:
+    """Return pieces along the second dimension, or the only one."""
+    return torch.tensor_split(x, what, dim=min(1, x.ndim - 1))
+
+
+@rule("vsplit")
+def vsplit(x: Tensor, what: Any) -> tuple[Tensor, ...]:
+    """Return pieces along the first dimension."""
+    return torch.tensor_split(x, what, dim=0)
+
+
+@rule("dsplit")
+def dsplit(x: Tensor, what: Any) -> tuple[Tensor, ...]:
+    """Return pieces along the third dimension."""
+    return torch.tensor_split(x, what, dim=2)
 
 
 @rule("unbind")
@@ -183,9 +210,10 @@ def index_select(x: Jet, dim: int, index: Tensor) -> Jet:
 def getitem(x: Jet, index: Any) -> Jet:
     """Return a part of a tensor."""
     places = index if isinstance(index, tuple) else (index,)
-    advanced = sum(not isinstance(i, (int, slice, EllipsisType, type(None))) for i in places)
-    if advanced and sum(not isinstance(i, (slice, EllipsisType, type(None))) for i in places) > 1:
-        return Jet(torch.vmap(lambda c: c[index])(x.coefficients), x.truncation)
+    plain = (slice, EllipsisType, type(None))
+    advanced = [i for i in places if not isinstance(i, plain)]
+    if len(advanced) > 1 and not all(isinstance(i, int) for i in advanced):
+        return Jet(torch.stack([c[index] for c in x.coefficients]), x.truncation)
     return view(x, x.coefficients[slice(None), *places])
 
 
@@ -229,8 +257,8 @@ def together(*operands: Any) -> tuple[list[Tensor], Jet]:
 
 @rule("cat", "concat", "concatenate")
 def cat(tensors: Sequence[Tensor], dim: int = 0, *, axis: int | None = None) -> Jet:
-    """Return tensors one after the other."""
-    coefficients, like = together(*tensors)
+    """Return tensors one after the other; those of shape `(0,)` are left out."""
+    coefficients, like = together(*(x for x in tensors if x.shape != (0,)))
     return Jet(torch.cat(coefficients, beside(dim if axis is None else axis)), like.truncation)
 
 
@@ -241,25 +269,135 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Jet:
     return Jet(torch.stack(coefficients, beside(dim)), like.truncation)
 
 
+def _all_of(tensors: tuple[Any, ...]) -> tuple[Tensor, ...]:
+    """Return tensors that may be given one by one or together."""
+    return tensors if isinstance(tensors[0], Tensor) else tuple(tensors[0])
+
+
+def _atleast(x: Tensor, ndim: int) -> Tensor:
+    """Return a tensor with ones before its shape; a matrix in space has one after it."""
+    if x.ndim >= ndim:
+        return x
+    if ndim == 3 and x.ndim:
+        x = x.unsqueeze(-1)
+    return x.reshape([1] * (ndim - x.ndim) + list(x.shape))
+
+
+def _with_dimensions(ndim: int) -> Rule:
+    def applied(*tensors: Any) -> Any:
+        results = tuple(_atleast(x, ndim) for x in _all_of(tensors))
+        return results[0] if len(tensors) == 1 and isinstance(tensors[0], Tensor) else results
+
+    return applied
+
+
+for _n in (1, 2, 3):
+    rule(f"atleast_{_n}d")(_with_dimensions(_n))
+
+
+@rule("vstack", "row_stack")
+def vstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Return tensors one after the other along the first of two dimensions or more."""
+    return torch.cat([_atleast(x, 2) for x in tensors])
+
+
+@rule("hstack")
+def hstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Return tensors one after the other along the second dimension, or the only one."""
+    whole = [_atleast(x, 1) for x in tensors]
+    return torch.cat(whole, min(1, whole[0].ndim - 1))
+
+
+@rule("dstack")
+def dstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Return tensors one after the other along the third dimension."""
+    return torch.cat([_atleast(x, 3) for x in tensors], 2)
+
+
+@rule("column_stack")
+def column_stack(tensors: Sequence[Tensor]) -> Tensor:
+    """Return tensors one after the other along the second dimension, vectors as columns."""
+    return torch.cat([x if x.ndim > 1 else x.reshape(-1, 1) for x in tensors], 1)
+
+
+@rule("block_diag")
+def block_diag(*tensors: Tensor) -> Tensor:
+    """Return matrices along the diagonal of one, with zeros around."""
+    blocks = [_atleast(x, 2) for x in tensors]
+    width, before, rows = sum(x.shape[1] for x in blocks), 0, []
+    for x in blocks:
+        rows.append(functional.pad(x, (before, width - before - x.shape[1])))
+        before += x.shape[1]
+    return torch.cat(rows)
+
+
+@rule("meshgrid")
+def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
+    """Return the coordinates of a grid, the first of them along the first dimension."""
+    vectors = [x.reshape(-1) for x in _all_of(tensors)]
+    if indexing == "xy" and len(vectors) > 1:
+        second, first, *others = meshgrid(vectors[1], vectors[0], *vectors[2:])
+        return first, second, *others
+    sizes = [len(x) for x in vectors]
+    shapes = [[1] * i + [-1] + [1] * (len(sizes) - 1 - i) for i in range(len(sizes))]
+    return tuple(x.reshape(s).expand(sizes) for x, s in zip(vectors, shapes, strict=True))
+
+
 @rule(torch.where)
-def where(condition: Tensor, a: Tensor | float, b: Tensor | float) -> Jet:
+def where(condition: Tensor, input: Tensor | float, other: Tensor | float) -> Jet:
     """Return one tensor where a condition holds, and another elsewhere."""
-    (x, y), like = together(a, b)
+    (x, y), like = together(input, other)
     ndim = max(condition.ndim, x.ndim - 1, y.ndim - 1)
     x, y = (c.reshape(len(c), *[1] * (ndim + 1 - c.ndim), *c.shape[1:]) for c in (x, y))
     return Jet(torch.where(condition, x, y), like.truncation)
 
 
 @rule(Tensor.where)
-def where_method(a: Tensor, condition: Tensor, b: Tensor | float) -> Jet:
+def where_method(input: Tensor, condition: Tensor, other: Tensor | float) -> Jet:
     """Return one tensor where a condition holds, and another elsewhere, as a method."""
-    return where(condition, a, b)
+    return where(condition, input, other)
 
 
 @rule("masked_fill")
-def masked_fill(x: Tensor, mask: Tensor, value: Tensor | float) -> Tensor:
+def masked_fill(input: Tensor, mask: Tensor, value: Tensor | float) -> Tensor:
     """Return a tensor with another value where a mask is set."""
-    return torch.where(mask, value, x)
+    return where(mask, value.to(input.dtype) if isinstance(value, Tensor) else value, input)
+
+
+@rule(Tensor.copy_)
+def copy_(target: Tensor, source: Tensor, non_blocking: bool = False) -> Tensor:
+    """Change a tensor to another."""
+    setitem(target, ..., source)
+    return target
+
+
+@rule("fill_")
+def fill_(target: Tensor, value: Tensor | float) -> Tensor:
+    """Change all elements of a tensor."""
+    setitem(target, ..., value)
+    return target
+
+
+@rule("zero_")
+def zero_(target: Jet) -> Tensor:
+    """Change all elements of a tensor to zero."""
+    return fill_(target, 0.0)
+
+
+def _rearranging(pure: Rule) -> Rule:
+    """Return the rule of what changes the shape of a tensor in place, and leaves its views."""
+
+    def applied(target: Jet, *args: Any, **kwargs: Any) -> Jet:
+        target.coefficients = pure(target, *args, **kwargs).coefficients
+        return target
+
+    return applied
+
+
+rule("t_")(_rearranging(t))
+rule("transpose_", "swapaxes_", "swapdims_")(_rearranging(transpose))
+rule("squeeze_")(_rearranging(squeeze))
+rule("unsqueeze_")(_rearranging(unsqueeze))
 
 
 @rule(functional.pad)

@@ -10,14 +10,16 @@ from .jet import Jet, Rule, rule
 from .products import value_of
 
 _OF_VALUES = (
-    "all", "allclose", "any", "argmax", "argmin", "argsort", "bool", "bucketize", "ceil",
-    "count_nonzero", "data_ptr", "dim", "element_size", "eq", "equal", "floor", "floor_divide",
-    "ge", "get_device", "gt", "heaviside", "histc", "int", "is_complex", "is_contiguous",
-    "is_floating_point", "is_inference", "is_nonzero", "is_same_size", "isclose", "isfinite",
-    "isinf", "isnan", "item", "le", "logical_and", "logical_not", "logical_or", "long", "lt", "ne",
-    "nelement", "nonzero", "numel", "rand_like", "randint_like", "randn_like", "round",
-    "searchsorted", "sgn", "sign", "signbit", "size", "storage_offset", "stride", "tolist",
-    "trunc",
+    "all", "allclose", "any", "argmax", "argmin", "argsort", "argwhere", "bernoulli", "bool",
+    "bucketize", "byte", "ceil", "char", "count_nonzero", "data_ptr", "dim", "element_size", "eq",
+    "equal", "fix", "floor", "floor_divide", "ge", "get_device", "greater", "greater_equal", "gt",
+    "heaviside", "histc", "int", "is_complex", "is_conj", "is_contiguous", "is_floating_point",
+    "is_inference", "is_neg", "is_nonzero", "is_same_size", "is_signed", "isclose", "isfinite",
+    "isin", "isinf", "isnan", "isneginf", "isposinf", "isreal", "item", "le", "less", "less_equal",
+    "logical_and", "logical_not", "logical_or", "logical_xor", "long", "lt", "multinomial",
+    "ndimension", "ne", "nelement", "nonzero", "not_equal", "numel", "rand_like", "randint_like",
+    "randn_like", "result_type", "round", "searchsorted", "sgn", "short", "sign", "signbit",
+    "size", "storage_offset", "stride", "tolist", "trunc",
 )  # fmt: skip
 
 
@@ -33,21 +35,25 @@ def _of_value(name: str, place: Any) -> Rule:
 
 for _place in (torch, Tensor):
     for _name in _OF_VALUES:
-        if hasattr(_place, _name):
+        if callable(getattr(_place, _name, None)):
             rule(getattr(_place, _name))(_of_value(_name, _place))
+
+
 
 
 @rule("detach", Tensor.data)
 def detach(x: Jet) -> Tensor:
-    """Return the value as a constant."""
+    """Return the value as a constant, which shares its memory."""
+    x.shared = True
     return x.value.detach()
 
 
 def _constant(function: Callable[..., Tensor]) -> Rule:
     """Return the rule of what makes a tensor of constants, into which jets may be written."""
 
-    def made(x: Jet, *args: Any, **kwargs: Any) -> Jet:
-        return Jet(function(x.value, *args, **kwargs)[None], x.truncation)
+    def made(x: Jet, *args: Any, **kwargs: Any) -> Tensor:
+        constant = function(x.value, *map(value_of, args), **kwargs)
+        return Jet(constant[None], x.truncation) if constant.is_floating_point() else constant
 
     return made
 

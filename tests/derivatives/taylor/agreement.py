@@ -1,0 +1,130 @@
+"""The truth of every rule: Taylor agrees with Autodiff, in values and in gradients."""
+
+from collections.abc import Callable, Sequence
+from types import ModuleType
+
+import torch
+from torch import Tensor
+
+from fdsm.derivatives import Autodiff
+from fdsm.derivatives.taylor import Taylor
+from fdsm.derivatives.taylor.jet import _RULES
+from fdsm.typing import Derivative
+
+
+def assert_agrees(
+    f: Callable[[Tensor], Tensor],
+    x: Tensor,
+    *parameters: Tensor,
+    orders: Sequence[int] = (1, 2),
+    directions: Sequence[int] = (1, 3),
+    rtol: float = 1e-10,
+) -> None:
+    """Check all derivatives of a function, and their gradients, against Autodiff.
+
+    Args:
+        f: From `(B, *E)` to `(B,)`.
+        x: Where, shape `(B, *E)`; in double precision unless `rtol` is large.
+        parameters: Tensors that `f` depends on, which are made to require a gradient; `x` itself
+            may be among them, which needs one more derivative.
+        orders: Of the jets to compare.
+        directions: How many at a time, in `sliced`.
+        rtol: The largest error, relative to the largest element or to one.
+    """
+    generator = torch.Generator().manual_seed(7)
+    for parameter in parameters:
+        parameter.requires_grad_()
+    several = torch.randn(max(directions, default=1), *x.shape, generator=generator, dtype=x.dtype)
+    for order in orders:
+        _compare(lambda engine, k=order: engine.jet(f, x, several[0], k), parameters, rtol)
+    for count in directions:
+        _compare(lambda engine, n=count: engine.sliced(f, x, several[:n]), parameters, rtol)
+
+
+def _compare(
+    terms: Callable[[Derivative], tuple[Tensor, ...]], parameters: tuple[Tensor, ...], rtol: float
+) -> None:
+    """Check the terms that an engine makes, and the gradients of a random combination of them."""
+    truth, found = terms(Autodiff()), terms(Taylor())
+    weights = [_weights(term) for term in truth]
+    _assert_close(found, truth, rtol, "term")
+    if parameters:
+        gradients = [_gradients(result, weights, parameters) for result in (found, truth)]
+        _assert_close(*gradients, rtol, "gradient of parameter")
+
+
+def _weights(term: Tensor) -> Tensor:
+    """Return random weights that give every term a say, however large others are."""
+    generator = torch.Generator().manual_seed(11)
+    weights = torch.randn(term.shape, generator=generator, dtype=term.dtype)
+    return weights / term.detach().abs().max().clamp(min=1)
+
+
+def _gradients(
+    terms: tuple[Tensor, ...], weights: list[Tensor], parameters: tuple[Tensor, ...]
+) -> tuple[Tensor, ...]:
+    combination = torch.stack([(w * y).sum() for w, y in zip(weights, terms, strict=True)]).sum()
+    return torch.autograd.grad(combination, parameters, materialize_grads=True)
+
+
+def _assert_close(
+    found: tuple[Tensor, ...], truth: tuple[Tensor, ...], rtol: float, what: str
+) -> None:
+    for k, (a, b) in enumerate(zip(found, truth, strict=True)):
+        torch.testing.assert_close(
+            a,
+            b,
+            rtol=rtol,
+            atol=rtol * max(1.0, b.detach().abs().max().item()) if b.numel() else 0.0,
+            msg=lambda message, k=k: f"{what} {k}: {message}",
+        )
+
+
+def assert_rule(
+    f: Callable[[Tensor], Tensor | Sequence[Tensor]],
+    x: Tensor,
+    *parameters: Tensor,
+    orders: Sequence[int] = (1, 2),
+    rtol: float = 1e-10,
+) -> None:
+    """Check a function from one shape to any other, of series of degree one and of degree two.
+
+    Args:
+        f: The function, which may return several tensors.
+        x: Where, of any shape.
+        parameters: Tensors that `f` depends on; `x` is among them in any case.
+        orders: Of the jets to compare.
+        rtol: As in `assert_agrees`.
+    """
+    start = x.detach().clone()[None]
+    centre = start + torch.linspace(0.4, 0.8, x.numel(), dtype=x.dtype).view_as(start)
+    curve = lambda x: 0.25 * (x - centre).square()
+    curved = lambda x: x + (curve(x) - curve(start))
+    for inner in (lambda x: x, curved):
+        g = lambda x, inner=inner: _combined(f(inner(x)[0]))[None]
+        assert_agrees(g, start, start, *parameters, orders=orders, rtol=rtol)
+
+
+def _combined(results: Tensor | Sequence[Tensor]) -> Tensor:
+    """Return a random linear combination of all elements of tensors."""
+    tensors = (results,) if isinstance(results, Tensor) else results
+    generator = torch.Generator().manual_seed(3)
+    weights = [torch.randn(y.shape, generator=generator) for y in tensors]
+    sums = [(w.to(y.dtype) * y).sum() for w, y in zip(weights, tensors, strict=True)]
+    return torch.stack([y.double() for y in sums]).sum()
+
+
+def names_of_rules(module: ModuleType) -> set[str]:
+    """Return the names of all functions of torch that have a rule in a module."""
+    return {_name(function) for function, rule in _RULES.items() if _is_from(module, rule)}
+
+
+def _is_from(module: ModuleType, rule: Callable[..., object]) -> bool:
+    """Return whether a rule, or what it was made of, is defined in a module."""
+    makings = [cell.cell_contents for cell in rule.__closure__ or ()]
+    return any(getattr(f, "__module__", None) == module.__name__ for f in (rule, *makings))
+
+
+def _name(function: object) -> str:
+    name = getattr(function, "__name__", str(function))
+    return function.__self__.__name__ if name == "__get__" else name
