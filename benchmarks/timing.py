@@ -11,19 +11,22 @@ Times = Mapping[str, list[float]]
 """Seconds of every run, by the name of what was run."""
 
 
-def interleaved(functions: Mapping[str, Callable[[], object]], repeats: int) -> Times:
+def interleaved(
+    functions: Mapping[str, Callable[[], object]], repeats: int, warm_up: int = 3
+) -> Times:
     """Run all functions in turn, again and again, so that a slow spell hits them all.
 
     The order is reversed every other time, so that none is always the one after another.
 
     Args:
-        functions: What to time, by name; each is run three times before.
+        functions: What to time, by name.
         repeats: How often to run each.
+        warm_up: How often to run each before.
 
     Returns:
         The seconds of every run.
     """
-    for function in list(functions.values()) * 3:
+    for function in list(functions.values()) * warm_up:
         function()
     times: dict[str, list[float]] = {name: [] for name in functions}
     for i in range(repeats):

@@ -6,12 +6,13 @@ from .finite import FiniteDifference
 from .precision import PrecisionWarning, full_precision
 from .stencil import central_nodes, stencil
 from .step import cancellation, step_size
-from .taylor import Jet, MissingRule, Taylor, rule
+from .taylor import Jet, KinkWarning, MissingRule, Taylor, rule
 
 __all__ = [
     "Autodiff",
     "FiniteDifference",
     "Jet",
+    "KinkWarning",
     "MissingRule",
     "PrecisionWarning",
     "Taylor",

@@ -5,15 +5,25 @@ rules, a family to a file.
 """
 
 from . import (  # ruff: ignore[unused-import]
+    attention,
+    binary,
+    dropout,
     elementwise,
     gradients,
     linear,
+    losses,
+    matrices,
+    normalisation,
+    norms,
     operators,
     products,
+    reductions,
     shapes,
+    softmax,
     values,
 )
 from .engine import Taylor
 from .jet import Jet, MissingRule, rule
+from .kinks import KinkWarning
 
-__all__ = ["Jet", "MissingRule", "Taylor", "rule"]
+__all__ = ["Jet", "KinkWarning", "MissingRule", "Taylor", "rule"]

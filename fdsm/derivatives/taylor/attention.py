@@ -9,7 +9,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from .jet import Jet, rule
-from .reductions import softmax_by, widened
+from .reductions import widened
+from .softmax import softmax_by
 
 
 @rule("scaled_dot_product_attention")

@@ -404,7 +404,7 @@ def ndtr(x: Tensor) -> Iterator[Tensor]:
 @smooth(torch.special.log_ndtr)
 def log_ndtr(x: Tensor) -> Iterator[Tensor]:
     r"""Yield the derivatives of $\log Φ(x)$, of which the first is $h = φ / Φ$."""
-    h = math.sqrt(2 / math.pi) / torch.special.erfcx(x * -math.sqrt(0.5))
+    h = (-0.5 * x * x - torch.special.log_ndtr(x) - math.log(_SQRT2PI)).exp()
     yield h
     yield -h * (x + h)
     yield h * ((x + h) * (x + 2 * h) - 1)

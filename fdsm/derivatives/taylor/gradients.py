@@ -1,8 +1,8 @@
 r"""Rules for gradients that a model takes of itself, such as a score $s = ∇\log p$.
 
 Let $y = f(x)$ be series of order $K$. Then $∂y_K / ∂x_{K - j} = (∇f(x))_j$: the gradient of the
-last coefficient has the coefficients of the gradient, in reverse order. Along several directions
-the slopes keep theirs.
+last coefficient has the coefficients of the gradient, in reverse order, and with weights $w$ that
+are series, so has that of $\sum_k w_{K - k} y_k$. Along several directions the slopes keep theirs.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from .jet import Jet, MissingRule, rule
-from .products import value_of
+from .products import lifted
 from .shapes import padded
 
 
@@ -19,8 +19,7 @@ from .shapes import padded
 def requires_grad_(x: Jet, requires_grad: bool = True) -> Jet:
     """Make autograd record what becomes of a jet, with coefficients that vanish."""
     if requires_grad and not x.requires_grad:
-        whole = padded(x, x.truncation.rows(x.truncation.order))
-        x.coefficients = whole.coefficients.detach().requires_grad_()
+        x.coefficients = _whole(x).detach().requires_grad_()
     return x
 
 
@@ -34,11 +33,11 @@ def grad(
     only_inputs: bool = True,
     **options: bool,
 ) -> tuple[Tensor, ...]:
-    """Return gradients of jets with respect to jets, as jets.
+    """Return the gradient of a jet with respect to a jet, as a jet.
 
     Raises:
-        MissingRule: If they are not of one jet with respect to one jet, or the weights depend on
-            the input of the model, or series of order one are along several directions.
+        MissingRule: If there are several of either, or one does not depend on the input of the
+            model, or series of order one are along several directions.
     """
     y, x, weights = map(_only, (outputs, inputs, grad_outputs))
     if not isinstance(y, Jet) or not isinstance(x, Jet) or options.get("is_grads_batched"):
@@ -46,19 +45,29 @@ def grad(
             "Taylor has a rule for `torch.autograd.grad` of one tensor with respect to one other "
             "that both depend on the input of the model, and for no other gradients"
         )
-    order, rows = x.truncation.order, x.truncation.block
-    several = order == 1 and x.truncation.directions > 1
-    if several or (isinstance(weights, Jet) and weights.degree > 0):
+    if x.truncation.order == 1 and x.truncation.directions > 1:
         raise MissingRule(
-            "Taylor has no rule for `torch.autograd.grad` with weights that depend on the input "
-            "of the model, or of series of order one along several directions"
+            "Taylor has no rule for `torch.autograd.grad` within first derivatives along several "
+            "directions"
         )
-    last, c = y.part(order)[0], x.coefficients
+    if weights is None and y.ndim == 0:
+        weights = torch.ones_like(y)
+    cotangent = None if weights is None else _reversed(lifted(weights, x))
     (result,) = torch.autograd.grad(
-        last, c, value_of(weights), retain_graph, create_graph, only_inputs, **options
+        _whole(y), x.coefficients, cotangent, retain_graph, create_graph, only_inputs, **options
     )
-    flipped = torch.cat([result[rows(order - j)] for j in range(order + 1)])
-    return (Jet(flipped, x.truncation),)
+    return (Jet(_reversed(Jet(result, x.truncation)), x.truncation),)
+
+
+def _whole(x: Jet) -> Tensor:
+    """Return all coefficients, with those that vanish."""
+    return padded(x, x.truncation.rows(x.truncation.order)).coefficients
+
+
+def _reversed(x: Jet) -> Tensor:
+    """Return all coefficients from the highest degree to the lowest."""
+    c, truncation = _whole(x), x.truncation
+    return torch.cat([c[truncation.block(k)] for k in range(truncation.order, -1, -1)])
 
 
 def _only(x: Tensor | Sequence[Tensor | None] | None) -> Tensor | None:

@@ -2,7 +2,7 @@
 
 import dis
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import FrameType
 from typing import Any, TypeVar
 
@@ -153,10 +153,18 @@ class Jet(Tensor):
 _SYNONYMS = {"axis": "dim", "keepdims": "keepdim", "self": "input"}
 
 
+def _unflattened(leaves: Iterable[Any], truncation: Truncation) -> Jet:
+    """Return the jet of what FSDP and others have made of its coefficients."""
+    (coefficients,) = leaves
+    if type(coefficients) is not Tensor or torch._C._functorch.is_batchedtensor(coefficients):
+        raise MissingRule("Taylor has no rule for `torch.vmap` and the like inside a model")
+    return Jet(coefficients, truncation)
+
+
 _pytree.register_pytree_node(
     Jet,
     lambda jet: ([jet.coefficients], jet.truncation),
-    lambda leaves, truncation: Jet(next(iter(leaves)), truncation),
+    _unflattened,
     serialized_type_name="fdsm.derivatives.taylor.Jet",
 )
 
@@ -186,7 +194,7 @@ def rule(*functions: object) -> Callable[[AnyRule], AnyRule]:
         >>> f = lambda x: torch.special.entr(x).sum(1)
         >>> x, v = torch.tensor([[1.0]]), torch.tensor([[1.0]])
         >>> [term.item() for term in Taylor().jet(f, x, v, 2)]
-        [-0.0, -1.0, -1.0]
+        [0.0, -1.0, -1.0]
     """
 
     def register(function: AnyRule) -> AnyRule:

@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from .jet import Jet, MissingRule, Rule, rule
 from .products import shifted, value_of
-from .shapes import beside, together, view
+from .shapes import beside, sizes, together, view
 
 
 def each(function: Callable[..., Any]) -> Rule:
@@ -92,11 +92,23 @@ def grid_sample(input: Tensor, grid: Tensor, *args: Any, **kwargs: Any) -> Jet:
 
 
 for _name in (
-    "channel_shuffle", "cumsum", "diag", "diag_embed", "flip", "fliplr", "flipud", "gather",
-    "pixel_shuffle", "pixel_unshuffle", "roll", "rot90", "take", "take_along_dim", "trace", "tril",
-    "triu",
+    "channel_shuffle", "cumsum", "diag", "diag_embed", "fliplr", "flipud", "gather",
+    "pixel_shuffle", "pixel_unshuffle", "roll", "rot90", "take_along_dim", "trace", "tril", "triu",
 ):  # fmt: skip
     rule(_name)(each(getattr(torch, _name)))
+
+
+@rule("flip")
+def flip(input: Jet, *dims: Any, **kwargs: Any) -> Jet:
+    """Return a tensor back to front."""
+    places = [beside(dim) for dim in sizes(dims or tuple(kwargs.values()))]
+    return Jet(input.coefficients.flip(places), input.truncation)
+
+
+@rule("take")
+def take(input: Jet, index: Tensor) -> Jet:
+    """Return elements by their places among all."""
+    return Jet(input.coefficients.flatten(1)[:, index], input.truncation)
 
 
 @rule("movedim", "moveaxis")
@@ -195,19 +207,26 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
 
 @rule("scatter")
 def scatter(
-    input: Tensor, dim: int, index: Tensor, src: Tensor | float, *, reduce: str | None = None
+    input: Tensor,
+    dim: int,
+    index: Tensor,
+    src: Tensor | float | None = None,
+    *,
+    value: float = 0.0,
+    reduce: str | None = None,
 ) -> Tensor:
     """Return a tensor with other elements at some places along a dimension.
 
     Raises:
-        MissingRule: If the elements are to be multiplied.
+        MissingRule: If the elements are to be added or multiplied.
     """
-    if reduce not in {None, "add"}:
-        raise MissingRule(f"Taylor has no rule for `torch.scatter` with reduce={reduce!r}")
-    if not isinstance(src, Tensor) or src.ndim < index.ndim:
-        src = torch.as_tensor(src, dtype=input.dtype, device=input.device).expand(index.shape)
-    function = Tensor.scatter if reduce is None else Tensor.scatter_add
-    return jointly(lambda x, y: function(x, dim, index, y), input, src)
+    if reduce is not None:
+        raise MissingRule(
+            f"Taylor has no rule for `torch.scatter` with reduce={reduce!r}: use `scatter_add`"
+        )
+    if not isinstance(src, Tensor):
+        src = input.new_full(index.shape, value if src is None else src)
+    return jointly(lambda x, y: x.scatter(dim, index, y), input, src)
 
 
 @rule("scatter_add")

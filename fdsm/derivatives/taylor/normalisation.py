@@ -1,6 +1,7 @@
 """Rules of layers that normalise."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -8,12 +9,104 @@ from torch.nn import functional
 
 from .jet import Jet, rule
 from .reductions import widened
+from .truncation import Truncation
 
 
 def _normalised(x: Tensor, dims: tuple[int, ...], eps: float) -> Tensor:
-    r"""Return $(x - μ) / \sqrt{σ² + ε}$ with moments over some dimensions."""
+    r"""Return $(x - μ) / \sqrt{σ² + ε}$ with moments over some of the last dimensions."""
+    if isinstance(x, Jet) and x.degree > 0 and x.truncation.order <= 2:
+        stacked: Tensor = _Normalised.apply(x.coefficients, x.truncation, dims, eps)  # type: ignore[no-untyped-call]
+        return Jet(stacked, x.truncation)
     centred = x - x.mean(dims, keepdim=True)
     return centred * (centred.square().mean(dims, keepdim=True) + eps).rsqrt()
+
+
+class _Normalised(torch.autograd.Function):
+    r"""The coefficients of a normalised tensor up to degree two.
+
+    With $r = (\overline{c_0²} + ε)^{-1/2}$ for the centred input $c$, $z = r c_0$, $b = r c_1$,
+    $b_2 = r c_2$ and means $a_i = \overline{z b_i}$,
+    $h = \overline{z b_2} + \sum_i (\tfrac12 \overline{b_i²} - \tfrac32 a_i²)$, they are
+
+    $$z, \qquad b_i - a_i z, \qquad b_2 - \sum_i a_i b_i - h z.$$
+
+    The backward pass in closed form keeps the input alone.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, u: Tensor, truncation: Truncation, dims: tuple[int, ...], eps: float
+    ) -> Tensor:
+        ctx.save_for_backward(u)
+        ctx.truncation, ctx.dims, ctx.eps = truncation, dims, eps
+        scaled, _ = _scaled(u, dims, eps)
+        z, b, a, h, second = _terms(scaled, truncation, dims)
+        y = u.new_empty(truncation.rows(truncation.order), *u.shape[1:])
+        y[0] = z
+        torch.addcmul(b, a, z, value=-1, out=y[truncation.block(1)])
+        if truncation.order == 2:
+            last = torch.mul(h, z, out=y[-1]).neg_()
+            for slope, mean in zip(b, a, strict=True):
+                last.addcmul_(slope, mean, value=-1)
+            if second is not None:
+                last.add_(second)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        r"""Return the gradient with respect to the input, given that with respect to $y$.
+
+        $$\bar h = -\sum \bar y_2 z, \quad
+          \bar a_i = -\sum (\bar y_{1i} z + \bar y_2 b_i) - 3 a_i \bar h, \quad
+          \bar b_2 = \bar y_2 + \bar h z / n,$$
+        $$\bar b_i = \bar y_{1i} - a_i \bar y_2 + (\bar h b_i + \bar a_i z) / n, \quad
+          \bar z = \bar y_0 - \sum_i a_i \bar y_{1i} - h \bar y_2
+                   + (\bar h b_2 + \sum_i \bar a_i b_i) / n,$$
+
+        of which $r$ and the mean take their part.
+        """
+        (u,) = ctx.saved_tensors
+        truncation, dims = ctx.truncation, ctx.dims
+        scaled, r = _scaled(u, dims, ctx.eps)
+        z, b, a, h, second = _terms(scaled, truncation, dims)
+        n = z.numel() // r.numel()
+        slopes = grad[truncation.block(1)]
+        a_bar = -(slopes * z).sum(dims, True)
+        b_bar = slopes
+        z_bar = grad[0] - (a * slopes).sum(0)
+        if truncation.order == 2:
+            last = grad[-1]
+            h_bar = -(last * z).sum(dims, True)
+            a_bar = a_bar - (last * b).sum(dims, True) - 3 * a * h_bar
+            b_bar = b_bar - a * last + h_bar / n * b
+            z_bar = z_bar - h * last
+        b_bar = b_bar + a_bar / n * z
+        z_bar = z_bar + (a_bar / n * b).sum(0)
+        parts = [z_bar[None], b_bar]
+        if second is not None:
+            parts = [(z_bar + h_bar / n * second)[None], b_bar, (last + h_bar / n * z)[None]]
+        bar = torch.cat(parts)
+        value = bar[0] - z * (bar * scaled).sum((0, *dims), True)[0] / n
+        bar = torch.cat([value[None], bar[1:]]) * r
+        return bar - bar.mean(dims, True), None, None, None
+
+
+def _scaled(u: Tensor, dims: tuple[int, ...], eps: float) -> tuple[Tensor, Tensor]:
+    """Return the centred input divided by its standard deviation, and the inverse of that."""
+    centred = u - u.mean(dims, True)
+    r = (centred[0].square().mean(dims, True) + eps).rsqrt()
+    return centred * r, r
+
+
+def _terms(
+    scaled: Tensor, truncation: Truncation, dims: tuple[int, ...]
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None]:
+    """Return $z$, $b$, $a$, $h$ and, unless it vanishes, $b_2$."""
+    z, b = scaled[0], scaled[truncation.block(1)]
+    second = scaled[-1] if len(scaled) == truncation.rows(2) else None
+    a = (z * b).mean(dims, True)
+    h = (b.square().mean(dims, True) / 2 - 1.5 * a * a).sum(0)
+    return z, b, a, h if second is None else h + (z * second).mean(dims, True), second
 
 
 def _affine(
@@ -97,7 +190,7 @@ def instance_norm(
         functional.instance_norm(
             input.value.detach(), running_mean, running_var, momentum=momentum
         )  # updates the statistics
-    y = _normalised(widened(input), tuple(range(2, input.ndim)), eps)
+    y = _normalised(widened(input), tuple(range(2 - input.ndim, 0)), eps)
     return _affine(y, input, *_by_channel(y, weight, bias))
 
 

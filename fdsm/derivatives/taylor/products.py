@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from .elementwise import power
-from .jet import Jet, MissingRule, rule
+from .jet import Jet, rule
 
 Number = float | int
 Operand = Tensor | Number
@@ -116,17 +116,17 @@ def rdiv(x: Tensor, other: Operand) -> Tensor:
 @rule("pow", Tensor.__pow__)
 def pow_(input: Operand, exponent: Operand) -> Tensor:
     r"""Return $a^b$; if both depend on the input, $e^{b \log a}$."""
-    if not isinstance(exponent, Jet):
-        assert isinstance(input, Jet)
+    if isinstance(input, Jet) and isinstance(exponent, Jet):
+        return (exponent * input.log()).exp()
+    if isinstance(input, Jet):
         if not isinstance(exponent, Tensor):
             return power(input, exponent)
         x = _beside(input, exponent)
-        return _expanded(x, _powers(x.value, exponent))
-    if not isinstance(input, Jet):
-        base = torch.as_tensor(input, dtype=exponent.dtype, device=exponent.device)
-        x = _beside(exponent, base)
-        return _expanded(x, _exponentials(base, x.value))
-    return (exponent * input.log()).exp()
+        return _expanded(x, _powers(x.value, exponent.to(x.dtype)))
+    assert isinstance(exponent, Jet)
+    x = _beside(exponent, input)
+    base = lifted(input, x).value.to(x.dtype)
+    return _expanded(x, _exponentials(base, x.value))
 
 
 @rule("float_power")
@@ -405,16 +405,7 @@ def bilinear_layer(a: Tensor, b: Tensor, weight: Tensor, bias: Tensor | None = N
 
 @rule("einsum")
 def einsum(equation: str, *operands: Any) -> Tensor:
-    """Return sums of products by Einstein's convention; jets are multiplied two at a time.
-
-    Raises:
-        MissingRule: If the equation is not a string.
-    """
-    if not isinstance(equation, str):
-        raise MissingRule(
-            "Taylor has no rule for `torch.einsum` with lists of dimensions: write the equation "
-            "as a string"
-        )
+    """Return sums of products by Einstein's convention; jets are multiplied two at a time."""
     factors = list(operands[0]) if isinstance(operands[0], (list, tuple)) else list(operands)
     left, _, right = equation.replace(" ", "").partition("->")
     terms = left.split(",")

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from .jet import Jet, MissingRule, Rule, replace, rule
-from .products import lifted
+from .products import lifted, value_of
 
 
 def view(x: Jet, coefficients: Tensor) -> Jet:
@@ -24,9 +24,9 @@ def beside(dim: int) -> int:
     return dim + 1 if dim >= 0 else dim
 
 
-def _sizes(sizes: tuple[Any, ...]) -> tuple[int, ...]:
+def sizes(given: tuple[Any, ...]) -> tuple[int, ...]:
     """Return sizes that may be given one by one or together."""
-    return tuple(sizes[0]) if len(sizes) == 1 and not hasattr(sizes[0], "__index__") else sizes
+    return tuple(given[0]) if len(given) == 1 and not hasattr(given[0], "__index__") else given
 
 
 @rule("reshape", "view")
@@ -36,11 +36,11 @@ def reshape(x: Jet, *shape: Any, **kwargs: Any) -> Jet:
     Raises:
         MissingRule: If another type is asked for, rather than another shape.
     """
-    sizes = shape or tuple(kwargs.values())
-    if isinstance(sizes[0], torch.dtype):
+    given = shape or tuple(kwargs.values())
+    if isinstance(given[0], torch.dtype):
         raise MissingRule("Taylor cannot take the bits of a number for another: use `.to(dtype)`")
     c = x.coefficients
-    return view(x, c.reshape(len(c), *_sizes(sizes)))
+    return view(x, c.reshape(len(c), *sizes(given)))
 
 
 @rule("view_as", "reshape_as")
@@ -111,14 +111,14 @@ def matrix_transpose(x: Tensor) -> Tensor:
 @rule("permute")
 def permute(x: Jet, *dims: Any, **kwargs: Any) -> Jet:
     """Return a tensor with its dimensions in another order."""
-    order = _sizes(dims or tuple(kwargs.values()))
+    order = sizes(dims or tuple(kwargs.values()))
     return view(x, x.coefficients.permute(0, *(d % x.ndim + 1 for d in order)))
 
 
 @rule("expand", "broadcast_to")
-def expand(x: Jet, *sizes: Any, **kwargs: Any) -> Jet:
+def expand(x: Jet, *given: Any, **kwargs: Any) -> Jet:
     """Return a tensor repeated without copies."""
-    shape = _sizes(sizes or tuple(kwargs.values()))
+    shape = sizes(given or tuple(kwargs.values()))
     c = x.coefficients
     c = c.reshape(len(c), *[1] * (len(shape) - x.ndim), *x.shape)
     return view(x, c.expand(-1, *shape))
@@ -141,7 +141,7 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
 @rule("repeat", "tile")
 def repeat(x: Jet, *repeats: Any, **kwargs: Any) -> Jet:
     """Return copies of a tensor, one after the other."""
-    times = _sizes(repeats or tuple(kwargs.values()))
+    times = sizes(repeats or tuple(kwargs.values()))
     c = x.coefficients
     c = c.reshape(len(c), *[1] * (len(times) - x.ndim), *x.shape)
     return Jet(c.repeat(1, *[1] * (x.ndim - len(times)), *times), x.truncation)
@@ -234,8 +234,9 @@ def setitem(x: Tensor, index: Any, what: Tensor | float) -> None:
     rows = max(len(x.coefficients), len(part.coefficients))
     c = padded(x, rows).coefficients.clone()
     places = index if isinstance(index, tuple) else (index,)
-    for target, source in zip(c, padded(part, rows).coefficients, strict=True):
-        target[places] = source.to(c.dtype)
+    source = padded(part, rows).coefficients.to(c.dtype)
+    for k in range(rows):
+        c[k][places] = source[k]
     replace(x, Jet(c, x.truncation))
 
 
@@ -292,7 +293,9 @@ def _with_dimensions(ndim: int) -> Rule:
 
 
 for _n in (1, 2, 3):
-    rule(f"atleast_{_n}d")(_with_dimensions(_n))
+    rule(f"atleast_{_n}d", getattr(torch._C._VariableFunctions, f"atleast_{_n}d"))(
+        _with_dimensions(_n)
+    )
 
 
 @rule("vstack", "row_stack")
@@ -331,22 +334,24 @@ def block_diag(*tensors: Tensor) -> Tensor:
     return torch.cat(rows)
 
 
-@rule("meshgrid")
+@rule("meshgrid", torch._C._VariableFunctions.meshgrid)
 def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
     """Return the coordinates of a grid, the first of them along the first dimension."""
     vectors = [x.reshape(-1) for x in _all_of(tensors)]
     if indexing == "xy" and len(vectors) > 1:
         second, first, *others = meshgrid(vectors[1], vectors[0], *vectors[2:])
         return first, second, *others
-    sizes = [len(x) for x in vectors]
-    shapes = [[1] * i + [-1] + [1] * (len(sizes) - 1 - i) for i in range(len(sizes))]
-    return tuple(x.reshape(s).expand(sizes) for x, s in zip(vectors, shapes, strict=True))
+    grid, n = [len(x) for x in vectors], len(vectors)
+    shapes = [[1] * i + [-1] + [1] * (n - 1 - i) for i in range(n)]
+    return tuple(x.reshape(s).expand(grid) for x, s in zip(vectors, shapes, strict=True))
 
 
 @rule(torch.where)
 def where(condition: Tensor, input: Tensor | float, other: Tensor | float) -> Jet:
     """Return one tensor where a condition holds, and another elsewhere."""
+    dtype = torch.result_type(value_of(input), value_of(other))
     (x, y), like = together(input, other)
+    x, y = x.to(dtype), y.to(dtype)
     ndim = max(condition.ndim, x.ndim - 1, y.ndim - 1)
     x, y = (c.reshape(len(c), *[1] * (ndim + 1 - c.ndim), *c.shape[1:]) for c in (x, y))
     return Jet(torch.where(condition, x, y), like.truncation)

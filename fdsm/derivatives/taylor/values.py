@@ -39,8 +39,6 @@ for _place in (torch, Tensor):
             rule(getattr(_place, _name))(_of_value(_name, _place))
 
 
-
-
 @rule("detach", Tensor.data)
 def detach(x: Jet) -> Tensor:
     """Return the value as a constant, which shares its memory."""

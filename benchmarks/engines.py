@@ -1,0 +1,169 @@
+"""What the engines cost and how exact they are, on the library's own models.
+
+`python -m benchmarks.engines` prints, for a ResNet and a flow,
+
+- the time of a step of sliced score matching with one and with eight directions, as ratios
+  measured interleaved in one run,
+- the bytes that are saved for the backward pass,
+- the cosine of the parameter gradient with that in float64, in float32 and under bfloat16
+  autocast, at initialisation and after some training,
+- the time of the exact score-matching loss against one double backward for each coordinate.
+
+Any of `time`, `memory`, `accuracy` and `exact` as arguments prints these parts alone.
+"""
+
+import copy
+import sys
+import warnings
+from collections.abc import Callable, Iterable
+from functools import partial
+
+import torch
+from rich.console import Console
+from rich.table import Table
+from torch import Generator, Tensor, nn
+
+from fdsm.data import Digits
+from fdsm.derivatives import Autodiff, FiniteDifference, PrecisionWarning, Taylor
+from fdsm.evaluation import sm_losses
+from fdsm.models import NICE, QuadraticResNet
+from fdsm.objectives import SSM
+from fdsm.projections import Sphere
+from fdsm.typing import Derivative
+
+from .step import library, step
+from .timing import interleaved, show
+
+ENGINES: dict[str, Derivative] = {
+    "FiniteDifference": FiniteDifference(),
+    "Taylor": Taylor(),
+    "Autodiff": Autodiff(),
+}
+MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
+    "QuadraticResNet, 16x16, width 16": (
+        partial(QuadraticResNet, (1, 16, 16), width=16),
+        (32, 1, 16, 16),
+    ),
+    "NICE, 784, 4 couplings of 4 x 1000": (NICE, (128, 784)),
+}
+
+
+def sliced(engine: Derivative, directions: int) -> SSM:
+    """Return the objective that is compared."""
+    return SSM(engine, Sphere(0.1), directions)
+
+
+def times() -> None:
+    """Print the times of a step."""
+    for name, (model, shape) in MODELS.items():
+        f, x = model(), torch.rand(shape)
+        for directions, repeats in ((1, 12), (8, 5)):
+            functions = {
+                engine: partial(step, library(sliced(derivative, directions)), f, x)
+                for engine, derivative in ENGINES.items()
+            }
+            measured = interleaved(functions, repeats)
+            show(f"{name}, directions: {directions}", measured, "FiniteDifference")
+
+
+def saved_bytes(loss: Callable[[], Tensor]) -> int:
+    """Return the size of all memory that a loss keeps for its backward pass."""
+    storages: dict[int, int] = {}
+
+    def pack(saved: Tensor) -> Tensor:
+        storages[saved.untyped_storage().data_ptr()] = saved.untyped_storage().nbytes()
+        return saved
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda saved: saved):
+        loss()
+    return sum(storages.values())
+
+
+def memory() -> None:
+    """Print the bytes that are saved for the backward pass."""
+    table = Table("", *ENGINES, title="saved for the backward pass, relative to FiniteDifference")
+    for name, (model, shape) in MODELS.items():
+        f, x = model(), torch.rand(shape)
+        for directions in (1, 8):
+            sizes = [
+                saved_bytes(partial(library(sliced(engine, directions)), f, x))
+                for engine in ENGINES.values()
+            ]
+            ratios = (f"{size / sizes[0]:.2f}" for size in sizes)
+            table.add_row(f"{name}, directions: {directions}", *ratios)
+    Console().print(table)
+
+
+def gradient(engine: Derivative, model: nn.Module, x: Tensor, autocast: bool = False) -> Tensor:
+    """Return the parameter gradient for fixed directions, in float64."""
+    model.zero_grad(set_to_none=True)
+    v = Sphere(0.1).sample(x.double(), Generator().manual_seed(0)).to(x.dtype)
+    with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+        loss = sliced(engine, 1).at(model, x, v).mean()
+    loss.backward()  # type: ignore[no-untyped-call]
+    grads = [p.grad for p in model.parameters() if p.grad is not None]
+    return torch.cat([grad.flatten().double() for grad in grads])
+
+
+def trained(model: nn.Module, data: Tensor, steps: int) -> nn.Module:
+    """Return the model after some steps of sliced score matching of slightly noisy data."""
+    optimiser = torch.optim.Adam(model.parameters(), 1e-3)
+    for _ in range(steps):
+        x = data[torch.randint(len(data), (128,))]
+        optimiser.zero_grad()
+        library(sliced(Taylor(), 4))(model, x + 0.3 * torch.randn_like(x)).backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+    return model
+
+
+def accuracy() -> None:
+    """Print the cosines of parameter gradients with those in float64."""
+    data = Digits().load().train / 16
+    models = {
+        "QuadraticResNet, 8x8": (QuadraticResNet((1, 8, 8), width=16), data),
+        "NICE, 64": (NICE(64, hidden=256), data.flatten(1)),
+    }
+    table = Table("", "precision", *ENGINES, title="cosine with the float64 gradient")
+    for name, (model, digits) in models.items():
+        for stage, steps in (("at initialisation", 0), ("after 300 steps", 300)):
+            model = trained(model, digits, steps)
+            x = digits[:128] + 0.3 * torch.randn(digits[:128].shape)
+            truth = gradient(Autodiff(), copy.deepcopy(model).double(), x.double())
+            for autocast in (False, True):
+                cosines = [
+                    torch.cosine_similarity(gradient(engine, model, x, autocast), truth, 0)
+                    for engine in ENGINES.values()
+                ]
+                precision = "bfloat16 autocast" if autocast else "float32"
+                table.add_row(f"{name} {stage}", precision, *(f"{c:.6f}" for c in cosines))
+    Console().print(table)
+
+
+def exact() -> None:
+    """Print the times of the exact loss of few rows."""
+    for name, (model, shape) in MODELS.items():
+        f, x = model(), torch.rand(16, *shape[1:])
+        functions = {
+            "Taylor": partial(sm_losses, f, x),
+            "a double backward per coordinate": partial(sm_losses, f, x, derivative=Autodiff()),
+        }
+        measured = interleaved(functions, repeats=2, warm_up=1)
+        fast, slow = (functions[key]() for key in functions)
+        show(f"exact loss: {name}", measured, "Taylor")
+        print(f"largest relative difference of a row: {((fast - slow) / slow).abs().max():.1e}")
+
+
+PARTS = {"time": times, "memory": memory, "accuracy": accuracy, "exact": exact}
+
+
+def main(parts: Iterable[str]) -> None:
+    """Print some parts, or all."""
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    warnings.simplefilter("ignore", PrecisionWarning)  # it is what the table shows
+    for part in parts or PARTS:
+        PARTS[part]()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
