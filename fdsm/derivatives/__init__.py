@@ -1,6 +1,6 @@
 """Directional derivatives of any order, by finite differences, by autodiff or by Taylor series."""
 
-from .autodiff import Autodiff, score_of
+from .autodiff import Autodiff, WrongGradientWarning, score_of
 from .directional import directional_derivative
 from .finite import FiniteDifference
 from .precision import PrecisionWarning, full_precision
@@ -16,6 +16,7 @@ __all__ = [
     "MissingRule",
     "PrecisionWarning",
     "Taylor",
+    "WrongGradientWarning",
     "cancellation",
     "central_nodes",
     "directional_derivative",

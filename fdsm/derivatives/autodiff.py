@@ -1,14 +1,21 @@
 """Exact derivatives by repeated reverse-mode differentiation."""
 
+import warnings
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.modules.instancenorm import _InstanceNorm
 
 from ..tensors import dot
 from ..typing import LogDensity, Score
 from .checks import check_arguments, checked_density, checked_score
+from .randomness import modules_of
 from .stencil import require_order
+
+
+class WrongGradientWarning(UserWarning):
+    """PyTorch will differentiate this wrongly, and will not say so."""
 
 
 @dataclass(frozen=True)
@@ -16,7 +23,9 @@ class Autodiff:
     """Reverse-mode derivatives, differentiable in the parameters of `f`.
 
     What everybody does: exact in any precision, at about five times the price of a plain step
-    for second derivatives, and not to be had for operations without a double backward. If `x`
+    for second derivatives, and not to be had for operations without a double backward. Through
+    layer and instance norm the parameter gradients of second derivatives are wrong, by an error
+    of PyTorch, https://github.com/pytorch/pytorch/issues/175754; a warning says so. If `x`
     requires a gradient the result depends on it, as with any other function of `x`; otherwise
     `x` is left alone. Where gradients are switched off none are kept.
 
@@ -34,6 +43,8 @@ class Autodiff:
         require_order(order)
         check_arguments(x, v, cond)
         keep = torch.is_grad_enabled()
+        if keep and order > 1:
+            _warn_of_norms(f)
         with torch.enable_grad():
             x = tracked(x)
             terms = [_depends(checked_density(f)(x, *cond))]
@@ -48,6 +59,8 @@ class Autodiff:
         """
         check_arguments(x, v, cond, several=True)
         keep = torch.is_grad_enabled()
+        if keep:
+            _warn_of_norms(f)
         with torch.enable_grad():
             x = tracked(x)
             value = _depends(checked_density(f)(x, *cond))
@@ -136,6 +149,21 @@ def _depends(y: Tensor) -> Tensor:
             "(`torch.no_grad()` inside it?), so autodiff would take its derivatives to be zero"
         )
     return y
+
+
+def _warn_of_norms(f: LogDensity) -> None:
+    """Warn of layers whose double backward takes the moments of its input for constants."""
+    for module in modules_of(f):
+        if isinstance(module, (nn.LayerNorm, _InstanceNorm)):
+            warnings.warn(
+                f"PyTorch differentiates second derivatives through {type(module).__name__} "
+                "wrongly: they are right, but what they train with is not "
+                "(https://github.com/pytorch/pytorch/issues/175754). Use Taylor() or "
+                "FiniteDifference() with this model",
+                WrongGradientWarning,
+                stacklevel=4,
+            )
+            return
 
 
 def _kept(y: Tensor, keep: bool) -> Tensor:

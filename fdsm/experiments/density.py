@@ -1,12 +1,12 @@
 """Densities on the plane that are known, so that what is learnt of them can be judged.
 
-SSM, FD-SSM and FD-DSM learn eight Gaussians on a ring and a mixture of unequal ones. The relative
-Fisher divergence is zero for the true score and one for none at all.
+SM, SSM, FD-SSM and FD-DSM learn eight Gaussians on a ring and a mixture of unequal ones. The
+relative Fisher divergence is zero for the true score and one for none at all.
 """
 
 from ..data import GaussianMixture, GaussianRing, Source, Toy
-from ..derivatives import Autodiff, FiniteDifference
-from ..objectives import SSM, SlicedDSM
+from ..derivatives import Autodiff, FiniteDifference, Taylor
+from ..objectives import SM, SSM, SlicedDSM
 from ..projections import Sphere
 from ..samplers import Temperatures
 from ..training import Adam, Cosine
@@ -19,6 +19,7 @@ _OBJECTIVES: dict[str, Objective] = {
     "FD-SSM": SSM(FiniteDifference(), Sphere(0.1)),
     "SSM": SSM(Autodiff(), Sphere(0.1)),
     "FD-DSM": SlicedDSM(0.1, FiniteDifference(), Sphere(0.1)),
+    "SM": SM(Taylor()),
 }
 
 _DENSITIES: dict[str, Source] = {

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Generator, Tensor, nn
 
-from fdsm.derivatives import Autodiff, score_of
+from fdsm.derivatives import Autodiff, Taylor, WrongGradientWarning, score_of
 from tests.oracles import wiggle
 
 
@@ -97,3 +97,38 @@ def test_works_inside_autocast(generator: Generator) -> None:
         rough = Autodiff().jet(net, x, v, 2)[2]
     assert not torch.equal(rough, exact)
     assert (rough - exact).norm() < 0.1 * exact.norm()
+
+
+@pytest.mark.parametrize("norm", [nn.LayerNorm(6, elementwise_affine=False), nn.InstanceNorm1d(1)])
+def test_warns_of_norms_that_torch_differentiates_wrongly(
+    norm: nn.Module, generator: Generator
+) -> None:
+    """With one channel, both centre each row and divide it by its standard deviation.
+
+    If this fails because `Autodiff` is right, PyTorch has been repaired and the warning can go.
+    """
+    w = torch.randn(6, 6, generator=generator, requires_grad=True)
+    x, v = torch.randn(2, 4, 6, generator=generator)
+
+    def by_torch(x: Tensor) -> Tensor:
+        return norm((x @ w)[:, None]).tanh().sum((1, 2))
+
+    def by_hand(x: Tensor) -> Tensor:
+        h = x @ w
+        centred = h - h.mean(1, keepdim=True)
+        return (centred / (centred.square().mean(1, keepdim=True) + 1e-5).sqrt()).tanh().sum(1)
+
+    with pytest.warns(WrongGradientWarning, match=r"Norm.* wrongly.*Taylor\(\)"):
+        *_, wrong = Autodiff().jet(by_torch, x, v, 2)
+    with pytest.warns(WrongGradientWarning):
+        Autodiff().sliced(by_torch, x, v[None])
+    *_, right = Autodiff().jet(by_hand, x, v, 2)
+    *_, taylor = Taylor().jet(by_torch, x, v, 2)
+    torch.testing.assert_close(wrong, right)
+    torch.testing.assert_close(taylor, right)
+    slopes = [torch.autograd.grad(y.sum(), w)[0] for y in (wrong, taylor, right)]
+    torch.testing.assert_close(slopes[1], slopes[2])
+    assert (slopes[0] - slopes[2]).norm() > 1e-3 * slopes[2].norm()
+    with torch.no_grad():
+        Autodiff().jet(by_torch, x, v, 2)  # nothing to train, nothing to warn of
+    Autodiff().jet(by_torch, x, v, 1)

@@ -238,7 +238,7 @@ def test_the_published_settings_are_those_of_the_paper() -> None:
     assert (multiscale["levels"]["first"], multiscale["levels"]["last"]) == (0.05, 1.2)
     assert {row.name: row.optimiser.lr for row in nice_mnist.PAPER} == {
         "FD-SSM": 1e-3, "Approx BP": 1e-4, "CP": 1e-3, "DSM 0.1": 1e-3, "DSM 1.74": 1e-3,
-        "SSM": 1e-4, "SSMVR": 1e-4, "MLE": 1e-4,
+        "SSM": 1e-4, "SSMVR": 1e-4, "MLE": 1e-4, "Taylor-SSM": 1e-3,
     }  # fmt: skip
     for row in ncsn.PAPER:
         assert row.levels == Geometric(1.0, 0.01, 10)

@@ -119,10 +119,10 @@ def _combined(results: Tensor | Sequence[Tensor]) -> Tensor:
 
 def names_of_rules(module: ModuleType) -> set[str]:
     """Return the names of all functions of torch that have a rule in a module."""
-    return {_name(function) for function, rule in _RULES.items() if _is_from(module, rule)}
+    return {_name(function) for function, rule in _RULES.items() if is_from(module, rule)}
 
 
-def _is_from(module: ModuleType, rule: Callable[..., object]) -> bool:
+def is_from(module: ModuleType, rule: Callable[..., object]) -> bool:
     """Return whether a rule, or what it was made of, is defined in a module."""
     makings = [cell.cell_contents for cell in rule.__closure__ or ()]
     return any(getattr(f, "__module__", None) == module.__name__ for f in (rule, *makings))

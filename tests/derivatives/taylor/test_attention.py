@@ -13,6 +13,7 @@ from fdsm.derivatives.taylor import Jet, Taylor, kinks
 
 from .agreement import assert_agrees
 
+pytestmark = pytest.mark.filterwarnings("ignore::fdsm.derivatives.WrongGradientWarning")
 attend = F.scaled_dot_product_attention
 
 
