@@ -120,12 +120,12 @@ def accuracy() -> None:
     """Print the cosines of parameter gradients with those in float64."""
     data = Digits().load().train / 16
     models = {
-        "QuadraticResNet, 8x8": (QuadraticResNet((1, 8, 8), width=16), data),
+        "QuadraticResNet, 8x8": (QuadraticResNet((1, 8, 8), width=8), data),
         "NICE, 64": (NICE(64, hidden=256), data.flatten(1)),
     }
     table = Table("", "precision", *ENGINES, title="cosine with the float64 gradient")
     for name, (model, digits) in models.items():
-        for stage, steps in (("at initialisation", 0), ("after 300 steps", 300)):
+        for stage, steps in (("at initialisation", 0), ("after 100 steps", 100)):
             model = trained(model, digits, steps)
             x = digits[:128] + 0.3 * torch.randn(digits[:128].shape)
             truth = gradient(Autodiff(), copy.deepcopy(model).double(), x.double())

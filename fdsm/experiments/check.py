@@ -1,6 +1,6 @@
 """Whether the finite differences of a trained model can be trusted."""
 
-from ..derivatives import Autodiff, FiniteDifference
+from ..derivatives import FiniteDifference
 from ..evaluation import Consistency, check_consistency
 from ..nested import found, replaced
 from ..projections import Sphere
@@ -15,8 +15,8 @@ ROWS = 64
 def check(trained: Trained) -> Consistency:
     """Compare the objective of a run by finite differences with the same by autodiff.
 
-    If the run was trained by autodiff, the check is of what finite differences with a step of 0.1
-    would have done.
+    If the run was trained by exact derivatives, the check is of what finite differences with a
+    step of 0.1 would have done.
 
     Args:
         trained: A trained model.
@@ -33,13 +33,13 @@ def check(trained: Trained) -> Consistency:
             f"{run.reference.recipe} does not train a log-density or a score by itself, so that "
             "there is no single one to check"
         )
-    if not any(found(recipe.objective, "derivative")):
+    if not all(any(found(recipe.objective, name)) for name in ("derivative", "projection")):
         raise RunError(
-            f"the objective of {run.reference.recipe} takes no directional derivative, so there "
-            "are no finite differences to check"
+            f"the objective of {run.reference.recipe} takes no derivative along random "
+            "directions, so there are no finite differences to check"
         )
     differenced = recipe.objective
-    if any(isinstance(d, Autodiff) for d in found(differenced, "derivative")):
+    if not any(isinstance(d, FiniteDifference) for d in found(differenced, "derivative")):
         differenced = replaced(differenced, "derivative", lambda _: FiniteDifference())
         differenced = replaced(differenced, "projection", lambda _: Sphere(0.1))
     generator = run.generator("check")

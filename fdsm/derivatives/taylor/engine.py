@@ -135,7 +135,6 @@ def _coefficients(f: Model, x: Tensor, v: Tensor, order: int, cond: tuple[Tensor
             "the model does not depend on its input, or makes constants of it on the way "
             "(`.detach()`?), so its derivatives would be taken to be zero"
         )
-    missing = truncation.rows(order) - len(y.coefficients)
-    if not missing:
-        return y.coefficients
-    return torch.cat([y.coefficients, y.coefficients.new_zeros(missing, *y.shape)])
+    c = y.coefficients.to(torch.promote_types(x.dtype, y.dtype))  # under autocast it is half
+    missing = truncation.rows(order) - len(c)
+    return torch.cat([c, c.new_zeros(missing, *y.shape)]) if missing else c

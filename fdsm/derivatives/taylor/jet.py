@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import FrameType
 from typing import Any, TypeVar
+from weakref import ReferenceType, ref
 
 import torch
 from torch import Tensor
@@ -32,8 +33,7 @@ class Jet(Tensor):
         coefficients: The value, the slopes and so on, shape `(rows, *shape)`; trailing ones that
             vanish are left out.
         truncation: Which coefficients there are.
-        shared: Whether another jet may be a view of this one, which then cannot be given more
-            coefficients in place.
+        relatives: Tensors that may share memory with this one, and it itself.
     """
 
     @staticmethod
@@ -47,6 +47,8 @@ class Jet(Tensor):
                 "`use_reentrant=False`, or differentiate with another engine, e.g. "
                 "`Taylor(fallback=Autodiff())`"
             )
+        if coefficients.is_complex():
+            raise MissingRule("Taylor has no rules for complex numbers")
         jet: Jet = Tensor._make_wrapper_subclass(
             cls, coefficients.shape[1:], dtype=coefficients.dtype, device=coefficients.device
         )
@@ -55,7 +57,7 @@ class Jet(Tensor):
     def __init__(self, coefficients: Tensor, truncation: Truncation) -> None:
         self.coefficients = coefficients
         self.truncation = truncation
-        self.shared = False
+        self.relatives: list[ReferenceType[Tensor]] = []
 
     @classmethod
     def __torch_function__(
@@ -71,7 +73,8 @@ class Jet(Tensor):
         if kwargs.pop("out", None) is not None:
             raise MissingRule("Taylor cannot write results into `out`: use the returned tensor")
         options = {_SYNONYMS.get(name, name): value for name, value in kwargs.items()}
-        first = [options.pop("input")] if not args and "input" in options else []
+        by_name = not args and "input" in options and "condition" not in options
+        first = [options.pop("input")] if by_name else []
         return rule_of(function)(*args, *first, **options)
 
     @classmethod
@@ -98,6 +101,18 @@ class Jet(Tensor):
     def degree(self) -> int:
         """The highest degree that is not known to vanish."""
         return self.truncation.degree(len(self.coefficients))
+
+    @property
+    def shared(self) -> bool:
+        """Whether it has views, which then cannot follow if it gets more coefficients."""
+        return any(x() is not None and x() is not self for x in self.relatives)
+
+    def share(self, other: Tensor) -> None:
+        """Remember that another tensor shares the memory of this one."""
+        self.relatives = self.relatives or [ref(self)]
+        self.relatives.append(ref(other))
+        if isinstance(other, Jet):
+            other.relatives = self.relatives
 
     def part(self, degree: int) -> Tensor:
         """Return the coefficients of a degree, shape `(V, *shape)` or `(1, *shape)`."""
@@ -317,7 +332,9 @@ def replace(target: Jet, result: Jet | Tensor) -> Jet:
 def _in_augmented_assignment() -> bool:
     """Return whether the code that called torch is at a statement such as `x += y`."""
     frame: FrameType | None = sys._getframe()
-    while frame and frame.f_code.co_filename == __file__:
+    while frame and (
+        frame.f_code.co_filename == __file__ or frame.f_code.co_name == "__torch_function__"
+    ):
         frame = frame.f_back
     if frame is None:
         return False

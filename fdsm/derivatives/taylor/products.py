@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from .elementwise import power
 from .jet import Jet, rule
+from .truncation import Truncation
 
 Number = float | int
 Operand = Tensor | Number
@@ -82,7 +83,51 @@ def mul(input: Operand, other: Operand) -> Tensor:
     assert isinstance(input, Jet)
     if not isinstance(other, Jet):
         return Jet(_beside(input, other).coefficients * other, input.truncation)
-    return bilinear(torch.mul, _beside(input, other), _beside(other, input))
+    a, b = _beside(input, other), _beside(other, input)
+    if a.truncation.order > 2 or a.degree == 0 or b.degree == 0:
+        return bilinear(torch.mul, a, b)
+    return Jet(_Product.apply(a.coefficients, b.coefficients, a.truncation), a.truncation)  # type: ignore[no-untyped-call]
+
+
+class _Product(torch.autograd.Function):
+    """The coefficients of a product of elements up to degree two, in as few passes as can be."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, b: Tensor, truncation: Truncation) -> Tensor:
+        ctx.save_for_backward(a, b)
+        ctx.truncation = truncation
+        shape = torch.broadcast_shapes(a.shape[1:], b.shape[1:])  # type: ignore[no-untyped-call]
+        y = a.new_empty(truncation.rows(truncation.order), *shape)
+        torch.mul(a, b[0], out=y[: len(a)])
+        y[len(a) :].zero_()
+        y[1 : len(b)].addcmul_(a[0], b[1:])
+        if truncation.order == 2:
+            slopes = truncation.block(1)
+            for left, right in zip(a[slopes], b[slopes], strict=True):
+                y[-1].addcmul_(left, right)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        r"""Return $\bar a_0 = \sum_k b_k \bar y_k$, $\bar a_1 = b_0 \bar y_1 + b_1 \bar y_2$ …."""
+        a, b = ctx.saved_tensors
+        wanted = ctx.needs_input_grad
+        return (
+            _other_factor(grad, b, a.shape, ctx.truncation) if wanted[0] else None,
+            _other_factor(grad, a, b.shape, ctx.truncation) if wanted[1] else None,
+            None,
+        )
+
+
+def _other_factor(grad: Tensor, b: Tensor, shape: torch.Size, truncation: Truncation) -> Tensor:
+    """Return the gradient of one factor, of some shape, given the other."""
+    result = grad[: shape[0]] * b[0]
+    for slope, part in zip(grad[1:], b[1:], strict=False):
+        result[0].addcmul_(slope, part)
+    if truncation.order == 2:
+        slopes = truncation.block(1)
+        result[slopes].addcmul_(grad[-1], b[slopes])
+    return result.sum_to_size(shape)
 
 
 @rule("neg", "negative")
@@ -258,7 +303,7 @@ def rsub(input: Operand, other: Operand, *, alpha: Number = 1) -> Tensor:
     return sub(other, input, alpha=alpha)
 
 
-@rule("matmul", "mm", "bmm", "mv", "dot", "vdot")
+@rule("matmul", "vdot")
 def matmul(input: Tensor, other: Tensor) -> Tensor:
     """Return the product of matrices or vectors."""
     if isinstance(input, Jet) and not isinstance(other, Jet) and input.ndim > 1 >= other.ndim - 1:
@@ -271,6 +316,24 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     result: Tensor = bilinear(torch.matmul, aligned(a, ndim), aligned(b, ndim))
     result = result.squeeze(-1) if other.ndim == 1 else result
     return result.squeeze(-2 if other.ndim > 1 else -1) if input.ndim == 1 else result
+
+
+@rule("mm", "bmm")
+def mm(input: Tensor, mat2: Tensor) -> Tensor:
+    """Return the product of matrices."""
+    return matmul(input, mat2)
+
+
+@rule("mv")
+def mv(input: Tensor, vec: Tensor) -> Tensor:
+    """Return the product of a matrix and a vector."""
+    return matmul(input, vec)
+
+
+@rule("dot")
+def dot(input: Tensor, tensor: Tensor) -> Tensor:
+    """Return the product of two vectors."""
+    return matmul(input, tensor)
 
 
 @rule(torch.linalg.multi_dot)
@@ -329,34 +392,56 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return Jet(y if bias is None else shifted(y, bias), input.truncation)
 
 
-@rule("addmm", "addmv", "baddbmm")
-def addmm(x: Tensor, a: Tensor, b: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
-    r"""Return $β x + α a b$."""
-    return beta * x + alpha * (a @ b)
+@rule("addmm")
+def addmm(
+    input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1
+) -> Tensor:
+    r"""Return $β x + α A B$."""
+    return beta * input + alpha * (mat1 @ mat2)
 
 
-@rule("addr")
-def addr(x: Tensor, a: Tensor, b: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
-    r"""Return $β x + α a b^T$."""
-    return beta * x + alpha * outer(a, b)
+@rule("addmv")
+def addmv(
+    input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1
+) -> Tensor:
+    r"""Return $β x + α A b$."""
+    return beta * input + alpha * (mat @ vec)
+
+
+@rule("baddbmm")
+def baddbmm(
+    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1
+) -> Tensor:
+    r"""Return $β x_i + α A_i B_i$."""
+    return beta * input + alpha * (batch1 @ batch2)
 
 
 @rule("addbmm")
-def addbmm(x: Tensor, a: Tensor, b: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
-    r"""Return $β x + α \sum_i a_i b_i$."""
-    return beta * x + alpha * (a @ b).sum(0)
+def addbmm(
+    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1
+) -> Tensor:
+    r"""Return $β x + α \sum_i A_i B_i$."""
+    return beta * input + alpha * (batch1 @ batch2).sum(0)
+
+
+@rule("addr")
+def addr(
+    input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: Number = 1
+) -> Tensor:
+    r"""Return $β x + α a b^T$."""
+    return beta * input + alpha * outer(vec1, vec2)
 
 
 @rule("addcmul")
-def addcmul(x: Tensor, a: Tensor, b: Tensor, *, value: Number = 1) -> Tensor:
+def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1) -> Tensor:
     """Return $x + c a b$."""
-    return x + value * (a * b)
+    return input + value * (tensor1 * tensor2)
 
 
 @rule("addcdiv")
-def addcdiv(x: Tensor, a: Tensor, b: Tensor, *, value: Number = 1) -> Tensor:
+def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1) -> Tensor:
     """Return $x + c a / b$."""
-    return x + value * (a / b)
+    return input + value * (tensor1 / tensor2)
 
 
 @rule("lerp")
@@ -397,9 +482,11 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
 
 
 @rule(functional.bilinear)
-def bilinear_layer(a: Tensor, b: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+def bilinear_layer(
+    input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None
+) -> Tensor:
     r"""Return $a^T W_k b$ for all $k$."""
-    result = torch.einsum("...i,kij,...j->...k", a, weight, b)
+    result = torch.einsum("...i,kij,...j->...k", input1, weight, input2)
     return result if bias is None else result + bias
 
 

@@ -5,7 +5,7 @@ from types import EllipsisType
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import _VF, Tensor
 from torch.nn import functional
 
 from .jet import Jet, MissingRule, Rule, replace, rule
@@ -15,7 +15,7 @@ from .products import lifted, value_of
 def view(x: Jet, coefficients: Tensor) -> Jet:
     """Return a jet that may share memory with `x`, and remember that it does."""
     result = Jet(coefficients, x.truncation)
-    result.shared = x.shared = True
+    x.share(result)
     return result
 
 
@@ -203,7 +203,11 @@ def narrow(x: Jet, dim: int, start: int, length: int) -> Jet:
 @rule("index_select")
 def index_select(x: Jet, dim: int, index: Tensor) -> Jet:
     """Return slices along a dimension by their places."""
-    return Jet(x.coefficients.index_select(beside(dim), index), x.truncation)
+    c, dim = x.coefficients, dim % max(x.ndim, 1)
+    if dim == 0:
+        return Jet(c.index_select(1, index), x.truncation)
+    rows = c.flatten(0, 1).index_select(dim, index)  # several times faster in two dimensions
+    return Jet(rows.unflatten(0, c.shape[:2]), x.truncation)  # type: ignore[no-untyped-call]
 
 
 @rule(Tensor.__getitem__)
@@ -293,9 +297,7 @@ def _with_dimensions(ndim: int) -> Rule:
 
 
 for _n in (1, 2, 3):
-    rule(f"atleast_{_n}d", getattr(torch._C._VariableFunctions, f"atleast_{_n}d"))(
-        _with_dimensions(_n)
-    )
+    rule(f"atleast_{_n}d", getattr(_VF, f"atleast_{_n}d"))(_with_dimensions(_n))
 
 
 @rule("vstack", "row_stack")
@@ -334,7 +336,7 @@ def block_diag(*tensors: Tensor) -> Tensor:
     return torch.cat(rows)
 
 
-@rule("meshgrid", torch._C._VariableFunctions.meshgrid)
+@rule("meshgrid", _VF.meshgrid)  # type: ignore[attr-defined]
 def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
     """Return the coordinates of a grid, the first of them along the first dimension."""
     vectors = [x.reshape(-1) for x in _all_of(tensors)]

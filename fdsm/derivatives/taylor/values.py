@@ -42,8 +42,9 @@ for _place in (torch, Tensor):
 @rule("detach", Tensor.data)
 def detach(x: Jet) -> Tensor:
     """Return the value as a constant, which shares its memory."""
-    x.shared = True
-    return x.value.detach()
+    constant = x.value.detach()
+    x.share(constant)
+    return constant
 
 
 def _constant(function: Callable[..., Tensor]) -> Rule:

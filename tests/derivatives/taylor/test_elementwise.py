@@ -155,7 +155,7 @@ def derivatives(f: Callable[[Tensor], Tensor], x: float, order: int) -> list[flo
 @cache
 def exact(g: Callable[[mpmath.mpf], mpmath.mpf], x: float) -> list[float]:
     """Return the derivatives of a function up to the fourth, from many digits."""
-    with mpmath.workdps(250):
+    with mpmath.workdps(250 if abs(x) > 20 else 80):
         return [float(c * mpmath.factorial(k)) for k, c in enumerate(mpmath.taylor(g, x, 4))]
 
 

@@ -384,7 +384,8 @@ def test_conversions(convert: Rule, dtype: torch.dtype) -> None:
         return seen[-1].reshape(2, -1).sum(1)
 
     value, slope = Taylor().jet(f, torch.ones(2, 3), torch.ones(2, 3), 1)
-    assert seen[0].dtype == value.dtype == slope.dtype == dtype
+    assert seen[0].dtype == dtype
+    assert value.dtype == slope.dtype == torch.float64, "results have the type of the data"
     assert isinstance(seen[0], Jet)
     assert torch.equal(2 * value, slope)
 

@@ -15,7 +15,6 @@ from fdsm.derivatives.taylor.kinks import KinkWarning
 
 from .agreement import assert_agrees
 
-
 Op = Callable[[Tensor, Tensor, Tensor], Any]
 """Of an input of degree one, one of all degrees, and a constant, each of shape `(4, 5)`."""
 

@@ -1,5 +1,6 @@
 """Questions and comparisons are answered by the value, and constants have no derivatives."""
 
+import operator
 from collections.abc import Callable
 
 import pytest
@@ -28,16 +29,21 @@ ANSWERS: dict[str, tuple[Answer, ...]] = {
     "count_nonzero": (lambda x: x.count_nonzero(0),),
     "dim": (lambda x: x.dim(),),
     "element_size": (lambda x: x.element_size(),),
-    "eq": (lambda x: x == 2, lambda x: OTHER == x, lambda x: torch.eq(x, x), lambda x: x == x),
+    "eq": (
+        lambda x: x == 2,
+        lambda x: operator.eq(OTHER, x),
+        lambda x: torch.eq(x, x),
+        lambda x: x == x,
+    ),
     "equal": (lambda x: x.equal(POINTS), lambda x: torch.equal(POINTS, x)),
     "fix": (lambda x: x.fix(),),
     "floor": (lambda x: x.floor(),),
     "floor_divide": (lambda x: x.floor_divide(0.7), lambda x: torch.floor_divide(OTHER, x + 3)),
-    "ge": (lambda x: x >= OTHER, lambda x: 1 >= x),
+    "ge": (lambda x: x >= OTHER, lambda x: operator.ge(OTHER, x)),
     "get_device": (lambda x: x.get_device(),),
     "greater": (lambda x: x.greater(1),),
     "greater_equal": (lambda x: x.greater_equal(1),),
-    "gt": (lambda x: x > 0, lambda x: OTHER > x),
+    "gt": (lambda x: x > 0, lambda x: operator.gt(OTHER, x)),
     "heaviside": (lambda x: torch.heaviside(x, OTHER), lambda x: torch.heaviside(OTHER, x[1])),
     "histc": (lambda x: x.histc(3),),
     "int": (lambda x: x.int(),),
@@ -59,7 +65,7 @@ ANSWERS: dict[str, tuple[Answer, ...]] = {
     "isposinf": (lambda x: x.isposinf(),),
     "isreal": (lambda x: x.isreal(),),
     "item": (lambda x: x[0, 0].item(),),
-    "le": (lambda x: x <= 1, lambda x: OTHER <= x),
+    "le": (lambda x: x <= 1, lambda x: operator.le(OTHER, x)),
     "less": (lambda x: x.less(OTHER),),
     "less_equal": (lambda x: x.less_equal(other=OTHER),),
     "logical_and": (lambda x: x.logical_and(OTHER), lambda x: torch.logical_and(OTHER, x)),
@@ -69,7 +75,7 @@ ANSWERS: dict[str, tuple[Answer, ...]] = {
     "long": (lambda x: x.long(),),
     "lt": (lambda x: x < OTHER, lambda x: torch.lt(input=x, other=1)),
     "ndimension": (lambda x: x.ndimension(),),
-    "ne": (lambda x: x != 2, lambda x: OTHER != x),
+    "ne": (lambda x: x != 2, lambda x: operator.ne(OTHER, x)),
     "nelement": (lambda x: x.nelement(),),
     "nonzero": (lambda x: x.nonzero(), lambda x: torch.nonzero(x, as_tuple=True)),
     "not_equal": (lambda x: x.not_equal(2),),

@@ -3,7 +3,6 @@
 import os
 import sys
 from collections.abc import Callable
-from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -16,17 +15,19 @@ from fdsm.derivatives import Taylor
 from fdsm.objectives import SSM
 from fdsm.projections import Sphere
 
-STEPS = 4
+Weights = dict[str, Tensor]
 
 
-def density() -> nn.Module:
-    """Return a network with a layer norm, a block that is used twice, and layers without a bias."""
-    torch.manual_seed(0)
-    block = nn.Sequential(nn.Linear(8, 8), nn.Softplus())
-    return nn.Sequential(
-        nn.Linear(3, 8), nn.Tanh(), nn.LayerNorm(8), block, nn.Linear(8, 8, bias=False), nn.SiLU(),
-        block, nn.Linear(8, 1), nn.Flatten(0),
-    )  # fmt: skip
+class Loss(nn.Module):
+    """An objective of a density, as a module of data and directions."""
+
+    def __init__(self, density: nn.Module) -> None:
+        super().__init__()
+        self.density = density
+
+    def forward(self, x: Tensor, v: Tensor) -> Tensor:
+        """Return the mean loss."""
+        return SSM(Taylor(), Sphere(0.1)).at(self.density, x, v).mean()
 
 
 class Unused(nn.Module):
@@ -42,57 +43,67 @@ class Unused(nn.Module):
         return found
 
 
-def batches() -> list[Tensor]:
-    """Return data and directions, stacked, for every step."""
-    draw = Generator().manual_seed(1)
-    return [
-        torch.stack([x := torch.randn(8, 3, generator=draw), Sphere(0.1).sample(x, draw)])
-        for _ in range(STEPS)
-    ]
+def density() -> nn.Module:
+    """Return a network with a layer norm, a block that is used twice and a layer without bias."""
+    torch.manual_seed(0)
+    block = nn.Sequential(nn.Linear(8, 8), nn.Softplus())
+    return nn.Sequential(
+        nn.Linear(3, 8), nn.Tanh(), nn.LayerNorm(8), block, nn.Linear(8, 8, bias=False), nn.SiLU(),
+        block, nn.Linear(8, 1), nn.Flatten(0),
+    )  # fmt: skip
 
 
-def train(model: nn.Module, rows: slice = slice(None)) -> None:
+def train(loss: nn.Module, rows: slice = slice(None)) -> None:
     """Take a few steps on some of the rows of every batch."""
-    optimiser = torch.optim.Adam(model.parameters(), lr=0.05)
-    for x, v in batches():
+    optimiser = torch.optim.Adam(loss.parameters(), lr=0.05)
+    draw = Generator().manual_seed(1)
+    for _ in range(4):
+        x = torch.randn(8, 3, generator=draw)
+        v = Sphere(0.1).sample(x, draw)
         optimiser.zero_grad()
-        SSM(Taylor(), Sphere(0.1)).at(model, x[rows], v[rows]).mean().backward()
+        loss(x[rows], v[rows]).backward()
         optimiser.step()
 
 
-def data_parallel(model: nn.Module, **options: bool) -> Callable[[], dict[str, Any]]:
-    """Train a model wrapped for data-parallel training, on this process's rows."""
-    parallel = DistributedDataParallel(model, **options)
-    train(parallel, _rows())
-    return model.state_dict
+def ddp(model: nn.Module, **options: bool) -> Weights:
+    """Train with a density that is data-parallel."""
+    train(Loss(DistributedDataParallel(model, **options)), mine())
+    return model.state_dict()
 
 
-def sharded(model: nn.Module, reshard: bool) -> Callable[[], dict[str, Any]]:
-    """Train a model whose layers are spread over the processes, on this process's rows."""
+def ddp_of_loss(model: nn.Module, **options: bool) -> Weights:
+    """Train with a loss that is data-parallel."""
+    train(DistributedDataParallel(Loss(model), **options), mine())
+    return model.state_dict()
+
+
+def fsdp(model: nn.Module, reshard: bool) -> Weights:
+    """Train with a density whose layers are spread over the processes."""
     mesh = init_device_mesh("cpu", (2,))
-    for layer in model:  # type: ignore[attr-defined]
-        if any(True for _ in layer.parameters()) and not hasattr(layer, "unshard"):
+    for layer in set(model.children()):
+        if list(layer.parameters()):
             fully_shard(layer, mesh=mesh, reshard_after_forward=reshard)
     fully_shard(model, mesh=mesh, reshard_after_forward=reshard)
-    train(model, _rows())
-    return lambda: {name: p.full_tensor() for name, p in model.state_dict().items()}  # type: ignore[attr-defined]
+    train(Loss(model), mine())
+    return {name: p.full_tensor() for name, p in model.state_dict().items()}  # type: ignore[attr-defined]
 
 
-def _rows() -> slice:
+def mine() -> slice:
+    """Return which rows of a batch this process takes."""
     return slice(4 * dist.get_rank(), 4 * dist.get_rank() + 4)
 
 
-WAYS: dict[str, tuple[Callable[[], nn.Module], Callable[[nn.Module], Callable[[], Any]]]] = {
-    "ddp": (density, data_parallel),
-    "ddp, static graph": (density, lambda m: data_parallel(m, static_graph=True)),
-    "ddp, unused parameters": (
+WAYS: dict[str, tuple[Callable[[], nn.Module], Callable[[nn.Module], Weights]]] = {
+    "ddp": (density, ddp),
+    "ddp, static graph": (density, lambda model: ddp(model, static_graph=True)),
+    "ddp of the loss, unused parameters": (
         Unused,
-        lambda m: data_parallel(m, find_unused_parameters=True),
+        lambda model: ddp_of_loss(model, find_unused_parameters=True),
     ),
-    "fsdp, resharded": (density, lambda m: sharded(m, True)),
-    "fsdp": (density, lambda m: sharded(m, False)),
+    "fsdp": (density, lambda model: fsdp(model, False)),
+    "fsdp, resharded": (density, lambda model: fsdp(model, True)),
 }
-"""How to make a model and train it in two processes; the result is a function of its weights."""
+"""How to make a model, and how to train it in two processes."""
 
 
 def work(rank: int, folder: str, way: str) -> None:
@@ -102,7 +113,7 @@ def work(rank: int, folder: str, way: str) -> None:
     os.environ["GLOO_SOCKET_IFNAME"] = "lo" if sys.platform == "linux" else "lo0"
     dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2)
     make, parallel = WAYS[way]
-    weights = parallel(make())()
+    weights = parallel(make())
     if rank == 0:
         torch.save(weights, f"{folder}/weights.pt")
     dist.destroy_process_group()
