@@ -12,6 +12,7 @@ from ..typing import LogDensity, Score
 from .checks import check_arguments, checked_density, checked_score
 from .randomness import modules_of
 from .stencil import require_order
+from .taylor.jet import Jet
 
 
 class WrongGradientWarning(UserWarning):
@@ -128,7 +129,7 @@ def gradient(y: Tensor, x: Tensor, create_graph: bool, *, weights: Tensor | None
     Returns:
         The gradient, shaped like `x`.
     """
-    if not y.requires_grad:
+    if not _is_recorded(y):
         return torch.zeros_like(x)
     (result,) = torch.autograd.grad(
         y,
@@ -143,12 +144,17 @@ def gradient(y: Tensor, x: Tensor, create_graph: bool, *, weights: Tensor | None
 
 def _depends(y: Tensor) -> Tensor:
     """Return the value of a model, which must depend on its input."""
-    if not y.requires_grad:
+    if not _is_recorded(y):
         raise ValueError(
             "the model does not depend on its input, or was evaluated without gradients "
             "(`torch.no_grad()` inside it?), so autodiff would take its derivatives to be zero"
         )
     return y
+
+
+def _is_recorded(y: Tensor) -> bool:
+    """Return whether autograd knows where a tensor, or a jet, comes from."""
+    return (y.coefficients if isinstance(y, Jet) else y).requires_grad
 
 
 def _warn_of_norms(f: LogDensity) -> None:

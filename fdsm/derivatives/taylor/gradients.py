@@ -18,7 +18,7 @@ from .shapes import padded
 @rule(Tensor.requires_grad_)
 def requires_grad_(x: Jet, requires_grad: bool = True) -> Jet:
     """Make autograd record what becomes of a jet, with coefficients that vanish."""
-    if requires_grad and not x.requires_grad:
+    if requires_grad and not x.coefficients.requires_grad:
         x.coefficients = _whole(x).detach().requires_grad_()
     return x
 

@@ -3,6 +3,7 @@
 import dis
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from types import FrameType
 from typing import Any, TypeVar
 from weakref import ReferenceType, ref
@@ -140,8 +141,12 @@ class Jet(Tensor):
 
     @property
     def requires_grad(self) -> bool:  # type: ignore[override]
-        """Whether autograd records what becomes of the coefficients."""
-        return self.coefficients.requires_grad
+        """Whether gradients can be taken with respect to it: whether it was made to require them.
+
+        Not whether its coefficients depend on parameters; else FSDP would put its hooks on the jet
+        rather than on the coefficients.
+        """
+        return self.coefficients.requires_grad and self.coefficients.is_leaf
 
     def __len__(self) -> int:
         return len(self.value)
@@ -166,6 +171,17 @@ class Jet(Tensor):
 
 
 _SYNONYMS = {"axis": "dim", "keepdims": "keepdim", "self": "input"}
+
+
+@dataclass
+class _Parts:
+    """What FSDP, which looks for tensors in dataclasses, finds in a jet."""
+
+    coefficients: Tensor
+    truncation: Truncation
+
+
+Jet.__dataclass_fields__ = _Parts.__dataclass_fields__  # type: ignore[attr-defined]
 
 
 def _unflattened(leaves: Iterable[Any], truncation: Truncation) -> Jet:

@@ -282,11 +282,12 @@ def _fits(constant: Tensor, x: Jet) -> bool:
 
 def _sum(a: Jet, b: Jet, alpha: Number) -> Jet:
     """Return $a + α b$ for jets of as many dimensions."""
-    rows = min(len(a.coefficients), len(b.coefficients))
-    both = torch.add(a.coefficients[:rows], b.coefficients[:rows], alpha=alpha)
-    if len(a.coefficients) == len(b.coefficients):
-        return Jet(both, a.truncation)
-    alone = a.coefficients[rows:] if rows < len(a.coefficients) else alpha * b.coefficients[rows:]
+    x, y = a.coefficients, b.coefficients
+    if len(x) == len(y):
+        return Jet(torch.add(x, y, alpha=alpha), a.truncation)
+    rows = min(len(x), len(y))
+    both = torch.add(x[:rows], y[:rows], alpha=alpha)
+    alone = x[rows:] if rows < len(x) else alpha * y[rows:]
     alone = alone.to(both.dtype).expand(-1, *both.shape[1:])
     return Jet(torch.cat([both, alone]), a.truncation)
 
