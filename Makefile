@@ -3,7 +3,7 @@ BIN = .venv/bin
 
 .PHONY: demo test check slow mutants bench venv clean
 
-demo: .venv/demo  ## learn digits four ways, with a table and a page
+demo: .venv/demo  ## learn digits five ways, with a table and a page
 	$(BIN)/fdsm demo
 
 test: .venv/test  ## run the tests and every example in the documentation of the code
@@ -20,8 +20,9 @@ slow: .venv/test  ## the tests that take minutes
 mutants: .venv/test  ## break the code on purpose and see that a test notices
 	$(BIN)/python -m tests.mutants
 
-bench: .venv/report  ## times of a step, as ratios
+bench: .venv/test  ## times, memory and accuracy of the engines, as ratios
 	$(BIN)/python -m benchmarks.step
+	$(BIN)/python -m benchmarks.engines
 
 venv: .venv/dev  ## everything to work on the code
 

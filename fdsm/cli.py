@@ -286,9 +286,9 @@ def demo(
     seed: int = 0,
     iterations: Annotated[int | None, arg(metavar="INT")] = None,
 ) -> None:
-    """Learn digits four ways, compare them, and show it on a page.
+    """Learn digits five ways, compare them, and show it on a page.
 
-    Trains DSM, FD-DSM, SSM and FD-SSM on images that come with scikit-learn. A folder that
+    Trains DSM, FD-DSM, SSM, FD-SSM and Taylor-SSM on images that come with scikit-learn. A folder that
     holds a demonstration already is continued, or shown again.
 
     Args:
@@ -319,7 +319,7 @@ def demo(
     for run, milliseconds in zip(runs, pace(runs), strict=True):
         run.write("result.json", {**run.result, "milliseconds_per_iteration": milliseconds})
     folders = [run.folder for run in runs]
-    page = write_page(folders, out / "report.html", title="Digits, learnt four ways")
+    page = write_page(folders, out / "report.html", title="Digits, learnt five ways")
     _console(stderr=False).print(terminal(collect(folders)))
     _wrote([*(folder / "samples.png" for folder in folders), page], json=False)
 
