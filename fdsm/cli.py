@@ -288,8 +288,8 @@ def demo(
 ) -> None:
     """Learn digits five ways, compare them, and show it on a page.
 
-    Trains DSM, FD-DSM, SSM, FD-SSM and Taylor-SSM on images that come with scikit-learn. A folder that
-    holds a demonstration already is continued, or shown again.
+    Trains DSM, FD-DSM, SSM, FD-SSM and Taylor-SSM on images that come with scikit-learn. A folder
+    that holds a demonstration already is continued, or shown again.
 
     Args:
         out: The folder for the results.

@@ -333,7 +333,7 @@ def test_an_autoencoder_samples_but_does_not_score(
     assert "has no log-density that can be computed" in error
 
 
-def test_the_demo_compares_four_methods_on_a_page(
+def test_the_demo_compares_five_methods_on_a_page(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main(["demo", "--out", str(tmp_path), "--iterations", "2"])

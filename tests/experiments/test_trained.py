@@ -8,13 +8,14 @@ import torch
 from torch import Tensor, nn
 
 from fdsm.data import Affine, Chain, DataError, Gaussian, Toy
-from fdsm.derivatives import Autodiff
+from fdsm.derivatives import Autodiff, Taylor
 from fdsm.experiments.check import check
 from fdsm.experiments.deep_ebm import DeepEBM
 from fdsm.experiments.run import Run, RunError
 from fdsm.experiments.score import read_rows
 from fdsm.experiments.trained import Trained, open_trained, save_trained, score
-from fdsm.objectives import DSM
+from fdsm.objectives import DSM, SM, SSM
+from fdsm.typing import Derivative, Objective
 
 from .test_train import TINY
 from .tiny import tiny
@@ -23,6 +24,15 @@ from .tiny import tiny
 class StandardNormal(nn.Module):
     def forward(self, y: Tensor) -> Tensor:
         return -y.square().sum(1) / 2
+
+
+class Normal(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.precision = nn.Parameter(torch.ones(()))
+
+    def forward(self, y: Tensor) -> Tensor:
+        return -self.precision * y.square().sum(1) / 2
 
 
 @pytest.fixture
@@ -75,10 +85,24 @@ def test_rows_of_another_shape_are_refused(trained: Trained, tmp_path: Path) -> 
     assert rows.tolist() == [[1, 2], [3, 4]]
 
 
-def test_an_objective_without_a_derivative_cannot_be_checked(trained: Trained) -> None:
-    run = replace(trained.run, recipe=replace(tiny, objective=DSM(0.1)))
-    with pytest.raises(RunError, match="takes no directional derivative"):
+@pytest.mark.parametrize("objective", [DSM(0.1), SM(Taylor())])
+def test_an_objective_without_random_directions_cannot_be_checked(
+    trained: Trained, objective: Objective
+) -> None:
+    run = replace(trained.run, recipe=replace(tiny, objective=objective))
+    with pytest.raises(RunError, match="takes no derivative along random directions"):
         check(replace(trained, run=run))
+
+
+@pytest.mark.parametrize("engine", [Taylor(), Autodiff()])
+def test_of_exact_objectives_the_differences_are_checked(
+    trained: Trained, engine: Derivative
+) -> None:
+    """A Gaussian has no third derivative, so that differences with a step of 0.1 are exact."""
+    run = replace(trained.run, recipe=replace(tiny, objective=SSM(engine)))
+    report = check(replace(trained, model=Normal(), run=run))
+    assert report.step == pytest.approx(0.1)
+    assert report.angle < 1
 
 
 def test_samples_come_back_to_the_space_of_the_data(
