@@ -69,9 +69,3 @@ def _line_by_line(function: Callable[..., Any]) -> Callable[..., Any]:
 rule(functional.multi_head_attention_forward)(
     _line_by_line(functional.multi_head_attention_forward)
 )
-
-
-@rule(Tensor.is_nested)
-def is_nested(x: Jet) -> bool:
-    """Return whether it is a ragged batch, which no jet is."""
-    return False

@@ -67,7 +67,7 @@ def compose(x: Jet, g: Callable[[Tensor], Tensor], derivatives: Derivatives) -> 
 def _integrated(x: Jet, g: Callable[[Tensor], Tensor], derivatives: Derivatives) -> Jet:
     r"""Return $g(x)$ from $\dot y = g'(x) \dot x$, or $k y_k = \sum_j j x_j g'(x)_{k - j}$."""
     order = x.truncation.order
-    shorter = Truncation(order - 1, recording=x.truncation.recording)
+    shorter = Truncation(order - 1, run=x.truncation.run)
     outer = next(derivatives(Jet(x.coefficients[:order], shorter)))
     slope = outer.coefficients if isinstance(outer, Jet) else outer[None]
     u = x.coefficients
@@ -96,7 +96,7 @@ class _Composition(torch.autograd.Function):
     ) -> Tensor:
         ctx.save_for_backward(u)
         ctx.truncation, ctx.derivatives = truncation, derivatives  # type: ignore[attr-defined]
-        y = u.new_empty(truncation.rows(truncation.order), *u.shape[1:])
+        y = rows_like(u, truncation.rows(truncation.order))
         y[0] = g(u[0])
         first, *second = islice(derivatives(u[0]), truncation.order)
         torch.mul(u[1:], first, out=y[1 : len(u)])
@@ -126,6 +126,14 @@ class _Composition(torch.autograd.Function):
             squares = _dot(u[slopes], u[slopes])
             result[0].addcmul_(squares.mul_(third[0]), grad[-1], value=0.5)
         return result, None, None, None
+
+
+def rows_like(u: Tensor, rows: int) -> Tensor:
+    """Return an empty tensor of so many rows, each with the memory layout of those of `u`."""
+    if u.is_contiguous():
+        return u.new_empty(rows, *u.shape[1:])
+    row = torch.empty_like(u[0], device="meta")
+    return u.new_empty_strided((rows, *u.shape[1:]), (row.numel(), *row.stride()))
 
 
 def _dot(a: Tensor, b: Tensor) -> Tensor:

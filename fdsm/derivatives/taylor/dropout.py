@@ -16,7 +16,7 @@ def _dropping(mask: Callable[[Tensor, float, bool], Tensor]) -> Callable[..., Je
     def applied(
         input: Jet, p: float = 0.5, training: bool = True, inplace: bool = False, **kwargs: bool
     ) -> Jet:
-        if not kwargs.get("train", training):
+        if p == 0 or not kwargs.get("train", training):
             return input
         kept_ones = mask(torch.ones_like(input.value.detach()), p, True)
         x = kept(input) if inplace else input

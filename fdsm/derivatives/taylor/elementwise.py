@@ -76,19 +76,35 @@ def _logarithm(x: Tensor, scale: float) -> Iterator[Tensor]:
 @smooth("reciprocal")
 def reciprocal(x: Tensor) -> Iterator[Tensor]:
     """Yield the derivatives of $1/x$."""
-    return _power(x, -1.0)
+    r = x.reciprocal()
+    square = r * r
+    yield -square
+    cube = square * r
+    yield 2 * cube
+    yield -6 * cube * r
 
 
 @smooth("sqrt")
 def sqrt(x: Tensor) -> Iterator[Tensor]:
     r"""Yield the derivatives of $\sqrt x$."""
-    return _power(x, 0.5)
+    first = 0.5 * x.rsqrt()
+    yield first
+    r = x.reciprocal()
+    second = -0.5 * first * r
+    yield second
+    yield -1.5 * second * r
 
 
 @smooth("rsqrt")
 def rsqrt(x: Tensor) -> Iterator[Tensor]:
     r"""Yield the derivatives of $1/\sqrt x$."""
-    return _power(x, -0.5)
+    r = x.rsqrt()
+    square = r * r
+    first = -0.5 * square * r
+    yield first
+    second = -1.5 * first * square
+    yield second
+    yield -2.5 * second * square
 
 
 @smooth("square")

@@ -1,19 +1,23 @@
 """Exact derivatives by propagating power series."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch._dynamo.eval_frame import OptimizedModule
 
 from ...tensors import dot
 from ...typing import Derivative, LogDensity, Score
 from ..checks import check_arguments, checked_density, checked_score
+from ..randomness import modules_of
 from ..stencil import require_order
+from .composition import rows_like
 from .jet import Jet, MissingRule
-from .truncation import Truncation
+from .truncation import Run, Truncation
 
 Model = Callable[..., Tensor]
 Result = TypeVar("Result")
@@ -119,8 +123,16 @@ def _propagated(
     "module itself, or leave out `fullgraph=True`"
 )
 def _run(f: Model, x: Tensor, v: Tensor, order: int, cond: tuple[Tensor, ...]) -> Tensor:
-    with torch.compiler.set_stance("force_eager"):  # for models that are compiled themselves
+    if not any(map(_is_compiled, modules_of(f))):
         return _coefficients(f, x, v, order, cond)
+    with torch.compiler.set_stance("force_eager"):
+        return _coefficients(f, x, v, order, cond)
+
+
+def _is_compiled(module: nn.Module) -> bool:
+    """Return whether a module would go through the compiler, which cannot follow jets."""
+    compiled = getattr(module, "_compiled_call_impl", None)
+    return compiled is not None or isinstance(module, OptimizedModule)
 
 
 _traced: Callable[..., Tensor] = getattr(torch._dynamo, "nonstrict_trace", lambda f: f)(_run)
@@ -128,13 +140,51 @@ _traced: Callable[..., Tensor] = getattr(torch._dynamo, "nonstrict_trace", lambd
 
 
 def _coefficients(f: Model, x: Tensor, v: Tensor, order: int, cond: tuple[Tensor, ...]) -> Tensor:
-    truncation = Truncation(order, len(v), recording=torch.is_grad_enabled())
-    y = f(Jet(torch.cat([x[None], v]), truncation), *cond)
+    if isinstance(x, Jet) or isinstance(v, Jet):
+        raise MissingRule(
+            "Taylor cannot differentiate inside of what it differentiates: use Autodiff() inside, "
+            "or a higher order"
+        )
+    with _recorded(x) as run:
+        coefficients = _of_jets(f, x, v, Truncation(order, len(v), run), cond)
+    return coefficients if torch.is_grad_enabled() else coefficients.detach()
+
+
+@contextmanager
+def _recorded(x: Tensor) -> Generator[Run]:
+    """Make autograd record a run, so that what it would not differentiate is noticed.
+
+    Where gradients are off nothing is kept of the record, unless the model asks for gradients
+    itself. In inference mode there is none.
+
+    Yields:
+        The run.
+    """
+    if torch.is_inference_mode_enabled() or x.is_inference():
+        yield Run()
+    elif torch.is_grad_enabled():
+        yield Run(recording=True)
+    else:
+        run = Run(recording=True, keeping=x.requires_grad)
+        hooks = torch.autograd.graph.saved_tensors_hooks(
+            lambda saved: saved if run.keeping else None, lambda saved: saved
+        )
+        with torch.enable_grad(), hooks:
+            yield run
+
+
+def _of_jets(
+    f: Model, x: Tensor, v: Tensor, truncation: Truncation, cond: tuple[Tensor, ...]
+) -> Tensor:
+    c = torch.cat([x[None], v])
+    if not x.is_contiguous():
+        c = rows_like(x[None], len(c)).copy_(c)
+    y = f(Jet(c, truncation), *cond)
     if not isinstance(y, Jet) or y.degree == 0:
         raise ValueError(
             "the model does not depend on its input, or makes constants of it on the way "
             "(`.detach()`?), so its derivatives would be taken to be zero"
         )
     c = y.coefficients.to(torch.promote_types(x.dtype, y.dtype))  # under autocast it is half
-    missing = truncation.rows(order) - len(c)
+    missing = truncation.rows(truncation.order) - len(c)
     return torch.cat([c, c.new_zeros(missing, *y.shape)]) if missing else c

@@ -18,8 +18,10 @@ from .shapes import padded
 @rule(Tensor.requires_grad_)
 def requires_grad_(x: Jet, requires_grad: bool = True) -> Jet:
     """Make autograd record what becomes of a jet, with coefficients that vanish."""
-    if requires_grad and not x.coefficients.requires_grad:
-        x.coefficients = _whole(x).detach().requires_grad_()
+    if requires_grad:
+        x.truncation.run.keeping = True
+        c = _whole(x)
+        x.coefficients = c if c.requires_grad else c.detach().requires_grad_()
     return x
 
 
@@ -32,18 +34,24 @@ def grad(
     create_graph: bool = False,
     only_inputs: bool = True,
     **options: bool,
-) -> tuple[Tensor, ...]:
+) -> tuple[Tensor | None]:
     """Return the gradient of a jet with respect to a jet, as a jet.
 
     Raises:
         MissingRule: If there are several of either, or one does not depend on the input of the
-            model, or series of order one are along several directions.
+            model, or was not made to require a gradient, or series of order one are along several
+            directions.
     """
     y, x, weights = map(_only, (outputs, inputs, grad_outputs))
     if not isinstance(y, Jet) or not isinstance(x, Jet) or options.get("is_grads_batched"):
         raise MissingRule(
             "Taylor has a rule for `torch.autograd.grad` of one tensor with respect to one other "
             "that both depend on the input of the model, and for no other gradients"
+        )
+    if len(x.coefficients) < x.truncation.rows(x.truncation.order):
+        raise MissingRule(
+            "Taylor has a rule for `torch.autograd.grad` with respect to a tensor on which "
+            "`.requires_grad_()` was called before it was used: call it"
         )
     if x.truncation.order == 1 and x.truncation.directions > 1:
         raise MissingRule(
@@ -56,6 +64,8 @@ def grad(
     (result,) = torch.autograd.grad(
         _whole(y), x.coefficients, cotangent, retain_graph, create_graph, only_inputs, **options
     )
+    if result is None:  # as `allow_unused` asks for
+        return (None,)
     return (Jet(_reversed(Jet(result, x.truncation)), x.truncation),)
 
 

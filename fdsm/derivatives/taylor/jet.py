@@ -4,6 +4,7 @@ import dis
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from types import FrameType
 from typing import Any, TypeVar
 from weakref import ReferenceType, ref
@@ -40,13 +41,12 @@ class Jet(Tensor):
     @staticmethod
     def __new__(cls: type["Jet"], coefficients: Tensor, truncation: Truncation) -> "Jet":
         """Return a tensor of the shape of the value, without memory."""
-        if truncation.recording and not torch.is_grad_enabled():
+        if truncation.run.recording and not torch.is_grad_enabled():
+            _refuse_custom_functions()
             raise MissingRule(
-                "gradients are switched off inside the model, by `torch.no_grad()`, by a custom "
-                "`autograd.Function` or by a checkpoint with `use_reentrant=True`, where "
-                "derivatives would be lost: write `.detach()` for what is to be constant, use "
-                "`use_reentrant=False`, or differentiate with another engine, e.g. "
-                "`Taylor(fallback=Autodiff())`"
+                "gradients are switched off inside the model, by `torch.no_grad()`, where "
+                "autograd makes constants: write `.detach()` if that is meant, or differentiate "
+                "the model by another engine, e.g. `Taylor(fallback=Autodiff())`"
             )
         if coefficients.is_complex():
             raise MissingRule("Taylor has no rules for complex numbers")
@@ -69,6 +69,7 @@ class Jet(Tensor):
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         """Return what the rule of a function of torch makes of jets."""
+        _check_context(args)
         if not kwargs:
             return rule_of(function)(*args)
         if kwargs.pop("out", None) is not None:
@@ -91,7 +92,11 @@ class Jet(Tensor):
         Raises:
             MissingRule: Always.
         """
-        raise MissingRule(_no_rule(str(function)))
+        raise MissingRule(
+            f"`{function}` was to be applied to the memory of a jet, which has none. That is how "
+            "C code and `torch.tensor(x)` go past the rules of Taylor: use functions of torch on "
+            "the tensor itself, or another engine, e.g. `Taylor(fallback=Autodiff())`"
+        )
 
     @property
     def value(self) -> Tensor:
@@ -140,13 +145,17 @@ class Jet(Tensor):
         return self.coefficients.device
 
     @property
-    def requires_grad(self) -> bool:  # type: ignore[override]
+    def requires_grad(self) -> bool:
         """Whether gradients can be taken with respect to it: whether it was made to require them.
 
         Not whether its coefficients depend on parameters; else FSDP would put its hooks on the jet
         rather than on the coefficients.
         """
         return self.coefficients.requires_grad and self.coefficients.is_leaf
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self.requires_grad_(value)
 
     def __len__(self) -> int:
         return len(self.value)
@@ -170,6 +179,47 @@ class Jet(Tensor):
         return f"Jet({self.coefficients!r}, {self.truncation!r})"
 
 
+def _check_context(args: tuple[Any, ...]) -> None:
+    """Refuse what would mix up series, or lose them.
+
+    Raises:
+        MissingRule: If jets are of several runs, or are used where autograd or `torch.func` does
+            not see them.
+    """
+    runs = {id(x.truncation.run) for x in _jets(args)}
+    if len(runs) > 1:
+        raise MissingRule(
+            "series of two calls of Taylor meet: a model has kept a tensor from an earlier call, "
+            "or differentiates inside by Taylor itself. Differentiate inside by Autodiff()"
+        )
+    if torch._C._functorch.maybe_current_level() is not None:
+        raise MissingRule("Taylor has no rules for `torch.vmap` and other functions of torch.func")
+    if not torch.is_grad_enabled():
+        _refuse_custom_functions()
+
+
+def _jets(args: Iterable[Any]) -> Iterator[Jet]:
+    for x in args:
+        if type(x) is Jet:
+            yield x
+        elif type(x) in (list, tuple):
+            yield from _jets(x)
+
+
+def _refuse_custom_functions() -> None:
+    """Raise `MissingRule` if an `autograd.Function` is between here and the engine."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame and frame.f_globals.get("__name__") != _ENGINE:
+        if frame.f_globals.get("__name__") == torch.autograd.function.__name__:
+            raise MissingRule(
+                "Taylor has no rule for a custom `autograd.Function`, which a checkpoint is, too, "
+                "unless it is made with `use_reentrant=False`: use functions of torch, or "
+                "differentiate the model by another engine, e.g. `Taylor(fallback=Autodiff())`"
+            )
+        frame = frame.f_back
+
+
+_ENGINE = f"{__package__}.engine"
 _SYNONYMS = {"axis": "dim", "keepdims": "keepdim", "self": "input"}
 
 
@@ -229,6 +279,7 @@ def rule(*functions: object) -> Callable[[AnyRule], AnyRule]:
     """
 
     def register(function: AnyRule) -> AnyRule:
+        _IN_PLACE.clear()
         for key in functions:
             if isinstance(key, str) and not _named(key):
                 raise AttributeError(f"torch has no function called {key!r}")
@@ -252,29 +303,43 @@ def rule_of(function: object) -> Rule:
     Raises:
         MissingRule: If there is none.
     """
-    known = _RULES.get(_key(function))
+    known = _RULES.get(_key(function)) or _IN_PLACE.get(function)
     if known is not None:
         return known
     name = str(getattr(function, "__name__", function))
     if name.endswith("_") and not name.endswith("__"):
         for pure in _named(name[:-1]):
             if pure in _RULES:
-                return _in_place(_RULES[pure], name)
-    if name == "__get__":
-        name = str(getattr(getattr(function, "__self__", None), "__name__", name))
-    place = str(getattr(function, "__module__", None) or "torch.Tensor")
-    raise MissingRule(_no_rule(f"{place.replace('torch._C._nn', 'torch.nn.functional')}.{name}"))
-
-
-def _no_rule(name: str) -> str:
-    return (
-        f"Taylor has no rule for `{name}`: add one with `@fdsm.derivatives.rule(…)`, a function "
-        "of the same arguments that computes it from functions with rules, or let another engine "
-        "differentiate models that need it, with `Taylor(fallback=Autodiff())`"
+                _IN_PLACE[function] = _in_place(_RULES[pure], name)
+                return _IN_PLACE[function]
+    raise MissingRule(
+        f"Taylor has no rule for `{_qualified(function)}`: add one with "
+        "`@fdsm.derivatives.rule(…)`, a function of the same arguments that computes it from "
+        "functions with rules, or let another engine differentiate models that need it, with "
+        "`Taylor(fallback=Autodiff())`"
     )
 
 
+def _qualified(function: object) -> str:
+    """Return the name under which a function of torch is known."""
+    owner = getattr(function, "__self__", None)
+    name = str(getattr(function, "__name__", function))
+    if name == "__get__":
+        name = str(getattr(owner, "__name__", name))
+    place = str(getattr(function, "__module__", None) or "torch.Tensor")
+    for hidden, shown in _SHOWN.items():
+        place = place.replace(hidden, shown)
+    return f"{place}.{name.removeprefix('special_').removeprefix('linalg_')}"
+
+
+_SHOWN = {
+    "torch._C._nn": "torch.nn.functional", "torch._C._special": "torch.special",
+    "torch._C._linalg": "torch.linalg", "torch._tensor": "torch.Tensor",
+}  # fmt: skip
+
+
 _RULES: dict[Any, Rule] = {}
+_IN_PLACE: dict[Any, Rule] = {}
 _PLACES = (torch, Tensor, functional, torch.special, torch.linalg, torch._C._nn)
 
 
@@ -295,12 +360,16 @@ def _in_place(pure: Rule, name: str) -> Rule:
     def assigning(target: Tensor | Jet, *args: Any, **kwargs: Any) -> Any:
         if isinstance(target, Jet):
             return replace(target, pure(kept(target), *args, **kwargs))
-        if _in_augmented_assignment():  # the name is bound to what is returned
-            return pure(target, *args, **kwargs)
+        if _Probe.counts is not None:
+            _Probe.counts.append(sys.getrefcount(target))
+            return target
+        alone = sys.getrefcount(target) <= _references() and not target._is_view()
+        if alone and _is_assigned_to_a_name():
+            return pure(target, *args, **kwargs)  # which takes the name, the only one there is
         raise MissingRule(
-            f"`{name}` would write derivatives into a plain tensor, which cannot hold them: make "
-            "the tensor from the input of the model, e.g. with `torch.zeros_like`, or use "
-            f"`{name[:-1]}`"
+            f"`{name}` would write derivatives into a plain tensor that others may see, and which "
+            "cannot hold them: make the tensor from the input of the model, e.g. with "
+            f"`torch.zeros_like`, or use `{name[:-1]}`"
         )
 
     return assigning
@@ -345,8 +414,27 @@ def replace(target: Jet, result: Jet | Tensor) -> Jet:
     return target
 
 
-def _in_augmented_assignment() -> bool:
-    """Return whether the code that called torch is at a statement such as `x += y`."""
+class _Probe:
+    """Where the references to a tensor are counted, while it is found out how many are usual."""
+
+    counts: list[int] | None = None
+
+
+@cache
+def _references() -> int:
+    """Return how many references there are to `x` in `x += y` if that is its only name."""
+    x, y = torch.zeros(()), Jet(torch.zeros(1), Truncation(1))
+    counts: list[int] = []
+    _Probe.counts = counts
+    try:
+        x += y
+    finally:
+        _Probe.counts = None
+    return counts[0]
+
+
+def _is_assigned_to_a_name() -> bool:
+    """Return whether the code that called torch is at `x += y`, with a variable for `x`."""
     frame: FrameType | None = sys._getframe()
     while frame and (
         frame.f_code.co_filename == __file__ or frame.f_code.co_name == "__torch_function__"
@@ -356,7 +444,8 @@ def _in_augmented_assignment() -> bool:
         return False
     code = dis.get_instructions(frame.f_code)
     here = next((i for i in code if i.offset == frame.f_lasti), None)
-    return here is not None and here.opname == "BINARY_OP" and here.argrepr.endswith("=")
+    augmented = here is not None and here.opname == "BINARY_OP" and here.argrepr.endswith("=")
+    return augmented and next(code).opname in {"STORE_FAST", "STORE_NAME"}
 
 
 def _attribute(name: str) -> Rule:

@@ -18,9 +18,7 @@ from torch.nn import functional
 from .composition import compose
 from .jet import AnyRule, Jet, kept, replace, rule
 from .products import Operand, value_of
-from .shapes import beside
-
-Dims = int | tuple[int, ...]
+from .shapes import Dims, beside, dims_of
 
 
 class KinkWarning(UserWarning):
@@ -253,8 +251,8 @@ def amin(x: Jet, dim: Dims = (), keepdim: bool = False) -> Tensor:
 def _mean_of_equal(x: Jet, chosen: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
     """Return what was chosen over some dimensions, with the mean series of equal elements."""
     if not x.ndim:
-        return x
-    dims = (dim,) if isinstance(dim, int) else tuple(dim) or tuple(range(x.ndim))
+        return x.clone()
+    dims = dims_of(x, dim)
     equal = x.value == chosen
     places = [d % x.ndim + 1 for d in dims]
     rest = x.coefficients[1:].masked_fill(~equal, 0).sum(places, True) / equal.sum(dims, True)
@@ -293,7 +291,7 @@ def _by_place(name: str, before: int = 0) -> Callable[..., Any]:
 def _taken(x: Jet, dim: int, places: Tensor) -> Tensor:
     """Return elements along a dimension by their places, which may be without the dimension."""
     if not x.ndim:
-        return x
+        return x.clone()
     dropped = places.ndim < x.ndim
     places = places.unsqueeze(dim) if dropped else places
     c = x.coefficients

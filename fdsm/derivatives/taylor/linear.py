@@ -9,7 +9,8 @@ from torch.nn import functional
 
 from .jet import Jet, MissingRule, Rule, rule
 from .products import shifted, value_of
-from .shapes import beside, sizes, together, view
+from .shapes import Dims, beside, dims_of, sizes, together, view
+from .truncation import Truncation
 
 
 def each(function: Callable[..., Any]) -> Rule:
@@ -274,60 +275,56 @@ def nan_to_num(input: Jet, *args: Any, **kwargs: Any) -> Tensor:
     return torch.where(finite, input, input.detach().nan_to_num(*args, **kwargs))
 
 
-@rule("sum")
-def sum_(
-    input: Jet,
-    dim: int | Sequence[int] | None = None,
-    keepdim: bool = False,
-    *,
-    dtype: torch.dtype | None = None,
-) -> Jet:
-    """Return the sum over some dimensions, or all."""
-    dims = _dims(input, dim)
-    if not dims:
-        return Jet(input.coefficients.to(dtype or input.dtype), input.truncation)
-    return Jet(input.coefficients.sum(dims, keepdim, dtype=dtype), input.truncation)
+def _summing(function: Callable[..., Tensor]) -> Rule:
+    """Return the rule of a sum or mean over some dimensions, or all."""
+
+    def applied(
+        input: Jet,
+        dim: Dims | None = None,
+        keepdim: bool = False,
+        *,
+        dtype: torch.dtype | None = None,
+    ) -> Jet:
+        c = input.coefficients
+        if not input.ndim:
+            return Jet(c.to(dtype or c.dtype, copy=True), input.truncation)
+        places = tuple(d % input.ndim + 1 for d in dims_of(input, dim))
+        return Jet(function(c, places, keepdim, dtype=dtype), input.truncation)
+
+    return applied
 
 
-@rule("mean")
-def mean(
-    input: Jet,
-    dim: int | Sequence[int] | None = None,
-    keepdim: bool = False,
-    *,
-    dtype: torch.dtype | None = None,
-) -> Jet:
-    """Return the mean over some dimensions, or all."""
-    dims = _dims(input, dim)
-    if not dims:
-        return Jet(input.coefficients.to(dtype or input.dtype), input.truncation)
-    return Jet(input.coefficients.mean(dims, keepdim, dtype=dtype), input.truncation)
-
-
-def _dims(x: Jet, dim: int | Sequence[int] | None) -> tuple[int, ...]:
-    """Return where dimensions of the value are among those of the coefficients."""
-    if dim is None or dim in ((), []):
-        return tuple(range(1, x.ndim + 1))
-    dims = (dim,) if isinstance(dim, int) else tuple(dim)
-    return tuple(d % x.ndim + 1 for d in dims) if x.ndim else ()
+rule("sum")(_summing(torch.sum))
+rule("mean")(_summing(torch.mean))
 
 
 def _converted(name: str) -> Rule:
     """Return the rule of a method that changes how numbers are held, if at all."""
 
-    def applied(x: Tensor, *args: Any, **kwargs: Any) -> Any:
+    def applied(
+        x: Tensor, *args: Any, memory_format: torch.memory_format | None = None, **kwargs: Any
+    ) -> Any:
         args = tuple(value_of(arg) for arg in args)
-        kwargs = {key: value_of(arg) for key, arg in kwargs.items() if key != "memory_format"}
+        kwargs = {key: value_of(arg) for key, arg in kwargs.items()}
+        ordered = kwargs if memory_format is None else {**kwargs, "memory_format": memory_format}
         if not isinstance(x, Jet):
-            return getattr(x, name)(*args, **kwargs)
+            return getattr(x, name)(*args, **ordered)
+        if memory_format is not None:
+            value = x.value
+            if getattr(value, name)(*args, **ordered) is value:
+                return x
+            x = clone(x, memory_format=memory_format)
         c = getattr(x.coefficients, name)(*args, **kwargs)
         if c is x.coefficients:
             return x
-        if not isinstance(c, Tensor):
-            return c
-        return Jet(c, x.truncation) if c.is_floating_point() or c.is_complex() else c[0]
+        return _series(c, x.truncation) if isinstance(c, Tensor) else c
 
     return applied
+
+
+def _series(c: Tensor, truncation: Truncation) -> Tensor:
+    """Return the jet of some coefficients, or the value alone if it is of whole numbers."""
+    return Jet(c, truncation) if c.is_floating_point() or c.is_complex() else c[0]
 
 
 for _name in ("bfloat16", "cpu", "cuda", "double", "float", "half", "to", "type", "type_as"):
@@ -335,17 +332,19 @@ for _name in ("bfloat16", "cpu", "cuda", "double", "float", "half", "to", "type"
 
 
 @rule("contiguous")
-def contiguous(input: Jet, memory_format: torch.memory_format | None = None) -> Jet:
+def contiguous(input: Jet, memory_format: torch.memory_format = torch.contiguous_format) -> Jet:
     """Return a tensor whose elements are in order, as it is if they are."""
-    if input.value.is_contiguous():
+    if input.value.is_contiguous(memory_format=memory_format):
         return input
-    return Jet(input.coefficients.contiguous(), input.truncation)
+    return clone(input, memory_format=memory_format)
 
 
 @rule("clone")
 def clone(input: Jet, *, memory_format: torch.memory_format | None = None) -> Jet:
-    """Return a copy."""
-    return Jet(input.coefficients.clone(), input.truncation)
+    """Return a copy, with the value of each coefficient in a given order."""
+    if memory_format in {torch.channels_last, torch.channels_last_3d}:
+        return _jet(_rows(input, True).clone(memory_format=memory_format), input, True)
+    return Jet(input.coefficients.clone(memory_format=memory_format), input.truncation)
 
 
 @rule("positive")

@@ -55,9 +55,14 @@ def binary_cross_entropy(
     reduction: str = "mean",
 ) -> Tensor:
     r"""Return $-y \log p - (1 - y) \log(1 - p)$, with logarithms of at least -100."""
-    yes, no = clamp(input.log(), -100), clamp((1 - input).log(), -100)
-    loss = (target - 1) * no - target * yes
+    loss = (target - 1) * _logarithm(1 - input) - target * _logarithm(input)
     return _reduced(loss if weight is None else loss * weight, reduction, size_average, reduce)
+
+
+def _logarithm(x: Tensor) -> Tensor:
+    r"""Return $\log x$, but -100 without derivatives where $x$ is zero or next to it."""
+    tiny = value_of(x).abs() < math.exp(-100)
+    return torch.where(tiny, -100, torch.where(tiny, 1, x).log())
 
 
 @rule(functional.binary_cross_entropy_with_logits)

@@ -108,12 +108,14 @@ def det(A: Jet) -> Tensor:
 def cholesky(A: Jet, upper: bool = False) -> Tensor:
     r"""Return $L$ with $A = L L^T$, from $L ← L + L_0 Φ(L_0^{-1} (A - L L^T) L_0^{-T})$.
 
-    $Φ$ takes the lower triangle and half of the diagonal.
+    $Φ$ takes the lower triangle and half of the diagonal. As in torch, the value is read from one
+    triangle, and derivatives are those along symmetric matrices.
     """
-    first = torch.linalg.cholesky(A.value)
+    value: Tensor = torch.linalg.cholesky(A.value, upper=upper)
+    first, symmetric = value.mT if upper else value, (A + A.mT) / 2
     result: Tensor = Jet(first[None], A.truncation)
     for _ in range(A.truncation.order):
-        rest: Any = A - result @ result.mT
+        rest: Any = symmetric - result @ result.mT
         scaled = torch.linalg.solve_triangular(first, _nilpotent(rest), upper=False)
         scaled = torch.linalg.solve_triangular(first.mT, scaled, upper=True, left=False)
         result = result + first @ (scaled.tril(-1) + scaled.tril()) / 2

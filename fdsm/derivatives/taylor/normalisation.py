@@ -1,5 +1,6 @@
 """Rules of layers that normalise."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from .composition import rows_like
 from .jet import Jet, rule
 from .reductions import widened
 from .truncation import Truncation
@@ -41,7 +43,7 @@ class _Normalised(torch.autograd.Function):
         ctx.truncation, ctx.dims, ctx.eps = truncation, dims, eps
         scaled, _ = _scaled(u, dims, eps)
         z, b, a, h, second = _terms(scaled, truncation, dims)
-        y = u.new_empty(truncation.rows(truncation.order), *u.shape[1:])
+        y = rows_like(u, truncation.rows(truncation.order))
         y[0] = z
         torch.addcmul(b, a, z, value=-1, out=y[truncation.block(1)])
         if truncation.order == 2:
@@ -69,7 +71,7 @@ class _Normalised(torch.autograd.Function):
         truncation, dims = ctx.truncation, ctx.dims
         scaled, r = _scaled(u, dims, ctx.eps)
         z, b, a, h, second = _terms(scaled, truncation, dims)
-        n = z.numel() // r.numel()
+        n = math.prod(z.shape[d] for d in dims)
         slopes = grad[truncation.block(1)]
         a_bar = -(slopes * z).sum(dims, True)
         b_bar = slopes
@@ -167,7 +169,8 @@ def group_norm(
     cudnn_enabled: bool = True,
 ) -> Tensor:
     """Return a batch normalised over all but its first dimension, in groups of channels."""
-    groups = widened(input).reshape(len(input), num_groups, -1)
+    size = math.prod(input.shape[1:]) // num_groups
+    groups = widened(input).reshape(len(input), num_groups, size)
     y = _normalised(groups, (-1,), eps).reshape(input.shape)
     return _affine(y, input, *_by_channel(y, weight, bias))
 

@@ -8,9 +8,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from .jet import Jet, MissingRule, rule
-from .kinks import Dims, absolute, amax, amin, clamp, warn_of_kink
+from .kinks import absolute, amax, amin, clamp, warn_of_kink
 from .products import value_of
-from .reductions import dims_of, root, widened
+from .reductions import root, widened
+from .shapes import Dims, dims_of
 
 
 @rule(torch.linalg.vector_norm)
@@ -56,7 +57,6 @@ def norm(
     p: float | str | None = "fro",
     dim: Dims | None = None,
     keepdim: bool = False,
-    out: None = None,
     dtype: torch.dtype | None = None,
 ) -> Tensor:
     """Return a norm of vectors, or the Frobenius norm of matrices.
@@ -173,8 +173,6 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
 
 
 @rule(functional.normalize)
-def normalize(
-    input: Tensor, p: float = 2.0, dim: Dims = 1, eps: float = 1e-12, out: None = None
-) -> Tensor:
+def normalize(input: Tensor, p: float = 2.0, dim: Dims = 1, eps: float = 1e-12) -> Tensor:
     """Return vectors divided by their norms, unless these are tiny."""
     return input / clamp(torch.linalg.vector_norm(input, p, dim, True), eps)

@@ -73,5 +73,5 @@ def contains(x: Jet, element: Any) -> bool:
 
 @rule(Tensor.__reversed__)
 def reversed_(x: Tensor) -> Tensor:
-    """Return a tensor back to front."""
-    return x.flip(tuple(range(x.ndim)))
+    """Return a tensor with its first dimension back to front."""
+    return x.flip(0) if x.ndim else x

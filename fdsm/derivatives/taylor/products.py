@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from .composition import rows_like
 from .elementwise import power
 from .jet import Jet, rule
 from .truncation import Truncation
@@ -97,7 +98,8 @@ class _Product(torch.autograd.Function):
         ctx.save_for_backward(a, b)
         ctx.truncation = truncation
         shape = torch.broadcast_shapes(a.shape[1:], b.shape[1:])  # type: ignore[no-untyped-call]
-        y = a.new_empty(truncation.rows(truncation.order), *shape)
+        rows = truncation.rows(truncation.order)
+        y = rows_like(a, rows) if a.shape[1:] == shape else a.new_empty(rows, *shape)
         torch.mul(a, b[0], out=y[: len(a)])
         y[len(a) :].zero_()
         y[1 : len(b)].addcmul_(a[0], b[1:])
@@ -161,6 +163,10 @@ def rdiv(x: Tensor, other: Operand) -> Tensor:
 @rule("pow", Tensor.__pow__)
 def pow_(input: Operand, exponent: Operand) -> Tensor:
     r"""Return $a^b$; if both depend on the input, $e^{b \log a}$."""
+    if isinstance(input, Jet) and input.degree == 0 and isinstance(exponent, Jet):
+        input = input.value
+    elif isinstance(exponent, Jet) and exponent.degree == 0:
+        exponent = exponent.value
     if isinstance(input, Jet) and isinstance(exponent, Jet):
         return (exponent * input.log()).exp()
     if isinstance(input, Jet):

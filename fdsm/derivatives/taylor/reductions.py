@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .jet import Jet, rule
-from .kinks import Dims
+from .jet import Jet, Rule, rule
 from .products import value_of
+from .shapes import Dims, dims_of
 
 _HALF = {torch.float16, torch.bfloat16}
 
@@ -19,32 +19,6 @@ def widened(x: Jet, dtype: torch.dtype | None = None) -> Jet:
     if dtype is None:
         dtype = torch.float32 if x.dtype in _HALF else x.dtype
     return x if x.dtype == dtype else Jet(x.coefficients.to(dtype), x.truncation)
-
-
-@rule("var")
-def var(
-    input: Jet,
-    dim: Dims | None = None,
-    unbiased: bool = True,
-    keepdim: bool = False,
-    *,
-    correction: float | None = None,
-) -> Tensor:
-    """Return the variance over some dimensions, or all."""
-    return var_mean(input, dim, unbiased, keepdim, correction=correction)[0]
-
-
-@rule("std")
-def std(
-    input: Jet,
-    dim: Dims | None = None,
-    unbiased: bool = True,
-    keepdim: bool = False,
-    *,
-    correction: float | None = None,
-) -> Tensor:
-    """Return the standard deviation over some dimensions, or all."""
-    return std_mean(input, dim, unbiased, keepdim, correction=correction)[0]
 
 
 @rule("std_mean")
@@ -74,11 +48,13 @@ def var_mean(
     return variance, mean if keepdim else mean.squeeze(dims)
 
 
-def dims_of(x: Tensor, dim: Dims | None) -> tuple[int, ...]:
-    """Return dimensions, all if none are given."""
-    if dim is None or dim in ((), []):
-        return tuple(range(x.ndim))
-    return (dim,) if isinstance(dim, int) else tuple(dim)
+def _first(function: Callable[..., tuple[Tensor, Tensor]]) -> Rule:
+    """Return the rule of what comes first, without the mean."""
+    return lambda *args, **kwargs: function(*args, **kwargs)[0]
+
+
+rule("var")(_first(var_mean))
+rule("std")(_first(std_mean))
 
 
 def root(x: Tensor) -> Tensor:
@@ -100,9 +76,11 @@ def prod(
     if dim is None:
         x, dim, keepdim = x.reshape(-1), 0, False
     if x.ndim == 0:
-        return x
+        return x.clone()
     if x.shape[dim] == 0:
         return torch.ones_like(x.sum(dim, keepdim=keepdim))
+    if x.shape[dim] == 1:
+        x = x.clone()
     while x.shape[dim] > 1:  # halves are multiplied, so that nothing is divided
         half = x.shape[dim] // 2
         product = x.narrow(dim, 0, half) * x.narrow(dim, half, half)
@@ -126,6 +104,8 @@ def logcumsumexp(input: Tensor, dim: int) -> Tensor:
 def _scanned(function: Callable[[Tensor, Tensor], Tensor], x: Tensor, dim: int) -> Tensor:
     """Return what an associative function makes of all elements up to each, by doubling."""
     length, step = x.shape[dim] if x.ndim else 1, 1
+    if length == 1:
+        return x.clone()
     while step < length:
         rest = length - step
         both = function(x.narrow(dim, 0, rest), x.narrow(dim, step, rest))

@@ -1,5 +1,6 @@
 """Rules of functions that rearrange elements."""
 
+import operator
 from collections.abc import Callable, Sequence
 from types import EllipsisType
 from typing import Any
@@ -10,6 +11,8 @@ from torch.nn import functional
 
 from .jet import Jet, MissingRule, Rule, replace, rule
 from .products import lifted, value_of
+
+Dims = int | tuple[int, ...]
 
 
 def view(x: Jet, coefficients: Tensor) -> Jet:
@@ -22,6 +25,13 @@ def view(x: Jet, coefficients: Tensor) -> Jet:
 def beside(dim: int) -> int:
     """Return where a dimension of the value is among those of the coefficients."""
     return dim + 1 if dim >= 0 else dim
+
+
+def dims_of(x: Tensor, dim: Dims | None) -> tuple[int, ...]:
+    """Return dimensions, all if none are given."""
+    if dim is None or dim in ((), []):
+        return tuple(range(x.ndim))
+    return (dim,) if isinstance(dim, int) else tuple(dim)
 
 
 def sizes(given: tuple[Any, ...]) -> tuple[int, ...]:
@@ -84,10 +94,16 @@ def unsqueeze(x: Jet, dim: int) -> Jet:
     return view(x, x.coefficients.unsqueeze(beside(dim)))
 
 
-@rule("transpose", "swapaxes", "swapdims")
+@rule("transpose", "swapdims")
 def transpose(input: Jet, dim0: int, dim1: int) -> Jet:
     """Return a tensor with two dimensions exchanged."""
     return view(input, input.coefficients.transpose(beside(dim0), beside(dim1)))
+
+
+@rule("swapaxes")
+def swapaxes(input: Jet, axis0: int, axis1: int) -> Jet:
+    """Return a tensor with two dimensions exchanged."""
+    return transpose(input, axis0, axis1)
 
 
 @rule("t", Tensor.T, Tensor.H)
@@ -203,7 +219,10 @@ def narrow(x: Jet, dim: int, start: int, length: int) -> Jet:
 @rule("index_select")
 def index_select(x: Jet, dim: int, index: Tensor) -> Jet:
     """Return slices along a dimension by their places."""
-    c, dim = x.coefficients, dim % max(x.ndim, 1)
+    c = x.coefficients
+    if x.ndim == 0:
+        return Jet(torch.stack([row.index_select(dim, index) for row in c]), x.truncation)
+    dim %= x.ndim
     if dim == 0:
         return Jet(c.index_select(1, index), x.truncation)
     rows = c.flatten(0, 1).index_select(dim, index)  # several times faster in two dimensions
@@ -213,12 +232,30 @@ def index_select(x: Jet, dim: int, index: Tensor) -> Jet:
 @rule(Tensor.__getitem__)
 def getitem(x: Jet, index: Any) -> Jet:
     """Return a part of a tensor."""
-    places = index if isinstance(index, tuple) else (index,)
+    places = [_number(i) for i in (index if isinstance(index, tuple) else (index,))]
     plain = (slice, EllipsisType, type(None))
     advanced = [i for i in places if not isinstance(i, plain)]
-    if len(advanced) > 1 and not all(isinstance(i, int) for i in advanced):
+    several = len(advanced) > 1 and not all(isinstance(i, int) for i in advanced)
+    if several or _is_nested(index):
         return Jet(torch.stack([c[index] for c in x.coefficients]), x.truncation)
     return view(x, x.coefficients[slice(None), *places])
+
+
+def _number(index: Any) -> Any:
+    """Return a part of an index, as an integer if torch takes it for one."""
+    if getattr(index, "ndim", 0) or getattr(index, "dtype", None) in {torch.bool, torch.uint8}:
+        return index
+    if isinstance(index, bool):
+        return index
+    try:
+        return operator.index(index)
+    except TypeError:
+        return index
+
+
+def _is_nested(index: Any) -> bool:
+    """Return whether an index is a list of sequences, which torch may take for a tuple."""
+    return isinstance(index, list) and any(hasattr(i, "__len__") for i in index)
 
 
 @rule(Tensor.__setitem__)
@@ -237,10 +274,9 @@ def setitem(x: Tensor, index: Any, what: Tensor | float) -> None:
     part = lifted(what, x)
     rows = max(len(x.coefficients), len(part.coefficients))
     c = padded(x, rows).coefficients.clone()
-    places = index if isinstance(index, tuple) else (index,)
     source = padded(part, rows).coefficients.to(c.dtype)
     for k in range(rows):
-        c[k][places] = source[k]
+        c[k][index] = source[k]
     replace(x, Jet(c, x.truncation))
 
 
@@ -261,10 +297,10 @@ def together(*operands: Any) -> tuple[list[Tensor], Jet]:
 
 
 @rule("cat", "concat", "concatenate")
-def cat(tensors: Sequence[Tensor], dim: int = 0, *, axis: int | None = None) -> Jet:
+def cat(tensors: Sequence[Tensor], dim: int = 0) -> Jet:
     """Return tensors one after the other; those of shape `(0,)` are left out."""
     coefficients, like = together(*(x for x in tensors if x.shape != (0,)))
-    return Jet(torch.cat(coefficients, beside(dim if axis is None else axis)), like.truncation)
+    return Jet(torch.cat(coefficients, beside(dim)), like.truncation)
 
 
 @rule("stack")
@@ -402,7 +438,8 @@ def _rearranging(pure: Rule) -> Rule:
 
 
 rule("t_")(_rearranging(t))
-rule("transpose_", "swapaxes_", "swapdims_")(_rearranging(transpose))
+rule("transpose_", "swapdims_")(_rearranging(transpose))
+rule("swapaxes_")(_rearranging(swapaxes))
 rule("squeeze_")(_rearranging(squeeze))
 rule("unsqueeze_")(_rearranging(unsqueeze))
 

@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from .composition import rows_like
 from .jet import Jet, rule
-from .kinks import Dims
 from .products import value_of
-from .reductions import dims_of, widened
-from .shapes import beside
+from .reductions import widened
+from .shapes import Dims, beside, dims_of
 from .truncation import Truncation
 
 
@@ -87,7 +87,7 @@ class _Softmax(torch.autograd.Function):
         function: Callable[[Tensor, int], Tensor],
         dim: int,
     ) -> Tensor:
-        y = u.new_empty(truncation.rows(truncation.order), *u.shape[1:])
+        y = rows_like(u, truncation.rows(truncation.order))
         y[0] = function(u[0], _value_dim(dim))
         for row, centred in zip(y[1:], _centred(u, y[0], truncation, dim), strict=True):
             torch.mul(centred, y[0], out=row)

@@ -1,6 +1,19 @@
 """Which coefficients of a power series are kept."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+
+@dataclass(eq=False)
+class Run:
+    """One propagation through a model; its jets have nothing to do with those of another.
+
+    Attributes:
+        recording: Whether autograd records it, so that what it does not record is lost.
+        keeping: Whether what autograd would need for a backward pass is kept.
+    """
+
+    recording: bool = False
+    keeping: bool = True
 
 
 @dataclass(frozen=True)
@@ -17,13 +30,12 @@ class Truncation:
     Attributes:
         order: The highest degree that is kept.
         directions: How many directions, `V`; one if the order is above two.
-        recording: Whether the series are to be differentiated by autograd, so that computing them
-            without would lose something.
+        run: The propagation that the series belong to.
     """
 
     order: int
     directions: int = 1
-    recording: bool = False
+    run: Run = field(default_factory=Run)
 
     def rows(self, degree: int) -> int:
         """Return how many coefficients a series up to a degree has."""

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .jet import Jet, Rule, rule
+from .jet import Jet, Rule, replace, rule
 from .products import value_of
 
 _OF_VALUES = (
@@ -57,6 +57,18 @@ def _constant(function: Callable[..., Tensor]) -> Rule:
     return made
 
 
+def _random(name: str) -> Rule:
+    """Return the rule of what fills a tensor with random numbers."""
+    return lambda x, *args, **kwargs: replace(
+        x, getattr(torch.empty_like(x.value), name)(*args, **kwargs)
+    )
+
+
+for _name in (
+    "bernoulli_", "cauchy_", "exponential_", "geometric_", "log_normal_", "normal_", "random_",
+    "uniform_",
+):  # fmt: skip
+    rule(getattr(Tensor, _name))(_random(_name))
 for _name in ("empty_like", "full_like", "ones_like", "zeros_like"):
     rule(_name)(_constant(getattr(torch, _name)))
 for _name in ("new_empty", "new_full", "new_ones", "new_zeros"):

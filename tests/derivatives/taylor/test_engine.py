@@ -1,5 +1,9 @@
 """What the engine does with a model: how often it is called, with what, and what comes back."""
 
+import weakref
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from math import factorial
 
 import pytest
@@ -16,6 +20,7 @@ from fdsm.derivatives import (
     rule,
     score_of,
 )
+from fdsm.evaluation import sm_losses
 from fdsm.models import NICE, QuadraticResNet
 from fdsm.objectives import SM, SSM, SSMVR, ViaScore
 from fdsm.projections import Sphere
@@ -146,7 +151,7 @@ def no_rule(x: Tensor) -> Tensor:
 def test_a_function_without_a_rule_is_named_with_what_to_do() -> None:
     x = torch.ones(2, 3)
     with pytest.raises(
-        MissingRule, match=r"no rule for `.*special_bessel_j0`.*rule\(…\).*fallback"
+        MissingRule, match=r"no rule for `.*special\.bessel_j0`.*rule\(…\).*fallback"
     ):
         Taylor().jet(no_rule, x, x, 2)
 
@@ -158,11 +163,11 @@ def test_the_fallback_takes_over_where_a_rule_is_missing(generator: Generator) -
         return torch.special.i1e(x).sum(1)
 
     for engine in (Taylor(), Taylor(Taylor())):
-        with pytest.raises(MissingRule, match="special_i1e"):
+        with pytest.raises(MissingRule, match=r"special\.i1e"):
             engine.jet(f, x, v, 1)
     safe = Taylor(fallback=Autodiff())
     torch.testing.assert_close(safe.jet(f, x, v, 1), Autodiff().jet(f, x, v, 1))
-    with pytest.raises(MissingRule, match="special_i1e"):
+    with pytest.raises(MissingRule, match=r"special\.i1e"):
         Taylor().sliced(f, x, v[None])
     score = lambda x: torch.special.i1e(x)
     torch.testing.assert_close(safe.quadratic(score, x, v), Autodiff().quadratic(score, x, v))
@@ -200,9 +205,6 @@ def test_refuses_gradients_switched_off_inside_the_model() -> None:
 
     with pytest.raises(MissingRule, match=r"`torch\.no_grad\(\)`.*`\.detach\(\)`"):
         Taylor().jet(inside, x, x.detach(), 1)
-    with torch.no_grad():
-        _, slope = Taylor().jet(inside, x, torch.ones(2, 3), 1)
-    torch.testing.assert_close(slope, 3 * torch.ones(2).exp())
 
 
 def test_questions_may_be_asked_without_gradients() -> None:
@@ -275,3 +277,258 @@ def test_a_score_objective_of_a_log_density(generator: Generator) -> None:
 def test_vectorising_inside_a_model_is_refused() -> None:
     with pytest.raises(MissingRule, match=r"`torch\.vmap`"):
         Taylor().jet(torch.vmap(lambda row: row.sum()), torch.ones(2, 3), torch.ones(2, 3), 1)
+
+
+def test_gradients_inside_where_the_input_requires_one(generator: Generator) -> None:
+    model = network()
+
+    def f(x: Tensor) -> Tensor:
+        x = x.requires_grad_()
+        (g,) = torch.autograd.grad(model(x).sum(), x, create_graph=True)
+        return g.square().sum(1)
+
+    x, v = torch.randn(2, 4, 3, generator=generator)
+    x.requires_grad_()
+    torch.testing.assert_close(Taylor().jet(f, x, v, 3), Autodiff().jet(f, x, v, 3))
+
+
+def test_gradients_with_respect_to_a_hidden_layer(generator: Generator) -> None:
+    model = network()
+
+    def f(x: Tensor) -> Tensor:
+        h = model[0](x)
+        h = h if h.requires_grad else h.requires_grad_()
+        (g,) = torch.autograd.grad(model[1:](h).sum(), h, create_graph=True)
+        return (g * h).sum(1)
+
+    def forgotten(x: Tensor) -> Tensor:
+        h = model[0](x)
+        (g,) = torch.autograd.grad(model[1:](h).sum(), h, create_graph=True)
+        return (g * h).sum(1)
+
+    x, v = torch.randn(2, 4, 3, generator=generator)
+    torch.testing.assert_close(Taylor().jet(f, x, v, 2), Autodiff().jet(f, x, v, 2))
+    with pytest.raises(MissingRule, match=r"requires_grad_\(\)` was called before"):
+        Taylor().jet(forgotten, x, v, 2)
+
+
+def test_an_unused_input_has_no_gradient() -> None:
+    def f(x: Tensor) -> Tensor:
+        other = x.clone().requires_grad_()
+        assert torch.autograd.grad(x.sin().sum(), other, allow_unused=True) == (None,)
+        return x.sum(1)
+
+    x = torch.ones(2, 3, requires_grad=True)
+    Taylor().jet(f, x, torch.ones(2, 3), 1)
+
+
+class Rounded(torch.autograd.Function):
+    """Rounding with a straight-through gradient, which no rule can know of."""
+
+    @staticmethod
+    def forward(ctx: object, x: Tensor) -> Tensor:
+        return x.round()
+
+    @staticmethod
+    def backward(ctx: object, grad: Tensor) -> Tensor:
+        return grad
+
+
+@pytest.mark.parametrize("context", [nullcontext, torch.no_grad], ids=["grad", "no_grad"])
+def test_what_autograd_does_otherwise_is_refused_with_and_without_gradients(
+    context: Callable[[], AbstractContextManager[None]],
+) -> None:
+    """The same model must not train with a refusal and be evaluated to a wrong number."""
+    x, v = torch.rand(4, 3), torch.ones(4, 3)
+
+    def stopped(x: Tensor) -> Tensor:
+        with torch.no_grad():
+            w = x.exp()
+        return (w * x).sum(1)
+
+    with context():
+        with pytest.raises(MissingRule, match="switched off inside the model"):
+            Taylor().jet(stopped, x, v, 2)
+        with pytest.raises(MissingRule, match=r"custom `autograd\.Function`"):
+            Taylor().jet(lambda x: (Rounded.apply(x) * x).sum(1), x, v, 2)  # type: ignore[no-untyped-call]
+        safe = Taylor(fallback=Autodiff()).jet(stopped, x, v, 2)
+    torch.testing.assert_close(
+        safe, Autodiff().jet(lambda x: (x.detach().exp() * x).sum(1), x, v, 2)
+    )
+    torch.testing.assert_close(sm_losses(stopped, x), sm_losses(stopped, x, derivative=Autodiff()))
+
+
+def test_without_gradients_nothing_is_kept_for_a_backward_pass() -> None:
+    """What autograd sees then is only looked at: the largest tensor is forgotten at once."""
+    model, x = network(64), torch.rand(32, 3)
+    kept: list[weakref.ref[Tensor]] = []
+
+    class Watched(nn.Module):
+        def forward(self, h: Tensor) -> Tensor:
+            assert isinstance(h, Jet)
+            kept.append(weakref.ref(h.coefficients))
+            return h.exp()
+
+    watched = nn.Sequential(model[0], Watched(), *model[2:])
+    alive: list[bool] = []
+    watched[4].register_forward_pre_hook(lambda *_: alive.append(kept[0]() is not None))
+    with torch.no_grad():
+        Taylor().sliced(watched, x, torch.ones(2, 32, 3))
+    assert alive == [False]
+
+
+def test_series_of_two_calls_do_not_mix() -> None:
+    x, v = torch.rand(2, 3), torch.ones(2, 3)
+    kept: list[Tensor] = []
+
+    def remembering(x: Tensor) -> Tensor:
+        kept.append(x.exp())
+        return (kept[0] * x).sum(1)
+
+    Taylor().jet(remembering, x, v, 2)
+    with pytest.raises(MissingRule, match="two calls of Taylor"):
+        Taylor().jet(remembering, x, v, 2)
+
+    def nested(x: Tensor) -> Tensor:
+        return Taylor().jet(lambda z: (z * x).sum(1), torch.ones(2, 3), v, 1)[1]
+
+    with pytest.raises(MissingRule, match="two calls of Taylor"):
+        Taylor().jet(nested, x, v, 2)
+    with pytest.raises(MissingRule, match="inside of what it differentiates"):
+        Taylor().jet(lambda x: Taylor().jet(network(), x, v, 1)[1], x, v, 2)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: torch.vmap(lambda w: (x * w).sum())(torch.ones(2, 3)) + x.sum(1),
+        lambda x: (torch.func.grad(lambda w: (x * w**2).sum())(torch.ones(2, 3)) * x).sum(1),
+        lambda x: torch.func.grad(lambda x: x.square().sum())(x).sum(1),
+    ],
+)
+def test_transforms_inside_a_model_are_refused(f: Callable[[Tensor], Tensor]) -> None:
+    x, v = torch.rand(2, 3), torch.ones(2, 3)
+    with pytest.raises(MissingRule, match=r"torch\.vmap"):
+        Taylor().jet(f, x, v, 1)
+    torch.testing.assert_close(
+        Taylor(fallback=Autodiff()).jet(f, x, v, 1), Autodiff().jet(f, x, v, 1)
+    )
+
+
+def test_a_sum_takes_the_only_name_of_a_tensor() -> None:
+    x, v = torch.rand(2, 3), torch.ones(2, 3)
+
+    def summed(x: Tensor) -> Tensor:
+        total = torch.zeros(2)
+        total += x.exp().sum(1)
+        return total
+
+    torch.testing.assert_close(Taylor().jet(summed, x, v, 2)[1], x.exp().sum(1))
+
+
+def with_another_name(x: Tensor) -> Tensor:
+    total = other = torch.zeros(2, 3)
+    total += x.exp()
+    return other.sum(1) + x.sum(1)
+
+
+def in_a_list(x: Tensor) -> Tensor:
+    totals = [torch.zeros(2, 3)]
+    for total in totals:
+        total += x.exp()
+    return totals[0].sum(1) + x.sum(1)
+
+
+def accumulate(total: Tensor, x: Tensor) -> None:
+    total += x.exp()
+
+
+def as_an_argument(x: Tensor) -> Tensor:
+    total = torch.zeros(2, 3)
+    accumulate(total, x)
+    return total.sum(1) + x.sum(1)
+
+
+def as_a_view(x: Tensor) -> Tensor:
+    base = torch.zeros(2, 3)
+    part = base[:, :2]
+    part += x[:, :2]
+    return base.sum(1) + x.sum(1)
+
+
+class Accumulating(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.total: Tensor
+        self.register_buffer("total", torch.zeros(2, 3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.total += x
+        return self.total.sum(1)
+
+
+@pytest.mark.parametrize(
+    "f", [with_another_name, in_a_list, as_an_argument, as_a_view, Accumulating()]
+)
+def test_a_tensor_that_others_see_is_not_replaced_by_a_sum(f: Callable[[Tensor], Tensor]) -> None:
+    with pytest.raises(MissingRule, match="others may see"):
+        Taylor().jet(f, torch.rand(2, 3), torch.ones(2, 3), 2)
+
+
+def test_a_compiled_model_among_threads_leaves_the_compiler_alone() -> None:
+    before = torch._dynamo.eval_frame._stance
+    x = torch.rand(4, 3)
+    with ThreadPoolExecutor(4) as pool:
+        [*pool.map(lambda _: Taylor().sliced(network(), x, x[None]), range(16))]
+    assert torch._dynamo.eval_frame._stance == before
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: (reversed(x.T).T * torch.arange(3.0)).sum(1),
+        lambda x: (x - 2).pow(torch.full_like(x, 3)).sum(1),
+        lambda x: torch.full_like(x, 2).pow(x).sum(1),
+        lambda x: (x * torch.zeros_like(x).bernoulli_(1.0)).sum(1),
+        lambda x: torch.fmod(x - 2, -torch.ones(3) * 0.7).sum(1),
+        lambda x: torch.fmod(x - 2, 0.7).sum(1),
+        lambda x: torch.remainder(x - 2, 0.7).sum(1),
+    ],
+)
+def test_functions_that_differ_from_their_names(f: Callable[[Tensor], Tensor]) -> None:
+    assert_agrees(f, torch.rand(2, 3, generator=Generator().manual_seed(0)))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: (h := x.flatten(1), h.sub_(0.5), (h.sin() * x.reshape(2, -1)).sum(1))[-1],
+        lambda x: (h := x.tanh().reshape(2, -1), h.mul_(2), h.sum(1))[-1],
+    ],
+)
+def test_memory_layouts_are_those_of_torch(f: Callable[[Tensor], Tensor]) -> None:
+    """Whether a change in place reaches the input depends on how it lies in memory."""
+    x, v = torch.rand(2, 2, 3, 4, 4, generator=Generator().manual_seed(0)).unbind()
+    layout = torch.channels_last
+    x, v = x.to(memory_format=layout), v.to(memory_format=layout)
+    torch.testing.assert_close(Taylor().jet(f, x, v, 2), Autodiff().jet(f, x, v, 2))
+
+
+def test_changes_in_place_reach_views_and_the_backward_pass() -> None:
+    w = torch.rand(3, 3, requires_grad=True)
+
+    def exponentiated(x: Tensor) -> Tensor:
+        h = (x @ w).square()
+        flat = h.view(-1)
+        h.exp_()
+        return flat.view(2, 3).sum(1)
+
+    def floored(x: Tensor) -> Tensor:
+        h = x * x
+        part = h[0]
+        h.floor_()
+        return part.sum() + x.square().sum(1)
+
+    assert_agrees(exponentiated, torch.rand(2, 3), w)
+    x, v = 2 * torch.rand(2, 3), torch.ones(2, 3)
+    torch.testing.assert_close(Taylor().jet(floored, x, v, 1)[1], 2 * x.sum(1))

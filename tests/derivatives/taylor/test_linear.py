@@ -252,6 +252,8 @@ CASES: dict[str, tuple[Rule, ...]] = {
         lambda x: x[0, 0, 0].sum(),
         lambda x: x[0, 0, 0].sum(0),
         lambda x: x.sum(None, True),
+        lambda x: written(x, lambda y: y[0, 0, 0].sum().add_(1)),
+        lambda x: written(x, lambda y: y[0, 0, 0].sum(0, dtype=torch.float64).add_(1)),
     ),
     "mean": (
         lambda x: x.mean(),
@@ -259,6 +261,7 @@ CASES: dict[str, tuple[Rule, ...]] = {
         lambda x: x.mean(dim=-1, keepdim=True),
         lambda x: x.mean(axis=(0, 2), keepdims=True),
         lambda x: torch.mean(x, 1, dtype=torch.float64),
+        lambda x: written(x, lambda y: y[0, 0, 0].mean().add_(1)),
     ),
     "clone": (
         lambda x: x.clone(),
@@ -269,6 +272,29 @@ CASES: dict[str, tuple[Rule, ...]] = {
         lambda x: x[:, None].contiguous(memory_format=torch.channels_last),
         lambda x: written(x, lambda y: y.contiguous().mul_(x[0, 0, 0])),
         lambda x: written(x, lambda y: y.mT.contiguous().mul_(x[0, 0, 0])),
+        *(
+            (lambda x, f=f, g=g: written(x, lambda y: f(g(y)).mul_(x[0, 0, 0])))
+            for f in (
+                lambda y: y.contiguous(memory_format=torch.channels_last),
+                lambda y: y.contiguous(memory_format=torch.contiguous_format),
+                lambda y: y.to(memory_format=torch.channels_last),
+                lambda y: y.to(memory_format=torch.contiguous_format),
+                lambda y: y.to(torch.float64, memory_format=torch.preserve_format),
+                lambda y: y.double(memory_format=torch.channels_last),
+                lambda y: y.to("cpu", copy=True, memory_format=torch.channels_last),
+                lambda y: y.contiguous(),
+            )
+            for g in (
+                lambda y: y[:, :2, None],
+                lambda y: y[:, :, None].permute(0, 3, 1, 2),
+                lambda y: y[:1].unflatten(2, (2, 2)).permute(0, 2, 3, 1),
+            )
+        ),
+        lambda x: followed(x[:, None].contiguous(memory_format=torch.channels_last)),
+        lambda x: followed(x[None].contiguous(memory_format=torch.channels_last)[0][None]),
+        lambda x: followed(x[None].clone(memory_format=torch.channels_last)),
+        lambda x: followed(x.mT.clone(memory_format=torch.contiguous_format)),
+        lambda x: followed(x[None].to(memory_format=torch.channels_last)),
     ),
     "to": (
         lambda x: x.to(torch.float64),
@@ -302,6 +328,13 @@ def written(x: Tensor, write: Callable[[Tensor], object]) -> Tensor:
     y = x * 1.5
     write(y)
     return y.sin()
+
+
+def followed(y: Tensor) -> Tensor:
+    """Return a tensor after something was done to it if it is contiguous, and it otherwise."""
+    z = y * 1.0 if y.is_contiguous() else y
+    z.contiguous().mul_(2)
+    return z
 
 
 def test_all_rules_are_tested() -> None:

@@ -194,6 +194,7 @@ PAPER: dict[str, tuple[Recipe, tuple[int, ...], Objective]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PAPER)
 def test_models_of_the_size_of_the_paper(name: str, generator: Generator) -> None:
     recipe, shape, objective = PAPER[name]

@@ -123,11 +123,23 @@ def test_modules(module: nn.Module) -> None:
 
 def test_running_statistics_of_instances_are_kept() -> None:
     """Once for each evaluation, as with tensors."""
-    module, other = (nn.InstanceNorm1d(4, track_running_stats=True) for _ in range(2))
-    x = torch.randn(3, 4, 6)
-    Taylor().jet(lambda x: module(x).square().sum((1, 2)), x, x, 2)
+    module, other = (
+        nn.InstanceNorm2d(4, momentum=0.3, track_running_stats=True) for _ in range(2)
+    )
+    x = torch.randn(3, 4, 6, 2) + 2
+    Taylor().jet(lambda x: module(x).square().sum((1, 2, 3)), x, x, 2)
     other(x)
     torch.testing.assert_close(module.state_dict(), other.state_dict())
+
+
+@pytest.mark.parametrize("norm", [nn.GroupNorm(2, 4), nn.LayerNorm(6), nn.RMSNorm(6)])
+def test_empty_batches(norm: nn.Module) -> None:
+    norm.double()
+    x = torch.randn(0, 4, 6)
+    value, slope, curvature = Taylor().jet(lambda x: norm(x.sin()).sum((1, 2)), x, x, 2)
+    assert value.shape == slope.shape == curvature.shape == (0,)
+    total = (value + slope + curvature).sum()
+    assert all(g.eq(0).all() for g in torch.autograd.grad(total, tuple(norm.parameters())))
 
 
 BATCH: dict[str, Callable[[Tensor], Any]] = {

@@ -285,7 +285,7 @@ def test_gradients_of_parameters(name: str) -> None:
     assert torch.equal(w, before)
 
 
-SHAPES = [(), (4,), (1,), (3, 1), (3, 4), (1, 4), (2, 1, 4), (2, 3, 1), (5, 2, 3, 4)]
+SHAPES = [(), (4,), (3, 1), (3, 4), (2, 1, 4), (5, 2, 3, 1)]
 
 
 @pytest.mark.parametrize(
@@ -322,7 +322,7 @@ def test_matmul_of_all_ranks(left: tuple[int, ...], right: tuple[int, ...]) -> N
 
 
 @pytest.mark.parametrize("number", [torch.float32, torch.float64, torch.int64, torch.bool])
-@pytest.mark.parametrize("shape", [(), (4,), (2, 1, 4)], ids=str)
+@pytest.mark.parametrize("shape", [(), (2, 1, 4)], ids=str)
 @pytest.mark.parametrize("inner", [(3, 4), ()], ids=str)
 def test_types_as_torch_has_them(
     number: torch.dtype, shape: tuple[int, ...], inner: tuple[int, ...]

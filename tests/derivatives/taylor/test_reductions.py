@@ -94,6 +94,8 @@ SMOOTH: dict[str, Op] = {
     "xlogy_of_zero": lambda a, b, c: torch.xlogy(MASK, b + 2) + torch.xlogy(a - a.detach(), b + 2),
     "xlog1py": lambda a, b, c: torch.special.xlog1py(a, b + 1) + torch.special.xlog1py(c, b),
     "norm": lambda a, b, c: a.norm() + torch.norm(b, dim=1).sum() + b.norm(2, 0, True),
+    "norm_dtype": lambda a, b, c: torch.norm(a, 2, 1, False, None, torch.float64)
+    + b.norm(2, 1, False, torch.float64),
     "norm_4": lambda a, b, c: torch.norm(a, 4, dim=(0, 1)) + b.norm(p=3.5, dim=-1),
     "linalg_norm": lambda a, b, c: linalg.norm(a) + linalg.norm(b, dim=1, keepdim=True),
     "linalg_norm_fro": lambda a, b, c: linalg.norm(b, "fro") + linalg.norm(a, 4, dim=1),
@@ -113,6 +115,9 @@ SMOOTH: dict[str, Op] = {
     "bce": lambda a, b, c: F.binary_cross_entropy(a.sigmoid(), c.sigmoid())
     + F.binary_cross_entropy(b.square() / 2 + 0.1, c.sigmoid(), WEIGHT, reduction="none"),
     "bce_of_bits": lambda a, b, c: F.binary_cross_entropy(a.sigmoid(), MASK.expand(4, 5)),
+    "bce_of_certainties": lambda a, b, c: F.binary_cross_entropy(
+        torch.where(MASK > 0, torch.where(c > 0, 1.0, 0.0) + 0 * a, a.sigmoid()), WEIGHT / 3
+    ),
     "bce_with_logits": lambda a, b, c: F.binary_cross_entropy_with_logits(a, b.sigmoid())
     + F.binary_cross_entropy_with_logits(
         b, MASK.expand(4, 5), WEIGHT, pos_weight=WEIGHT[0], reduction="sum"
@@ -146,6 +151,8 @@ SMOOTH: dict[str, Op] = {
     "det": lambda a, b, c: torch.det(a[:, :4] + 3 * torch.eye(4)) + linalg.det(spd(b, c)),
     "cholesky": lambda a, b, c: linalg.cholesky(spd(a, b))
     + linalg.cholesky(spd(b, c), upper=True).mT,
+    "cholesky_not_symmetric": lambda a, b, c: linalg.cholesky(spd(a, b) + (a * b)[:, :4] / 9)
+    + linalg.cholesky(spd(b, c) + (a * c)[:, 1:] / 9, upper=True).mT,
 }  # fmt: skip
 
 REPLACED: dict[str, Op] = {
@@ -340,6 +347,41 @@ def test_softmax_in_few_digits(dtype: torch.dtype) -> None:
     rtol = 20 * torch.finfo(dtype).eps
     for a, b in zip(found, truth, strict=True):
         torch.testing.assert_close(a.double(), b, rtol=rtol, atol=rtol * b.abs().max().item())
+
+
+@pytest.mark.parametrize(
+    "reduce",
+    [
+        lambda y: y.prod(), lambda y: y[:1].prod(0), lambda y: y[0].prod(0), lambda y: y[0].prod(),
+        lambda y: y[:1].cumprod(0), lambda y: y[:1].logcumsumexp(0), lambda y: y[0].amax(),
+        lambda y: y[0].max(), lambda y: y[0].sort()[0], lambda y: y[0].cumprod(0),
+    ],
+)  # fmt: skip
+@pytest.mark.filterwarnings("ignore::fdsm.derivatives.taylor.kinks.KinkWarning")
+def test_results_are_new(reduce: Callable[[Tensor], Tensor]) -> None:
+    """Even of one element, so that writing into them leaves the input as it was."""
+
+    def f(x: Tensor) -> Tensor:
+        y = x[0].sin()
+        reduce(y).add_(1)
+        return y.cos().sum()[None]
+
+    x, v = torch.randn(2, 1, 3)
+    torch.testing.assert_close(Taylor().jet(f, x, v, 2), Autodiff().jet(f, x, v, 2))
+
+
+@pytest.mark.parametrize("drop", [F.dropout, F.dropout1d, F.alpha_dropout, torch.dropout])
+@pytest.mark.parametrize("training", [True, False])
+def test_nothing_dropped_is_the_same_tensor(drop: Callable[..., Tensor], training: bool) -> None:
+    """So that it changes with what becomes of it, as in torch."""
+
+    def f(x: Tensor) -> Tensor:
+        y = x.sin()
+        drop(y, 0.0, training).mul_(3)
+        return y.sum((1, 2))
+
+    x, v = torch.randn(2, 3, 4, 2)
+    torch.testing.assert_close(Taylor().jet(f, x, v, 2), Autodiff().jet(f, x, v, 2))
 
 
 DROPPING: dict[str, Callable[..., Tensor]] = {

@@ -36,6 +36,7 @@ INDICES = [
     (ROWS, 0), (slice(None), 0, ROWS), (slice(None), ROWS, ROWS), (ROWS, None, ROWS),
     (ROWS[:, None], torch.tensor([[0, 2]])), (..., ROWS, ROWS), (MASK[:, 0, 0], 1),
     (torch.tensor(0), ROWS), (torch.tensor(0), torch.tensor(1)), (0, MASK[0]), (0, 1, 2),
+    (np.int64(0), 1), (np.array(1), torch.tensor(0), ..., 2), (True, 0), (torch.tensor(True), 0),
     (slice(None), MASK[0, :, 0], 1), (False,), (ROWS, ..., 0), ([True, False],),
 ]  # fmt: skip
 CASES: dict[str, tuple[Rule, ...]] = {
@@ -96,7 +97,11 @@ CASES: dict[str, tuple[Rule, ...]] = {
         lambda x: torch.transpose(x, dim0=1, dim1=0),
         lambda x: written(x, lambda y: y.transpose(0, 1)[0].add_(x[0, 0])),
     ),
-    "swapaxes": (lambda x: x.swapaxes(0, 1),),
+    "swapaxes": (
+        lambda x: x.swapaxes(0, 1),
+        lambda x: x.swapaxes(axis0=0, axis1=-1),
+        lambda x: torch.swapaxes(x, axis1=2, axis0=1),
+    ),
     "swapdims": (lambda x: torch.swapdims(x, 1, 2),),
     "t": (lambda x: x[0].t(), lambda x: x[0, 0].t(), lambda x: torch.t(x[1])),
     "T": (lambda x: x[0].T, lambda x: x[0, 0].view(4, 1).T),
@@ -164,6 +169,8 @@ CASES: dict[str, tuple[Rule, ...]] = {
     "index_select": (
         lambda x: x.index_select(1, torch.tensor([2, 2, 0])),
         lambda x: torch.index_select(x, dim=-1, index=torch.tensor([3])),
+        lambda x: x[0, 0, 0].index_select(0, torch.tensor([0])),
+        lambda x: written(x, lambda y: y[0, 0, 0].index_select(-1, torch.tensor([0])).add_(1)),
     ),
     "cat": (
         lambda x: torch.cat([x, x.sin()]),
@@ -338,15 +345,16 @@ def views(x: Tensor) -> Tensor:
 
 def augmented(x: Tensor) -> Tensor:
     """Bind a name to something new where a plain tensor cannot hold derivatives."""
-    total, factor = torch.zeros(2, 3, 4), torch.ones(4)
+    factor = torch.ones(4)
 
-    def nested(total: Tensor) -> Tensor:
+    def nested() -> Tensor:
+        total = torch.zeros(2, 3, 4)
         for k in range(3):
             total += x * k
         return total
 
     factor *= x[0, 0]
-    total = nested(total)
+    total = nested()
     total -= factor
     total /= 2 + x.square()
     return total
@@ -372,6 +380,20 @@ def residual(x: Tensor) -> Tensor:
 def activations(x: Tensor) -> Tensor:
     """Functions with an underscore."""
     return (2 * x).mul_(x).add_(x, alpha=0.3).tanh_()
+
+
+@pytest.mark.parametrize("i", INDICES, ids=str)
+def test_views_are_views(i: object) -> None:
+    """What is written into a part reaches the whole only where torch has them share memory."""
+    assert_rule(lambda x: written(x, lambda y: y[i].add_(1)), constant(*SHAPE))
+
+
+@pytest.mark.filterwarnings("ignore:Using a non-tuple sequence")
+@pytest.mark.parametrize("i", [[[0, 1], [1, 2]], [torch.tensor([0, 1]), [2, 0]]], ids=str)
+def test_lists_of_lists(i: list[object]) -> None:
+    """They are what torch takes them for, a tuple or a tensor."""
+    assert_rule(lambda x: x[0][i], constant(*SHAPE))
+    assert_rule(lambda x: written(x, lambda y: y[0].__setitem__(i, x[0, 0, 0])), constant(*SHAPE))
 
 
 @pytest.mark.parametrize("f", [loop, views, augmented, matrices, residual, activations])

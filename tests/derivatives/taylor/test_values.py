@@ -109,6 +109,14 @@ RANDOM: dict[str, Answer] = {
     "randn_like": lambda x: torch.randn_like(x),
 }
 CONSTANTS: dict[str, tuple[Callable[[Tensor], Tensor], ...]] = {
+    "bernoulli_": (lambda x: torch.zeros_like(x).bernoulli_(1.0) * x,),
+    "cauchy_": (lambda x: torch.zeros_like(x).cauchy_(2.0, 1e-30) * x,),
+    "exponential_": (lambda x: (torch.zeros_like(x).exponential_() > 0) * x,),
+    "geometric_": (lambda x: torch.zeros_like(x).geometric_(1 - 1e-12) * x,),
+    "log_normal_": (lambda x: torch.zeros_like(x).log_normal_(0.5, 1e-30) * x,),
+    "normal_": (lambda x: torch.zeros_like(x).normal_(3.0, 0.0) * x,),
+    "random_": (lambda x: torch.zeros_like(x).random_(1) * x + x,),
+    "uniform_": (lambda x: torch.zeros_like(x).uniform_(2.0, 2.0) * x,),
     "empty_like": (lambda x: torch.empty_like(x).fill_(2.0) * x,),
     "full_like": (lambda x: torch.full_like(x, 3) * x,),
     "ones_like": (lambda x: torch.ones_like(x) * x, lambda x: x - torch.ones_like(x[0])),
