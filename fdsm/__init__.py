@@ -1,4 +1,4 @@
-"""Score matching in PyTorch, by finite differences and by autodiff.
+"""Score matching in PyTorch, by finite differences, autodiff and Taylor series.
 
 `loss = SSM(FiniteDifference(), Sphere(0.1))(model, x).mean()` is FD-SSM in your own loop.
 """

@@ -447,7 +447,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     try:
         app.cli(
             prog="fdsm",
-            description="Score matching by finite differences and by autodiff. "
+            description="Score matching by finite differences, autodiff and Taylor series. "
             "`fdsm --version` prints the version.",
             args=arguments,
             config=(FlagCreatePairsOff,),

@@ -1,10 +1,12 @@
 """Exact score matching against closed forms and against Hessians by an independent route."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Generator, Tensor, nn
 
-from fdsm.derivatives import score_of
+from fdsm.derivatives import Autodiff, score_of
 from fdsm.evaluation import (
     exact_sm_loss,
     exact_sm_loss_of_score,
@@ -13,6 +15,7 @@ from fdsm.evaluation import (
     sm_losses,
     sm_losses_of_score,
 )
+from fdsm.models import NICE, QuadraticResNet
 from fdsm.objectives import SM
 
 
@@ -166,3 +169,29 @@ def test_what_would_give_a_wrong_number_is_refused() -> None:
         sm_losses(lambda x: x.sum(1), x[:0])
     with pytest.raises(TypeError, match="floating-point"):
         sm_losses(lambda x: x.sum(1), x.long())
+
+
+@pytest.mark.parametrize(
+    ("model", "shape"),
+    [(lambda: QuadraticResNet((1, 8, 8), width=2), (1, 8, 8)), (lambda: NICE(50, 16), (50,))],
+    ids=["resnet", "nice"],
+)
+def test_series_agree_with_a_double_backward_per_coordinate(
+    model: Callable[[], nn.Module], shape: tuple[int, ...], generator: Generator
+) -> None:
+    """Both have more coordinates than are taken at a time, and more rows than fit at once."""
+    f, x = model(), torch.rand(25, *shape, generator=generator)
+    calls: list[None] = []
+    f.register_forward_hook(lambda *_: calls.append(None))
+    found = sm_losses(f, x)
+    assert len(calls) == 2 * 2, "20 rows at a time, and 48 coordinates"
+    truth = sm_losses(f, x, derivative=Autodiff())
+    torch.testing.assert_close(found, truth, rtol=1e-10, atol=0)
+    single = sm_losses(f.float(), x.float())
+    assert single.mean().item() == pytest.approx(truth.mean().item(), rel=1e-5)
+
+
+def test_models_without_a_rule_are_left_to_autodiff(generator: Generator) -> None:
+    x = torch.rand(5, 3, generator=generator)
+    f = lambda x: torch.special.i0(x).sum(1)
+    torch.testing.assert_close(sm_losses(f, x), sm_losses(f, x, derivative=Autodiff()))
