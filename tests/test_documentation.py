@@ -86,3 +86,19 @@ def test_the_loop_of_the_example_learns(capsys: pytest.CaptureFixture[str]) -> N
     runpy.run_path(str(ROOT / "examples" / "own_loop.py"), run_name="__main__")
     last = float(capsys.readouterr().out.split("data")[-1].split()[0])
     assert last == pytest.approx(-2, abs=0.25)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::fdsm.derivatives.KinkWarning")
+def test_the_flow_of_another_library_learns(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without its likelihood it ends above that of a Gaussian with the moments of the data."""
+    pytest.importorskip("zuko")
+    validation = torch.distributions.Distribution._validate_args
+    torch.set_default_dtype(torch.float32)
+    runpy.run_path(str(ROOT / "examples" / "other_library.py"), run_name="__main__")
+    torch.distributions.Distribution.set_default_validate_args(validation)  # zuko turns it off
+    flow, gaussian = (
+        float(line.split("NLL")[1].split()[0])
+        for line in capsys.readouterr().out.splitlines()[-2:]
+    )
+    assert flow < gaussian - 0.5
