@@ -1,6 +1,6 @@
 """Train a flow from another library by exact score matching, as it is.
 
-Run it with `python examples/other_library.py`; it needs zuko (`pip install zuko`) and scikit-learn.
+Run it with `python examples/other_library.py`; it needs zuko and scikit-learn (`pip install`).
 The flow is normalised, so that its likelihood tells whether score matching, which never uses it,
 has learnt the density of the data: thirteen measurements of 178 wines.
 """
