@@ -57,7 +57,7 @@ def times() -> None:
     """Print the times of a step."""
     for name, (model, shape) in MODELS.items():
         f, x = model(), torch.rand(shape)
-        for directions, repeats in ((1, 12), (8, 5)):
+        for directions, repeats in ((1, 20), (8, 10)):
             functions = {
                 engine: partial(step, library(sliced(derivative, directions)), f, x)
                 for engine, derivative in ENGINES.items()

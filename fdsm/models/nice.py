@@ -128,11 +128,17 @@ class Coupling(nn.Module):
 
     def split(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return the coordinates that are kept and those that are moved."""
-        return x[:, self.first :: 2], x[:, 1 - self.first :: 2]
+        if x.shape[1] % 2:
+            return x[:, self.first :: 2], x[:, 1 - self.first :: 2]
+        halves = x.unflatten(1, (-1, 2)).unbind(2)  # type: ignore[no-untyped-call]
+        return halves[self.first], halves[1 - self.first]
 
     def merge(self, kept: Tensor, moved: Tensor) -> Tensor:
         """Undo `split`."""
-        return torch.cat([kept, moved], 1).index_select(1, self.order)
+        if kept.shape[1] != moved.shape[1]:
+            return torch.cat([kept, moved], 1).index_select(1, self.order)
+        halves = (moved, kept) if self.first else (kept, moved)
+        return torch.stack(halves, 2).flatten(1)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return what follows the layer, shape `(B, D) -> (B, D)`."""
