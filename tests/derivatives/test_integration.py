@@ -1,13 +1,10 @@
 """Finite differences go where a plain forward and backward go."""
 
-import os
-import sys
 import warnings
 from pathlib import Path
 
 import pytest
 import torch
-import torch.distributed as dist
 import torch.multiprocessing as mp
 from torch import Generator, Tensor, nn
 from torch.func import functional_call
@@ -17,6 +14,8 @@ from fdsm.derivatives import FiniteDifference
 from fdsm.objectives import SSM, SSMVR, SlicedDSM
 from fdsm.projections import Sphere
 from fdsm.typing import Objective
+
+from .processes import free_port, meet, part
 
 
 def density() -> nn.Module:
@@ -74,11 +73,10 @@ def test_trains_through_operations_without_a_double_backward(generator: Generato
     assert (shifted(1e-4) - shifted(-1e-4)) / 2e-4 == pytest.approx(predicted.item(), rel=1e-4)
 
 
-def work(rank: int, folder: str) -> None:
+def work(rank: int, folder: str, port: int) -> None:
     torch.set_default_dtype(torch.float64)
     torch.set_num_threads(1)
-    os.environ["GLOO_SOCKET_IFNAME"] = "lo" if sys.platform == "linux" else "lo0"
-    dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2)
+    meet(rank, port)
     torch.manual_seed(0)
     model = density()
     parallel = DistributedDataParallel(model)
@@ -90,7 +88,7 @@ def work(rank: int, folder: str) -> None:
         optimiser.step()
     if rank == 0:
         torch.save(model.state_dict(), f"{folder}/parallel.pt")
-    dist.destroy_process_group()
+    part()
 
 
 def batches() -> list[Tensor]:
@@ -106,7 +104,7 @@ def batches() -> list[Tensor]:
 def test_data_parallel_training_is_training(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        mp.spawn(work, (str(tmp_path),), nprocs=2)
+        mp.spawn(work, (str(tmp_path), free_port()), nprocs=2)
     torch.manual_seed(0)
     model = density()
     optimiser = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -18,6 +18,7 @@ from fdsm.objectives import SSM, SSMVR, SlicedDSM
 from fdsm.projections import Sphere
 from fdsm.typing import Derivative, Objective
 
+from ..processes import free_port
 from . import workers
 from .agreement import assert_agrees
 
@@ -384,7 +385,7 @@ def test_reentrant_checkpoints_are_refused(generator: Generator) -> None:
 def test_training_in_two_processes_is_training(way: str, tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        mp.spawn(workers.work, (str(tmp_path), way), nprocs=2)
+        mp.spawn(workers.work, (str(tmp_path), way, free_port()), nprocs=2)
     model = workers.WAYS[way][0]()
     workers.train(workers.Loss(model))
     found = torch.load(tmp_path / "weights.pt", weights_only=True)

@@ -1,7 +1,5 @@
 """Training in two processes, as functions that a spawned process can import."""
 
-import os
-import sys
 from collections.abc import Callable
 
 import torch
@@ -14,6 +12,8 @@ from torch.nn.parallel import DistributedDataParallel
 from fdsm.derivatives import Taylor
 from fdsm.objectives import SSM
 from fdsm.projections import Sphere
+
+from ..processes import meet, part
 
 Weights = dict[str, Tensor]
 
@@ -106,14 +106,13 @@ WAYS: dict[str, tuple[Callable[[], nn.Module], Callable[[nn.Module], Weights]]] 
 """How to make a model, and how to train it in two processes."""
 
 
-def work(rank: int, folder: str, way: str) -> None:
+def work(rank: int, folder: str, way: str, port: int) -> None:
     """Train as one of two processes and save the weights."""
     torch.set_default_dtype(torch.float64)
     torch.set_num_threads(1)
-    os.environ["GLOO_SOCKET_IFNAME"] = "lo" if sys.platform == "linux" else "lo0"
-    dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2)
+    meet(rank, port)
     make, parallel = WAYS[way]
     weights = parallel(make())
     if rank == 0:
         torch.save(weights, f"{folder}/weights.pt")
-    dist.destroy_process_group()
+    part()
