@@ -70,7 +70,7 @@ MUTATIONS = (
     Mutation("Taylor: gradient without the third derivative", "derivatives/taylor/composition.py", "grad[-1], value=0.5)", "grad[-1], value=0.0)", f"{TAYLOR}/test_engine.py {TAYLOR}/test_elementwise.py"),
     Mutation("Taylor: gradient of slopes without the second derivative", "derivatives/taylor/composition.py", "addcmul_(u[slopes], second * grad[-1])", "addcmul_(u[slopes], 0 * grad[-1])", f"{TAYLOR}/test_engine.py {TAYLOR}/test_elementwise.py"),
     Mutation("Taylor: recurrence without its factor", "derivatives/taylor/composition.py", "j * u[j] * slope[k - j]", "u[j] * slope[k - j]", f"{TAYLOR}/test_engine.py"),
-    Mutation("Taylor: a bias for all coefficients", "derivatives/taylor/products.py", "c[:rows].add_(b)", "c.add_(b)", f"{TAYLOR}/test_engine.py {TAYLOR}/test_products.py"),
+    Mutation("Taylor: a bias for all coefficients", "derivatives/taylor/sums.py", "c[:rows].add_(b)", "c.add_(b)", f"{TAYLOR}/test_engine.py {TAYLOR}/test_products.py"),
     Mutation("Taylor: product rule without its mixed term", "derivatives/taylor/products.py", "range(1, min(b.degree, top - i) + 1)", "range(1, 1)", f"{TAYLOR}/test_products.py"),
     Mutation("Taylor: slope of softplus", "derivatives/taylor/elementwise.py", "first = torch.addcmul(s, s, s, value=-1)", "first = torch.addcmul(s, s, s, value=1)", f"{TAYLOR}/test_elementwise.py"),
     Mutation("Taylor: gradients not reversed", "derivatives/taylor/gradients.py", "range(truncation.order, -1, -1)", "range(truncation.order + 1)", f"{TAYLOR}/test_engine.py"),

@@ -8,11 +8,13 @@ from . import (  # ruff: ignore[unused-import]
     attention,
     binary,
     dropout,
+    einsum,
     elementwise,
     gradients,
     linear,
     losses,
     matrices,
+    matrix_products,
     normalisation,
     norms,
     operators,
@@ -20,6 +22,7 @@ from . import (  # ruff: ignore[unused-import]
     reductions,
     shapes,
     softmax,
+    sums,
     values,
 )
 from .engine import Taylor

@@ -8,8 +8,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from .jet import Jet, MissingRule, Rule, rule
-from .products import shifted, value_of
+from .products import value_of
 from .shapes import Dims, beside, dims_of, sizes, together, view
+from .sums import shifted
 from .truncation import Truncation
 
 

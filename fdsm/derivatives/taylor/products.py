@@ -1,13 +1,12 @@
-"""Rules of sums, and of what is linear in each of two arguments."""
+"""Rules of products, quotients and powers of each element."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import reduce
 from itertools import islice
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from .composition import rows_like
 from .elementwise import power
@@ -66,7 +65,7 @@ def lifted(x: Operand, like: Jet) -> Jet:
     return Jet(constant.to(like.device)[None], like.truncation)
 
 
-def _beside(x: Jet, other: Operand) -> Jet:
+def beside_operand(x: Jet, other: Operand) -> Jet:
     """Return a jet with the type of a product with another operand, and with its dimensions."""
     if not isinstance(other, Tensor):
         return x
@@ -83,8 +82,8 @@ def mul(input: Operand, other: Operand) -> Tensor:
         input, other = other, input
     assert isinstance(input, Jet)
     if not isinstance(other, Jet):
-        return Jet(_beside(input, other).coefficients * other, input.truncation)
-    a, b = _beside(input, other), _beside(other, input)
+        return Jet(beside_operand(input, other).coefficients * other, input.truncation)
+    a, b = beside_operand(input, other), beside_operand(other, input)
     if a.truncation.order > 2 or a.degree == 0 or b.degree == 0:
         return bilinear(torch.mul, a, b)
     return Jet(_Product.apply(a.coefficients, b.coefficients, a.truncation), a.truncation)  # type: ignore[no-untyped-call]
@@ -146,7 +145,7 @@ def div(input: Operand, other: Operand, *, rounding_mode: str | None = None) -> 
     if isinstance(other, Jet):
         return mul(input, other.reciprocal())
     assert isinstance(input, Jet)
-    return Jet(_beside(input, other).coefficients / other, input.truncation)
+    return Jet(beside_operand(input, other).coefficients / other, input.truncation)
 
 
 def value_of(x: Any) -> Any:
@@ -172,10 +171,10 @@ def pow_(input: Operand, exponent: Operand) -> Tensor:
     if isinstance(input, Jet):
         if not isinstance(exponent, Tensor):
             return power(input, exponent)
-        x = _beside(input, exponent)
+        x = beside_operand(input, exponent)
         return _expanded(x, _powers(x.value, exponent.to(x.dtype)))
     assert isinstance(exponent, Jet)
-    x = _beside(exponent, input)
+    x = beside_operand(exponent, input)
     base = lifted(input, x).value.to(x.dtype)
     return _expanded(x, _exponentials(base, x.value))
 
@@ -218,332 +217,3 @@ def _expanded(x: Jet, derivatives: Iterator[Tensor]) -> Tensor:
     assert isinstance(product, Jet)
     coefficients = product.coefficients
     return Jet(torch.cat([value[None], coefficients[1:]]), x.truncation)
-
-
-class _Shift(torch.autograd.Function):
-    """A constant added to the first rows of a tensor: those that hold values.
-
-    In place if the tensor is `fresh`, so that nobody else has seen it.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, c: Tensor, b: Tensor | Number, rows: int, fresh: bool) -> Tensor:
-        ctx.rows, ctx.shape = rows, b.shape if isinstance(b, Tensor) else None
-        if fresh:
-            ctx.mark_dirty(c)
-            c[:rows].add_(b)
-            return c
-        y = torch.empty_like(c)
-        torch.add(c[:rows], b, out=y[:rows])
-        y[rows:] = c[rows:]
-        return y
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        wanted = ctx.shape is not None and ctx.needs_input_grad[1]
-        return grad, grad[: ctx.rows].sum_to_size(ctx.shape) if wanted else None, None, None
-
-
-def shifted(c: Tensor, b: Tensor | Number, rows: int = 1) -> Tensor:
-    """Return what a linear function has just made of coefficients, with a constant added.
-
-    Args:
-        c: The coefficients, which are changed in place.
-        b: What to add to the values.
-        rows: How many of the first rows are values.
-
-    Returns:
-        The coefficients.
-    """
-    result: Tensor = _Shift.apply(c, b.to(c.dtype) if isinstance(b, Tensor) else b, rows, True)  # type: ignore[no-untyped-call]
-    return result
-
-
-@rule("add")
-def add(input: Operand, other: Operand, *, alpha: Number = 1) -> Tensor:
-    r"""Return $a + α b$."""
-    if not isinstance(input, Jet):
-        assert isinstance(other, Jet)
-        if alpha == 1:
-            return _plus(other, input)
-        return _plus(Jet(alpha * other.coefficients, other.truncation), input, fresh=True)
-    if not isinstance(other, Jet):
-        return _plus(input, other if alpha == 1 else alpha * other)
-    return _sum(_beside(input, other), _beside(other, input), alpha)
-
-
-def _plus(x: Jet, constant: Operand, fresh: bool = False) -> Jet:
-    """Return a jet plus a constant, in place if the coefficients are `fresh`."""
-    x = _beside(x, constant)
-    if isinstance(constant, Tensor) and not _fits(constant, x):
-        return _sum(x, lifted(constant, x), 1)
-    return Jet(_Shift.apply(x.coefficients, constant, 1, fresh), x.truncation)  # type: ignore[no-untyped-call]
-
-
-def _fits(constant: Tensor, x: Jet) -> bool:
-    """Return whether a constant of no more dimensions can be added without changing the shape."""
-    sizes = zip(reversed(constant.shape), reversed(x.shape), strict=False)
-    return all(n in {1, m} for n, m in sizes)
-
-
-def _sum(a: Jet, b: Jet, alpha: Number) -> Jet:
-    """Return $a + α b$ for jets of as many dimensions."""
-    x, y = a.coefficients, b.coefficients
-    if len(x) == len(y):
-        return Jet(torch.add(x, y, alpha=alpha), a.truncation)
-    rows = min(len(x), len(y))
-    both = torch.add(x[:rows], y[:rows], alpha=alpha)
-    alone = x[rows:] if rows < len(x) else alpha * y[rows:]
-    alone = alone.to(both.dtype).expand(-1, *both.shape[1:])
-    return Jet(torch.cat([both, alone]), a.truncation)
-
-
-@rule("sub", "subtract")
-def sub(input: Operand, other: Operand, *, alpha: Number = 1) -> Tensor:
-    r"""Return $a - α b$."""
-    return add(input, other, alpha=-alpha)
-
-
-@rule("rsub", Tensor.__rsub__)
-def rsub(input: Operand, other: Operand, *, alpha: Number = 1) -> Tensor:
-    r"""Return $b - α a$."""
-    return sub(other, input, alpha=alpha)
-
-
-@rule("matmul", "vdot")
-def matmul(input: Tensor, other: Tensor) -> Tensor:
-    """Return the product of matrices or vectors."""
-    if isinstance(input, Jet) and not isinstance(other, Jet) and input.ndim > 1 >= other.ndim - 1:
-        return Jet(input.coefficients @ other, input.truncation)
-    like = input if isinstance(input, Jet) else other
-    assert isinstance(like, Jet)
-    a = lifted(input.unsqueeze(0) if input.ndim == 1 else input, like)
-    b = lifted(other.unsqueeze(-1) if other.ndim == 1 else other, like)
-    ndim = max(a.ndim, b.ndim)
-    result: Tensor = bilinear(torch.matmul, aligned(a, ndim), aligned(b, ndim))
-    result = result.squeeze(-1) if other.ndim == 1 else result
-    return result.squeeze(-2 if other.ndim > 1 else -1) if input.ndim == 1 else result
-
-
-@rule("mm", "bmm")
-def mm(input: Tensor, mat2: Tensor) -> Tensor:
-    """Return the product of matrices."""
-    return matmul(input, mat2)
-
-
-@rule("mv")
-def mv(input: Tensor, vec: Tensor) -> Tensor:
-    """Return the product of a matrix and a vector."""
-    return matmul(input, vec)
-
-
-@rule("dot")
-def dot(input: Tensor, tensor: Tensor) -> Tensor:
-    """Return the product of two vectors."""
-    return matmul(input, tensor)
-
-
-@rule(torch.linalg.multi_dot)
-def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
-    """Return the product of several matrices."""
-    return reduce(torch.matmul, tensors)
-
-
-@rule(torch.chain_matmul)
-def chain_matmul(*matrices: Tensor) -> Tensor:
-    """Return the product of several matrices."""
-    return reduce(torch.matmul, matrices)
-
-
-@rule(torch.linalg.vecdot)
-def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
-    """Return the sums of products over a dimension."""
-    return (x * y).sum(dim)
-
-
-@rule("cross")
-def first_cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
-    """Return the products of vectors in space, along the first dimension of length three."""
-    sizes = torch.broadcast_shapes(input.shape, other.shape)  # type: ignore[no-untyped-call]
-    return cross(input, other, dim=sizes.index(3) if dim is None else dim)
-
-
-@rule(torch.linalg.cross)
-def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
-    """Return the products of vectors in space."""
-    forward = input.roll(-1, dim) * other.roll(-2, dim)
-    return forward - input.roll(-2, dim) * other.roll(-1, dim)
-
-
-@rule("kron")
-def kron(input: Tensor, other: Tensor) -> Tensor:
-    """Return the blocks of one matrix times each element of another."""
-    a, b = (_with_dimensions(x, max(input.ndim, other.ndim)) for x in (input, other))
-    sizes = [m * n for m, n in zip(a.shape, b.shape, strict=True)]
-    a = a.reshape([n for size in a.shape for n in (size, 1)])
-    b = b.reshape([n for size in b.shape for n in (1, size)])
-    return (a * b).reshape(sizes)
-
-
-def _with_dimensions(x: Tensor, ndim: int) -> Tensor:
-    return x.reshape([1] * (ndim - x.ndim) + list(x.shape))
-
-
-@rule("linear")
-def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Return $W x + b$."""
-    if not isinstance(input, Jet) or isinstance(weight, Jet) or isinstance(bias, Jet):
-        product = input @ (weight.T if weight.ndim == 2 else weight)
-        return product if bias is None else product + bias
-    y = functional.linear(input.coefficients, weight)
-    return Jet(y if bias is None else shifted(y, bias), input.truncation)
-
-
-@rule("addmm")
-def addmm(
-    input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1
-) -> Tensor:
-    r"""Return $β x + α A B$."""
-    return beta * input + alpha * (mat1 @ mat2)
-
-
-@rule("addmv")
-def addmv(
-    input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1
-) -> Tensor:
-    r"""Return $β x + α A b$."""
-    return beta * input + alpha * (mat @ vec)
-
-
-@rule("baddbmm")
-def baddbmm(
-    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1
-) -> Tensor:
-    r"""Return $β x_i + α A_i B_i$."""
-    return beta * input + alpha * (batch1 @ batch2)
-
-
-@rule("addbmm")
-def addbmm(
-    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1
-) -> Tensor:
-    r"""Return $β x + α \sum_i A_i B_i$."""
-    return beta * input + alpha * (batch1 @ batch2).sum(0)
-
-
-@rule("addr")
-def addr(
-    input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: Number = 1
-) -> Tensor:
-    r"""Return $β x + α a b^T$."""
-    return beta * input + alpha * outer(vec1, vec2)
-
-
-@rule("addcmul")
-def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1) -> Tensor:
-    """Return $x + c a b$."""
-    return input + value * (tensor1 * tensor2)
-
-
-@rule("addcdiv")
-def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1) -> Tensor:
-    """Return $x + c a / b$."""
-    return input + value * (tensor1 / tensor2)
-
-
-@rule("lerp")
-def lerp(input: Tensor, end: Tensor, weight: Operand) -> Tensor:
-    """Return $a + w (b - a)$."""
-    return input + weight * (end - input)
-
-
-@rule("outer", "ger")
-def outer(input: Tensor, vec2: Tensor) -> Tensor:
-    """Return $a b^T$."""
-    return input[:, None] * vec2
-
-
-@rule("inner")
-def inner(input: Tensor, other: Tensor) -> Tensor:
-    """Return the sums of products over the last dimensions."""
-    if input.ndim == 0 or other.ndim == 0:
-        return input * other
-    return tensordot(input, other, ([-1], [-1]))
-
-
-@rule("tensordot")
-def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
-    """Return the sums of products over pairs of dimensions."""
-    if isinstance(dims, int):
-        left, right = list(range(a.ndim - dims, a.ndim)), list(range(dims))
-    else:
-        left, right = [d % a.ndim for d in dims[0]], [d % b.ndim for d in dims[1]]
-    letters = iter("abcdefghijklmnopqrstuvwxy")
-    first = [next(letters) for _ in range(a.ndim)]
-    second = [next(letters) for _ in range(b.ndim)]
-    for i, j in zip(left, right, strict=True):
-        second[j] = first[i]
-    kept = [letter for i, letter in enumerate(first) if i not in left]
-    kept += [letter for j, letter in enumerate(second) if j not in right]
-    return torch.einsum(f"{''.join(first)},{''.join(second)}->{''.join(kept)}", a, b)
-
-
-@rule(functional.bilinear)
-def bilinear_layer(
-    input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None
-) -> Tensor:
-    r"""Return $a^T W_k b$ for all $k$."""
-    result = torch.einsum("...i,kij,...j->...k", input1, weight, input2)
-    return result if bias is None else result + bias
-
-
-@rule("einsum")
-def einsum(equation: str, *operands: Any) -> Tensor:
-    """Return sums of products by Einstein's convention; jets are multiplied two at a time."""
-    factors = list(operands[0]) if isinstance(operands[0], (list, tuple)) else list(operands)
-    left, _, right = equation.replace(" ", "").partition("->")
-    terms = left.split(",")
-    if "->" not in equation:
-        letters = sorted(set(left) - {",", "."})
-        right = ("..." if "..." in left else "") + "".join(
-            x for x in letters if left.count(x) == 1
-        )
-    jets = [i for i, x in enumerate(factors) if isinstance(x, Jet)]
-    while len(jets) > 2:
-        first, second = jets[:2]
-        others = [t for i, t in enumerate(terms) if i not in (first, second)] + [right]
-        kept = "".join(
-            x for x in dict.fromkeys(terms[first] + terms[second])
-            if x != "." and any(x in other for other in others)
-        )  # fmt: skip
-        kept = ("..." if "..." in terms[first] + terms[second] else "") + kept
-        pair = torch.einsum(
-            f"{terms[first]},{terms[second]}->{kept}", factors[first], factors[second]
-        )
-        terms[first], factors[first] = kept, pair
-        del terms[second], factors[second]
-        jets = [i for i, x in enumerate(factors) if isinstance(x, Jet)]
-    return _einsum_of_two(terms, right, factors, jets)
-
-
-def _einsum_of_two(terms: list[str], right: str, factors: list[Tensor], jets: list[int]) -> Tensor:
-    """Return the sums where at most two of the factors are jets."""
-    first, second = jets[0], jets[-1]
-    ndims = [x.ndim for x in factors]
-    axis = next(x for x in "ZYXWVUTSRQPONMLKJIHGFEDCBA" if x not in "".join(terms))
-
-    def product(a: Tensor, b: Tensor | None) -> Tensor:
-        values = list(factors)
-        values[first] = a
-        if b is not None:
-            values[second] = b
-        stacked = [x.ndim > n for x, n in zip(values, ndims, strict=True)]
-        left = [axis * more + term for more, term in zip(stacked, terms, strict=True)]
-        return torch.einsum(f"{','.join(left)}->{axis * any(stacked)}{right}", *values)
-
-    a, b = factors[first], factors[second]
-    assert isinstance(a, Jet)
-    assert isinstance(b, Jet)
-    if first == second:
-        return Jet(product(a.coefficients, None), a.truncation)
-    return bilinear(product, a, b)

@@ -214,6 +214,4 @@ def test_decoder_layers(norm_first: bool) -> None:
     )
     memory = torch.randn(3, 4, 8)
     f = lambda x: module(x, memory, CAUSAL, tgt_is_causal=True).square().sum((1, 2))
-    assert_agrees(
-        f, torch.randn(3, 5, 8), memory, *module.parameters(), directions=(3,)
-    )
+    assert_agrees(f, torch.randn(3, 5, 8), memory, *module.parameters(), directions=(3,))

@@ -16,18 +16,21 @@ from fdsm.derivatives.taylor import (
     Jet,
     MissingRule,
     Taylor,
+    einsum,
     elementwise,
     linear,
+    matrix_products,
     products,
     rule,
     shapes,
+    sums,
     values,
 )
 from fdsm.derivatives.taylor.jet import _RULES
 from fdsm.derivatives.taylor.truncation import Truncation
 from tests.derivatives.taylor.agreement import is_from
 
-OURS = (elementwise, linear, products, shapes, values)
+OURS = (elementwise, linear, products, matrix_products, sums, einsum, shapes, values)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from fdsm.derivatives import Autodiff
-from fdsm.derivatives.taylor import Taylor, products
+from fdsm.derivatives.taylor import Taylor, einsum, matrix_products, products, sums
 from tests.derivatives.taylor.agreement import assert_rule, names_of_rules
 
 Rule = Callable[[Tensor], Tensor]
@@ -236,7 +236,8 @@ CASES: dict[str, tuple[Rule, ...]] = {
 
 
 def test_all_rules_are_tested() -> None:
-    assert names_of_rules(products) == set(CASES)
+    families = (products, sums, matrix_products, einsum)
+    assert set().union(*map(names_of_rules, families)) == set(CASES)
 
 
 @pytest.mark.parametrize("f", [pytest.param(f, id=name) for name, fs in CASES.items() for f in fs])
