@@ -11,7 +11,7 @@ with respect to whatever made $z$, is that of $s(z)^T z$ with the score $s$ held
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Self, cast
 
 import torch
@@ -95,7 +95,9 @@ class Autoencoder(Recipe):
         plan: How long to train.
         likelihood_rows: On how many test rows the likelihood is estimated.
         temperatures: How many temperatures that takes.
-        first_step: The first step of its chains.
+        chains: How many chains per image.
+        first_step: Their first step.
+        source: Where its settings come from.
     """
 
     name: str
@@ -108,7 +110,9 @@ class Autoencoder(Recipe):
     plan: Plan = Plan()
     likelihood_rows: int = 10_000
     temperatures: int = 1000
+    chains: int = 16
     first_step: float = 0.01
+    source: str = field(default="", repr=False)
 
     def on(self, source: Source) -> Self:
         """Return the recipe for other images, made binary at random."""
@@ -168,6 +172,7 @@ class Autoencoder(Recipe):
                 auto.decoder.log_likelihood,
                 part,
                 (self.latent,),
+                chains=self.chains,
                 temperatures=sigmoid_schedule(self.temperatures),
                 step_size=self.first_step,
                 generator=generator,
@@ -175,7 +180,9 @@ class Autoencoder(Recipe):
             for part in torch.split(rows, 100)
         ]
         return {
-            "nll": mean_of(-torch.cat(found), method="AIS", temperatures=self.temperatures),
+            "nll": mean_of(
+                -torch.cat(found), method="AIS", temperatures=self.temperatures, chains=self.chains
+            ),
             "reconstruction": mean_of(reconstruction),
         }
 
@@ -203,12 +210,12 @@ PAPER = (
 TABLE = tuple(
     replace(
         recipe,
-        latent=8,
-        plan=Plan(3000, 128, 25, 500, 1000),
-        likelihood_rows=50,
-        temperatures=200,
+        plan=Plan(30_000, 128, 100, 3000, 3000),
+        likelihood_rows=500,
+        temperatures=500,
+        chains=4,
         first_step=0.1,
     )
     for recipe in PAPER
 )
-"""The same with a smaller latent and far fewer iterations."""
+"""The same networks with fewer iterations, and a likelihood of fewer images."""

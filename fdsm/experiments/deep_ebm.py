@@ -5,7 +5,7 @@ data with more and with less noise, so that its score is right far from the data
 followed there to draw samples. SSM and its kin only see the data.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import torch
@@ -73,6 +73,7 @@ class DeepEBM(Recipe):
         outside_rows: On how many rows of each kind that is.
         exact_rows: On how many test rows exact score matching is evaluated; not if zero.
         validation_rows: On how many validation rows the objective is.
+        source: Where its settings come from.
     """
 
     name: str
@@ -87,6 +88,7 @@ class DeepEBM(Recipe):
     outside_rows: int = 10_000
     exact_rows: int = 500
     validation_rows: int = 500
+    source: str = field(default="", repr=False)
 
     def on(self, source: Source) -> Self:
         """Return the recipe for other data; for rows of numbers, `TABLE`'s trains for longer.

@@ -1,6 +1,6 @@
 """Noise-conditional score networks (Table 5 of the paper)."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Self, cast
 
 import torch
@@ -36,6 +36,7 @@ class NoiseConditional(Recipe):
         step_size: The step at the last level.
         denoise: Whether samples end with a step that takes the last noise off.
         test_rows: On how many test rows the denoising loss is evaluated.
+        source: Where its settings come from.
     """
 
     name: str
@@ -49,6 +50,7 @@ class NoiseConditional(Recipe):
     step_size: float = 2e-5
     denoise: bool = False
     test_rows: int = 2000
+    source: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
         for levels in found(self.objective, "levels"):

@@ -7,7 +7,7 @@ beyond that; the likelihood is what to look at.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self, cast
 
 import torch
@@ -59,6 +59,7 @@ class Flow(Recipe):
         plan: How long to train.
         exact_rows: On how many test rows exact score matching is evaluated.
         validation_rows: On how many validation rows the likelihood is.
+        source: Where its settings come from.
     """
 
     name: str
@@ -72,6 +73,7 @@ class Flow(Recipe):
     plan: Plan = Plan()
     exact_rows: int = 100
     validation_rows: int = 1000
+    source: str = field(default="", repr=False)
 
     def on(self, source: Source) -> Self:
         """Return the recipe for other data; images go to logit space, rows of numbers do not."""

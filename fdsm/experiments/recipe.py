@@ -61,11 +61,14 @@ class Recipe(Protocol):
         name: The name of the row.
         data: Where the data comes from.
         plan: How long to train.
+        source: Where its settings come from, and which was taken where the paper, its appendix
+            and its code disagree. It is no setting: other words make no other run.
     """
 
     name: str
     data: Source
     plan: Plan
+    source: str = ""
 
     def on(self, source: Source) -> Self:
         """Return the same recipe for other data, transformed as the model needs it."""
