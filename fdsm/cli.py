@@ -21,8 +21,10 @@ from . import __version__
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from .experiments.place import Place as Runs
     from .experiments.reference import Reference
     from .experiments.run import Run
+    from .experiments.targets import Target
     from .experiments.trained import Trained
     from .record import Json
     from .samplers import Progress
@@ -38,6 +40,7 @@ Scale = Literal["cpu", "paper"]
 Settings = Annotated[UseAppendAction[tuple[str, ...]], arg(name="set", metavar="PATH=VALUE")]
 Place = Annotated[Path | None, arg(metavar="PATH")]
 Device = Annotated[str | None, arg(metavar="DEVICE")]
+Flag = FlagCreatePairsOff[bool]
 RunFolder = Annotated[Positional[Path], arg(metavar="RUN")]
 
 
@@ -45,7 +48,7 @@ RunFolder = Annotated[Positional[Path], arg(metavar="RUN")]
 def list_(
     experiment: Annotated[Positional[str], arg(metavar="EXPERIMENT")] = "",
     scale: Scale = "cpu",
-    json: bool = False,
+    json: Flag = False,
 ) -> None:
     """List the recipes that can be trained.
 
@@ -87,9 +90,9 @@ def train(
     out: Place = None,
     scale: Scale = "cpu",
     threads: Annotated[int | None, arg(metavar="INT")] = None,
-    tensorboard: bool = False,
-    trust: bool = False,
-    json: bool = False,
+    tensorboard: Flag = False,
+    trust: Flag = False,
+    json: Flag = False,
 ) -> None:
     """Train a model, evaluate it and draw samples.
 
@@ -135,7 +138,7 @@ def train(
 
 @app.command
 def evaluate(
-    run: RunFolder, /, *, device: Device = None, trust: bool = False, json: bool = False
+    run: RunFolder, /, *, device: Device = None, trust: Flag = False, json: Flag = False
 ) -> None:
     """Evaluate a trained model again and draw its samples.
 
@@ -157,8 +160,8 @@ def sample(
     out: Place = None,
     seed: int = 0,
     device: Device = None,
-    trust: bool = False,
-    json: bool = False,
+    trust: Flag = False,
+    json: Flag = False,
 ) -> None:
     """Draw samples from a trained model: arrays, and a picture if they are images.
 
@@ -192,8 +195,8 @@ def score(
     *,
     out: Place = None,
     device: Device = None,
-    trust: bool = False,
-    json: bool = False,
+    trust: Flag = False,
+    json: Flag = False,
 ) -> None:
     """Write the log-density and the typicality of every row of some data.
 
@@ -230,7 +233,7 @@ def score(
 
 @app.command
 def check(
-    run: RunFolder, /, *, device: Device = None, trust: bool = False, json: bool = False
+    run: RunFolder, /, *, device: Device = None, trust: Flag = False, json: Flag = False
 ) -> None:
     """Compare the finite differences of a trained model with exact derivatives.
 
@@ -257,7 +260,7 @@ def report(
     *,
     out: Path = Path("report.html"),
     title: str = "fdsm report",
-    json: bool = False,
+    json: Flag = False,
 ) -> None:
     """Make one page of the results of runs, that needs no other file and no network.
 
@@ -278,6 +281,55 @@ def report(
     if not json:
         _console(stderr=False).print(terminal(collect(runs)))
     _wrote([path], json=json)
+
+
+@app.command
+def reproduce(
+    name: Annotated[Positional[str], arg(metavar="NAME")] = "",
+    /,
+    *,
+    scale: Scale = "cpu",
+    seeds: Annotated[int | None, arg(metavar="INT")] = None,
+    out: Place = None,
+    resume: bool = True,
+    device: Device = None,
+    threads: int = 1,
+) -> None:
+    """Make a table or a figure of the paper, with the published numbers beside.
+
+    What is in the folder already is kept, and what is not is made: stopped at any moment, the same
+    command goes on. At the end, everything there is of it is printed and shown on a page.
+
+    Args:
+        name: What to make, or `all`; a list of what there is by default.
+        scale: As far as two cores get in minutes, or as published.
+        seeds: How many runs of every row; what each table has by default.
+        out: The folder for the runs; runs/reproduction by default, or runs/reproduction-paper.
+        resume: Go on with what is there, or refuse to.
+        device: Where to train, such as cpu, cuda or mps; cpu by default.
+        threads: How many threads torch may use; times compare best with one.
+
+    Raises:
+        UsageError: If that does not make sense.
+    """
+    from .experiments.place import Place as Runs
+    from .experiments.targets import TARGETS, target
+
+    if not name:
+        _list_targets()
+        return
+    if seeds is not None and seeds < 1:
+        raise UsageError(f"--seeds must be at least 1, but is {seeds}")
+    root = out or Path("runs", "reproduction" if scale == "cpu" else f"reproduction-{scale}")
+    chosen = TARGETS if name == "all" else (target(name),)
+    there = [one.name for one in chosen if (root / one.name).exists()]
+    if there and not resume:
+        raise UsageError(
+            f"{root} holds {', '.join(there)} already: choose another folder with --out, or go "
+            "on with it, --resume"
+        )
+    _set_threads(threads)
+    _reproduced(chosen, Runs(root, scale, _usable(device) or "cpu", _console()), seeds)
 
 
 @app.command
@@ -316,12 +368,45 @@ def demo(
         if not (folder / "result.json").exists():
             _evaluated(run)
     _note("timing the steps of all in turn")
-    for run, milliseconds in zip(runs, pace(runs), strict=True):
-        run.write("result.json", {**run.result, "milliseconds_per_iteration": milliseconds})
+    for run, cost in zip(runs, pace(runs), strict=True):
+        run.write("result.json", {**run.result, **cost.record()})
     folders = [run.folder for run in runs]
     page = write_page(folders, out / "report.html", title="Digits, learnt five ways")
     _console(stderr=False).print(terminal(collect(folders)))
     _wrote([*(folder / "samples.png" for folder in folders), page], json=False)
+
+
+def _list_targets() -> None:
+    from rich.table import Table as Listing
+
+    from .experiments.targets import TARGETS
+
+    listing = Listing("name", "what it shows", box=None, header_style="bold")
+    for one in TARGETS:
+        listing.add_row(one.name, one.title)
+    _console(stderr=False).print(listing)
+    _note("make one with `fdsm reproduce NAME`, or all with `fdsm reproduce all`")
+
+
+def _reproduced(targets: "Sequence[Target]", runs: "Runs", seeds: int | None) -> None:
+    """Make targets, print them, and show them on a page; fail in the end if rows are missing."""
+    from .experiments.reproduce import reproduce as make
+    from .experiments.run import RunError
+    from .report import collect, terminal, write_page
+
+    missing: list[str] = []
+    folders: list[Path] = []
+    for one in targets:
+        made = make(one, runs, seeds, _progress(one.name), _note)
+        missing += made.missing
+        folders += made.folders
+        if made.folders:
+            _console(stderr=False).print(terminal(collect(made.folders)))
+    if folders:
+        page = runs.root / (f"{targets[0].name}.html" if len(targets) == 1 else "report.html")
+        _wrote([write_page(folders, page, title="Finite-difference score matching")], json=False)
+    if missing:
+        raise RunError("not all of it could be made:\n  " + "\n  ".join(missing))
 
 
 def _finish(run: "Run", *, json: bool) -> None:
@@ -450,7 +535,6 @@ def main(argv: Sequence[str] | None = None) -> None:
             description="Score matching by finite differences, autodiff and Taylor series. "
             "`fdsm --version` prints the version.",
             args=arguments,
-            config=(FlagCreatePairsOff,),
         )
     except KeyboardInterrupt:
         _note("fdsm: interrupted; what was written is whole")

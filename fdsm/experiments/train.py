@@ -277,11 +277,19 @@ def _config(run: Run, data: Dataset, model: nn.Module) -> Json:
         "shape": list(data.shape),
         "stored_shape": list(data.train.shape[1:]),
         "parameters": sum(p.numel() for p in model.parameters()),
+        "source": run.recipe.source,
+        **surroundings(),
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def surroundings() -> dict[str, Json]:
+    """Return on what a measurement is made, for the record."""
+    return {
         "versions": {
             "fdsm": __version__,
             "torch": torch.__version__,
             "python": platform.python_version(),
         },
         "machine": f"{platform.system()} {platform.machine()}, threads: {torch.get_num_threads()}",
-        "started": datetime.now(UTC).isoformat(timespec="seconds"),
     }

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from fdsm.experiments.deep_ebm import DeepEBM
-from fdsm.experiments.pace import pace
+from fdsm.experiments.pace import _kept, pace
 from fdsm.experiments.run import Run
 from fdsm.training import GradientStep
 
@@ -37,5 +37,39 @@ def test_steps_are_taken_in_turn_and_the_first_two_do_not_count(
     monkeypatch.setattr(DeepEBM, "step", step)
     monkeypatch.setattr("time.perf_counter", lambda: clock[0])
     runs = [Run(tmp_path, TINY, replace(tiny, name=name), 0, "cpu") for name in ("a", "b")]
-    assert pace(runs, rounds=1) == pytest.approx([2.0, 5.0])
+    assert [one.milliseconds for one in pace(runs, rounds=1)] == pytest.approx([2.0, 5.0])
     assert order == ["a", "b"] * 3
+
+
+def test_a_validation_is_timed_where_there_are_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.set_default_dtype(torch.float32)
+    clock = [0.0]
+    original = DeepEBM.validate
+
+    def validate(*arguments: object) -> dict[str, float]:
+        clock[0] += 0.003
+        return original(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(DeepEBM, "validate", validate)
+    monkeypatch.setattr("time.perf_counter", lambda: clock[0])
+    plans = {every: replace(tiny.plan, validate_every=every) for every in (0, 1, 11)}
+    runs = [Run(tmp_path, TINY, replace(tiny, plan=plan), 0, "cpu") for plan in plans.values()]
+    never, always, rarely = pace(runs, rounds=1)
+    assert always.validation == pytest.approx(3.0)
+    assert always.record()["milliseconds_of_validation"] == always.validation
+    assert never.validation is rarely.validation is None
+    assert "milliseconds_of_validation" not in never.record()
+
+
+def test_bytes_are_those_alive_at_once_and_shared_memory_counts_once() -> None:
+    x = torch.ones(10, requires_grad=True)
+
+    def one() -> None:
+        y = x.exp()  # keeps its result
+        loss = (y.exp() * y).sum()  # keeps two results, of the first the same memory
+        loss.backward()  # type: ignore[no-untyped-call]
+
+    assert _kept(one) == 2 * 80
+    assert _kept(lambda: [each() for each in (one, one)]) == 2 * 80  # the first has let go

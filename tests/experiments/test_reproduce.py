@@ -1,0 +1,202 @@
+"""Tables and studies are made once, and go on wherever they were stopped."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from fdsm.data import DataError, Dataset, Source
+from fdsm.evaluation import Measurement
+from fdsm.experiments import density, lemma2, reproduce
+from fdsm.experiments.place import Place
+from fdsm.experiments.published import Published
+from fdsm.experiments.reference import Scale
+from fdsm.experiments.run import RunError
+from fdsm.experiments.study import Findings, Line, Panel
+from fdsm.experiments.targets import TARGETS, Figure, Table, Target, target
+from fdsm.experiments.train import Suspended
+from fdsm.samplers import Progress
+
+from .test_train import interrupt_after
+from .tiny import tiny
+
+TINY = Table("tiny", "Small", ("density",), {"cpu": 2, "paper": 1})
+
+
+def silent(numbers: Iterable[int]) -> Iterable[int]:
+    return numbers
+
+
+@pytest.fixture
+def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Make the experiment `density` a table of two rows that take no time."""
+    torch.set_default_dtype(torch.float32)
+    rows = (replace(tiny, name="a"), replace(tiny, name="b", exact_rows=5))
+    monkeypatch.setattr(density, "TABLE", rows)
+    monkeypatch.setattr(density, "PAPER", rows[:1], raising=False)
+    numbers = {"exact_sm_loss": Published(-3.0, 0.5, "Table 9")}
+    monkeypatch.setattr(reproduce, "published", lambda t, row: numbers if row == "a" else {})
+    costs = lambda runs: [_Cost(float(len(run.recipe.name))) for run in runs]
+    monkeypatch.setattr(reproduce, "pace", costs)
+    return []
+
+
+@dataclass(frozen=True)
+class _Cost:
+    milliseconds: float
+
+    def record(self) -> dict[str, float]:
+        return {"milliseconds_per_iteration": self.milliseconds, "bytes": 7}
+
+
+def make(
+    root: Path,
+    said: list[str],
+    target: Target = TINY,
+    seeds: int | None = None,
+    scale: Scale = "cpu",
+) -> reproduce.Made:
+    return reproduce.reproduce(target, Place(root, scale), seeds, silent, said.append)
+
+
+def test_every_row_and_seed_is_made_once(
+    tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = make(tmp_path, said)
+    names = ["a/0", "a/1", "b/0", "b/1"]
+    assert made == reproduce.Made(tuple(tmp_path / "tiny" / name for name in names))
+    trained = [f"tiny: density/{row}, seed {seed}" for seed in (0, 1) for row in "ab"]
+    assert said == [*trained, "timing the steps of density/a, density/b in turn"]
+    results = [json.loads((folder / "result.json").read_text()) for folder in made.folders]
+    published = {"value": -3.0, "error": 0.5, "settings": {"place": "Table 9"}}
+    assert [r["published"] for r in results] == [{"exact_sm_loss": published}] * 2 + [{}] * 2
+    assert [r["bytes"] for r in results] == [7] * 4
+    assert results[0]["metrics"]["exact_sm_loss"] != results[1]["metrics"]["exact_sm_loss"]
+
+    said.clear()
+    assert make(tmp_path, said) == made
+    assert said == []
+
+
+def test_only_what_is_missing_is_made(tmp_path: Path, said: list[str]) -> None:
+    make(tmp_path, said, seeds=1)
+    said.clear()
+    (tmp_path / "tiny/b/0/result.json").unlink()
+    before = (tmp_path / "tiny/a/0/result.json").read_bytes()
+    make(tmp_path, said, seeds=1)
+    assert said[0] == "tiny: density/b, seed 0"
+    assert len(said) == 2  # and the times, which compare rows measured together
+    assert (tmp_path / "tiny/a/0/result.json").read_bytes() == before
+
+
+def test_results_alone_are_enough(tmp_path: Path, said: list[str]) -> None:
+    for folder in make(tmp_path, said).folders:
+        for path in sorted(folder.rglob("*"), reverse=True):
+            if path.is_dir():
+                path.rmdir()
+            elif path.name not in ("config.json", "result.json"):
+                path.unlink()
+    said.clear()
+    assert len(make(tmp_path, said).folders) == 4
+    assert said == []
+
+
+@pytest.mark.parametrize("iteration", [3, 40])
+def test_a_table_goes_on_where_it_was_stopped(
+    iteration: int, tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = make(tmp_path / "whole", said)
+    with monkeypatch.context() as patch:
+        interrupt_after(iteration, patch)
+        if iteration < tiny.plan.iterations:
+            with pytest.raises(Suspended):
+                make(tmp_path / "stopped", said)
+    stopped = make(tmp_path / "stopped", said)
+    for a, b in zip(whole.folders, stopped.folders, strict=True):
+        numbers = [json.loads((f / "result.json").read_text())["metrics"] for f in (a, b)]
+        assert numbers[0] == numbers[1]
+
+
+def test_results_of_another_recipe_are_neither_shown_nor_replaced(
+    tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(tmp_path, said, seeds=1)
+    with pytest.raises(RunError, match=r"of the scale 'cpu'.*--out"):
+        make(tmp_path, said, seeds=1, scale="paper")
+    changed = replace(density.TABLE[0], optimiser=replace(tiny.optimiser, lr=0.5))
+    monkeypatch.setattr(density, "TABLE", (changed,))
+    with pytest.raises(RunError, match=r"optimiser.lr: 0.005 -> 0.5.*move it away"):
+        make(tmp_path, said, seeds=1)
+
+
+@dataclass(frozen=True)
+class _Nowhere(Source):
+    transform: Any = tiny.data.transform
+
+    def load(self) -> Dataset:
+        raise DataError("there is no such data")
+
+
+def test_rows_without_data_are_named_and_the_others_made(
+    tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = (replace(tiny, name="a"), replace(tiny, name="b", data=_Nowhere()))
+    monkeypatch.setattr(density, "TABLE", rows)
+    made = make(tmp_path, said)
+    assert [folder.name for folder in made.folders] == ["0", "1"]
+    assert made.missing == ("density/b, seed 0: there is no such data",)
+
+
+@dataclass(frozen=True)
+class _Study:
+    slope: float = 2.0
+    title: str = field(default="A line", repr=False)
+    source: str = field(default="Euclid", repr=False)
+
+    def measure(self, place: Place, seed: int, progress: Progress) -> Findings:
+        x = tuple(float(i) for i in progress(range(3)))
+        line = Line("measured", x, tuple(self.slope * each for each in x))
+        panel = Panel("Line", "x", "y", (line,))
+        return Findings({"slope": Measurement(self.slope, 0.1)}, (panel,))
+
+
+def test_a_study_is_measured_once(
+    tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lemma2, "STUDY", _Study())
+    for _ in range(2):
+        made = make(tmp_path, said, target=Figure("lemma2"))
+    assert made.folders == (tmp_path / "lemma2",)
+    assert said == ["lemma2"]
+    record = json.loads((tmp_path / "lemma2" / "study.json").read_text())
+    assert record["settings"] == {"class": "_Study", "slope": 2.0}
+    assert (record["title"], record["source"], record["scale"]) == ("A line", "Euclid", "cpu")
+    assert record["findings"]["numbers"]["slope"]["value"] == pytest.approx(2.0)
+    assert record["findings"]["panels"][0]["lines"][0]["y"] == [0.0, 2.0, 4.0]
+    monkeypatch.setattr(lemma2, "STUDY", _Study(slope=3.0))
+    with pytest.raises(RunError, match=r"slope: 2.0 -> 3.0"):
+        make(tmp_path, said, target=Figure("lemma2"))
+
+
+def test_every_table_and_figure_of_the_paper_is_there_at_both_scales() -> None:
+    names = [one.name for one in TARGETS]
+    assert names[:10] == [f"table{i}" for i in range(1, 7)] + [f"figure{i}" for i in range(1, 5)]
+    assert {"lemma2", "theorem2", "nce_mpf", "sumo"} <= set(names)
+    for name in names:
+        one = target(name)
+        if isinstance(one, Figure):
+            assert one.study("cpu").source
+            assert type(one.study("paper")) is type(one.study("cpu"))
+            continue
+        cpu, paper = one.recipes("cpu"), one.recipes("paper")
+        assert paper.keys() == cpu.keys()
+        assert all(recipe.source for recipe in (*cpu.values(), *paper.values()))
+
+
+def test_an_unknown_target_is_named_with_the_nearest() -> None:
+    with pytest.raises(ValueError, match=r"'tabel1' to reproduce.*Did you mean table1\?"):
+        target("tabel1")
