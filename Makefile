@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN = .venv/bin
 
-.PHONY: demo test check slow mutants bench venv clean
+.PHONY: demo test check slow mutants bench reproduction venv clean
 
 demo: .venv/demo  ## learn digits five ways, with a table and a page
 	$(BIN)/fdsm demo
@@ -24,10 +24,14 @@ bench: .venv/test  ## times, memory and accuracy of the engines, as ratios
 	$(BIN)/python -m benchmarks.step
 	$(BIN)/python -m benchmarks.engines
 
+reproduction: .venv/all  ## everything the paper shows, at the scale of two cores: hours; then the document of it
+	$(BIN)/fdsm reproduce all --out results
+	$(BIN)/python -m fdsm.report.document docs/reproduction.md.jinja results docs/reproduction.md
+
 venv: .venv/dev  ## everything to work on the code
 
 # One environment; a stamp for each set of extras that has been installed into it.
-.venv/demo .venv/report .venv/test .venv/dev: pyproject.toml constraints.txt
+.venv/all .venv/demo .venv/report .venv/test .venv/dev: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[$(@F)]"
 	touch $@

@@ -4,6 +4,7 @@ import csv
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,7 +15,11 @@ from PIL import Image
 
 import fdsm
 from fdsm.cli import _named, main
+from fdsm.data import DataError, Dataset, Digits
+from fdsm.experiments import deep_ebm
 from fdsm.experiments.reference import Reference
+
+from .experiments.tiny import tiny
 
 ROOT = Path(fdsm.__file__).parents[1]
 TINY = f"{Path(__file__).parent / 'experiments' / 'tiny.py'}:tiny"
@@ -107,6 +112,8 @@ def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
         (["train", "digits", "--device", "nonsense"], "torch cannot compute on 'nonsense' here"),
         (["train", "digits", "--threads", "0"], "--threads must be at least 1, but is 0"),
         (["report"], "name at least one folder of a run"),
+        (["reproduce", "tabel1"], "Did you mean table1?"),
+        (["reproduce", "table1", "--seeds", "0"], "--seeds must be at least 1, but is 0"),
     ],
 )
 def test_mistakes_of_the_caller_are_explained(
@@ -343,3 +350,43 @@ def test_the_demo_compares_five_methods_on_a_page(
     before = (tmp_path / "FD-DSM" / "0" / "model.safetensors").read_bytes()
     main(["demo", "--out", str(tmp_path), "--iterations", "2"])
     assert (tmp_path / "FD-DSM" / "0" / "model.safetensors").read_bytes() == before
+
+
+def test_reproduce_lists_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["reproduce"])
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in ("table1", "table6", "figure1", "figure4", "theorem2"))
+
+
+def test_a_table_is_reproduced_beside_the_published_numbers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [replace(tiny, name=name) for name in ("FD-SSM", "SSM")]
+    monkeypatch.setattr(deep_ebm, "TABLE", tuple(rows))
+    arguments = ["reproduce", "table2", "--seeds", "1", "--out", str(tmp_path)]
+    main(arguments)
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "FD-SSM" in shown
+    assert "-3.33e7" in shown or "-33,300,000" in shown or "-3.330e7" in shown
+    assert (tmp_path / "table2.html").exists()
+    before = (tmp_path / "table2/SSM/0/result.json").read_bytes()
+    main([*arguments, "--resume"])
+    assert (tmp_path / "table2/SSM/0/result.json").read_bytes() == before
+    code, error = failed([*arguments, "--no-resume"], capsys)
+    assert code == 2
+    assert "holds table2 already" in error
+
+
+def test_rows_that_cannot_be_made_are_named_in_the_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def absent(self: Digits) -> Dataset:
+        raise DataError("there is no such data")
+
+    rows = [replace(tiny, name="SSM"), replace(tiny, name="FD-SSM", data=Digits())]
+    monkeypatch.setattr(Digits, "load", absent)
+    monkeypatch.setattr(deep_ebm, "TABLE", tuple(rows))
+    code, error = failed(["reproduce", "table2", "--seeds", "1", "--out", str(tmp_path)], capsys)
+    assert code == 1
+    assert "deep_ebm/FD-SSM, seed 0: there is no such data" in error
+    assert (tmp_path / "table2/SSM/0/result.json").exists()

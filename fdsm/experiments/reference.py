@@ -97,8 +97,7 @@ class Reference:
 
 def experiments() -> list[str]:
     """Return the names of the experiments, each a module of this package with a `TABLE`."""
-    names = [module.name for module in pkgutil.iter_modules([str(Path(__file__).parent)])]
-    return [name for name in names if hasattr(_module(name), TABLES["cpu"])]
+    return [name for name in _modules() if hasattr(_module(name), TABLES["cpu"])]
 
 
 def rows(experiment: str, scale: Scale = "cpu") -> tuple[Recipe, ...]:
@@ -114,9 +113,13 @@ def rows(experiment: str, scale: Scale = "cpu") -> tuple[Recipe, ...]:
     Raises:
         UnknownRecipeError: If there is no such experiment.
     """
-    if experiment not in experiments():
+    if experiment not in _modules() or not hasattr(_module(experiment), TABLES["cpu"]):
         raise UnknownRecipeError(_unknown("experiment", experiment, experiments()))
     return cast(tuple[Recipe, ...], getattr(_module(experiment), TABLES[scale], ()))
+
+
+def _modules() -> list[str]:
+    return [module.name for module in pkgutil.iter_modules([str(Path(__file__).parent)])]
 
 
 def _module(experiment: str) -> ModuleType:

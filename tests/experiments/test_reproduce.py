@@ -127,9 +127,9 @@ def test_results_of_another_recipe_are_neither_shown_nor_replaced(
     make(tmp_path, said, seeds=1)
     with pytest.raises(RunError, match=r"of the scale 'cpu'.*--out"):
         make(tmp_path, said, seeds=1, scale="paper")
-    changed = replace(density.TABLE[0], optimiser=replace(tiny.optimiser, lr=0.5))
+    changed = replace(density.TABLE[0], plan=replace(tiny.plan, batch=16))
     monkeypatch.setattr(density, "TABLE", (changed,))
-    with pytest.raises(RunError, match=r"optimiser.lr: 0.005 -> 0.5.*move it away"):
+    with pytest.raises(RunError, match=r"plan.batch: 32 -> 16.*move it away"):
         make(tmp_path, said, seeds=1)
 
 
