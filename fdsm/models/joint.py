@@ -20,7 +20,7 @@ class JointMLP(nn.Module):
     data. The defaults are the paper's for MNIST.
 
     Reference:
-        Pang et al. (2020), https://arxiv.org/abs/2007.03317, Table 6 and App. C.5.
+        Pang et al. (2020), https://arxiv.org/abs/2007.03317, Table 6 and App. C.4.
 
     Args:
         inputs: The shape of an event of every input.
@@ -58,7 +58,7 @@ class JointCNN(nn.Module):
     `nn.ReLU`, as a score with `nn.Softplus`.
 
     Reference:
-        Pang et al. (2020), https://arxiv.org/abs/2007.03317, Table 6 and App. C.5.
+        Pang et al. (2020), https://arxiv.org/abs/2007.03317, Table 6 and App. C.4.
 
     Args:
         inputs: The shape of an event of every input: `(C, H, W)` for images, a length for vectors.
