@@ -16,6 +16,7 @@ from .mlp import QuadraticMLP
 from .nice import NICE
 from .normal_equations import (
     DifferencedEquations,
+    ExactEquations,
     FullGradientEquations,
     NormalEquations,
     SlicedEquations,
@@ -33,6 +34,7 @@ __all__ = [
     "DecoderCNN",
     "DecoderMLP",
     "DifferencedEquations",
+    "ExactEquations",
     "FullGradientEquations",
     "GaussianDecoder",
     "ImplicitEncoder",

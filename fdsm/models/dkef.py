@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import torch
 from torch import Tensor, nn
@@ -86,7 +87,7 @@ class DKEF(nn.Module):
                 "the model is not a density before its α is known: in training use "
                 "`model.solve(x, v)`, afterwards `model.finalise(equations)`"
             )
-        return DKEFDensity(self, self.alpha)(x)
+        return DKEFDensity(self.induced(), self.alpha)(x)
 
     def equations(self, x: Tensor, v: Tensor, equations: Equations = _SLICED) -> NormalEquations:
         """Return the normal equations for $α$ of a batch; add those of several batches.
@@ -99,11 +100,12 @@ class DKEF(nn.Module):
         Returns:
             The equations, differentiable in all parameters.
         """
-        return equations(self, x, v)
+        return equations(self.induced(), x, v)
 
     def solve(self, x: Tensor, v: Tensor, equations: Equations = _SLICED) -> "DKEFDensity":
         """Return the log-density with the best $α$ for a batch; arguments as `equations`."""
-        return self.solve_from(self.equations(x, v, equations))
+        kernels = self.induced()
+        return DKEFDensity(kernels, equations(kernels, x, v).solution(self.penalty))
 
     def solve_from(self, equations: NormalEquations) -> "DKEFDensity":
         """Return the log-density with the $α$ that solves the equations.
@@ -114,7 +116,13 @@ class DKEF(nn.Module):
         Returns:
             The density, through which gradients flow to the parameters and the penalty.
         """
-        return DKEFDensity(self, equations.solution(self.penalty))
+        return DKEFDensity(self.induced(), equations.solution(self.penalty))
+
+    def induced(self) -> "InducedKernels":
+        """Return the kernels at the inducing points, whose features are computed now."""
+        c = self.features(self.inducing)
+        log_weights = self.weight_logits.log_softmax(0)[:, None] - _inner(c, c) / 2
+        return InducedKernels(self.features, c, log_weights, self.base_scale)
 
     @torch.no_grad()
     def finalise(self, equations: NormalEquations) -> None:
@@ -126,6 +134,25 @@ class DKEF(nn.Module):
         """The weight $λ = 10^l$ of the penalty on $α$."""
         return _power_of_ten(self.log_penalty)
 
+
+@dataclass(frozen=True, eq=False)
+class InducedKernels:
+    """The kernels $k_j$ and the base measure of a `DKEF`, as functions of `x` alone.
+
+    The features of the inducing points are computed once, for the solution and for the loss.
+
+    Attributes:
+        features: The networks.
+        centres: The features of the inducing points, shape `(K, M, F)`.
+        log_weights: What does not depend on `x` in the logarithms of the kernels, `(K, M)`.
+        base_scale: The standard deviation of the base measure.
+    """
+
+    features: "_Features"
+    centres: Tensor
+    log_weights: Tensor
+    base_scale: float
+
     def base(self, x: Tensor) -> Tensor:
         """Return the log-density of the base measure up to a constant, shape `(B,)`."""
         return -dot(x, x) / (2 * self.base_scale**2)
@@ -136,7 +163,7 @@ class DKEF(nn.Module):
 
     def kernels(self, x: Tensor) -> Tensor:
         """Return $k_j(x)$, the weighted sum of all kernels, shape `(B, M)`."""
-        return self._kernels(self.features(x), self.features(self.inducing)).sum(0)
+        return self._each(self.features(x)).sum(0)
 
     def kernel_jet(self, x: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         r"""Return the kernels with slopes and curvatures along `v`, each of shape `(B, M)`.
@@ -144,27 +171,64 @@ class DKEF(nn.Module):
         Of $k = e^{-‖f - c‖²/2}$ these are $-ka$ and $k (a² - a')$, with $a = (f - c)^T f'$ for
         features $f$ of the data and $c$ of the inducing points.
         """
-        (f, slope, curvature), c = self.features.jet(x, v), self.features(self.inducing)
-        k = self._kernels(f, c)
-        a = _inner(f, slope)[:, :, None] - slope @ c.mT
-        bend = (_inner(slope, slope) + _inner(f, curvature))[:, :, None] - curvature @ c.mT
-        return k.sum(0), (-k * a).sum(0), (k * (a.square() - bend)).sum(0)
+        f, slope, curvature = self.features.jet(x, v)
+        k = self._each(f)
+        a, bent = self._bend(f, slope, curvature)
+        return k.sum(0), -(k * a).sum(0), (k * bent).sum(0)
 
     def kernel_gradients(self, x: Tensor) -> Tensor:
         """Return the gradients of the kernels with respect to `x`, shape `(B, D, M)`."""
-        (f, jacobian), c = self.features.jacobian(x), self.features(self.inducing)
-        towards = _rowwise(jacobian, c.mT) - jacobian @ f[..., None]
-        gradients: Tensor = (self._kernels(f, c)[:, :, None] * towards).sum(0)
-        return gradients
+        f, jacobian = self.features.jacobian(x)
+        return self._gradients(self._each(f), f, jacobian)
 
-    def _kernels(self, f: Tensor, c: Tensor) -> Tensor:
-        """Return each kernel with its weight, shape `(K, B, F), (K, M, F) -> (K, B, M)`."""
-        log_weights = self.weight_logits.log_softmax(0)[:, None] - _inner(c, c) / 2
-        exponents = torch.baddbmm(log_weights[:, None], f, c.mT)
-        return (exponents - _inner(f, f)[:, :, None] / 2).exp()
+    def kernel_gradients_and_curvatures(self, x: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Return gradients, `(B, D, M)`, and curvatures along `v`, `(B, M)`, of the kernels."""
+        (f, slope, curvature), (_, jacobian) = self.features.jet(x, v), self.features.jacobian(x)
+        k = self._each(f)
+        _, bent = self._bend(f, slope, curvature)
+        return self._gradients(k, f, jacobian), (k * bent).sum(0)
+
+    def kernel_gradients_and_laplacians(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Return gradients, `(B, D, M)`, and Laplacians, `(B, M)`, of the kernels.
+
+        With $a_i = (f - c)^T ∂_i f$ they are $-k a_i$ and $k (\sum_i (a_i² - ‖∂_i f‖²) -
+        (f - c)^T Δf)$, here one network at a time, to stay within the caches.
+        """
+        f, jacobian, laplacian = self.features.laplacian(x)
+        bend = jacobian.square().sum((2, 3)) + _inner(f, laplacian)
+        straight = torch.baddbmm(-bend[:, :, None], laplacian, self.centres.mT)
+        gradients, laplacians = [], []
+        for k, rest, *parts in zip(
+            self._each(f), straight, f, jacobian, self.centres, strict=True
+        ):
+            a = _towards(*parts)
+            gradients.append(k[:, None] * a)
+            laplacians.append(k * (a.square().sum(1) + rest))
+        return _total(gradients), _total(laplacians)
+
+    def _each(self, f: Tensor) -> Tensor:
+        """Return each kernel with its weight, shape `(K, B, F) -> (K, B, M)`.
+
+        Its logarithm, $f^T c - ‖f‖²/2$ and what does not depend on `x`, is one product.
+        """
+        left = torch.cat([f, -_inner(f, f)[..., None] / 2], -1)
+        right = functional.pad(self.centres, (0, 1), value=1.0)
+        return torch.baddbmm(self.log_weights[:, None], left, right.mT).exp()
+
+    def _bend(self, f: Tensor, slope: Tensor, curvature: Tensor) -> tuple[Tensor, Tensor]:
+        """Return $a$ and $a² - a'$ of all kernels, shape `(K, B, M)`."""
+        c = self.centres.mT
+        a = torch.baddbmm(_inner(f, slope)[:, :, None], slope, c, alpha=-1)
+        bend = _inner(slope, slope) + _inner(f, curvature)
+        return a, torch.baddbmm(-bend[:, :, None], curvature, c).addcmul(a, a)
+
+    def _gradients(self, k: Tensor, f: Tensor, jacobian: Tensor) -> Tensor:
+        """Return the sum of $-k a_i$, one network at a time, to stay within the caches."""
+        parts = zip(k, f, jacobian, self.centres, strict=True)
+        return _total([k[:, None] * _towards(f, rows, c) for k, f, rows, c in parts])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DKEFDensity:
     """The log-density of a `DKEF` with given coefficients.
 
@@ -173,7 +237,7 @@ class DKEFDensity:
         alpha: The coefficients, shape `(M,)`.
     """
 
-    model: DKEF
+    model: InducedKernels
     alpha: Tensor
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -202,14 +266,14 @@ class _Features(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         h = functional.softplus(x @ self.first + self.first_bias)
-        h = functional.softplus(h @ self.second + self.second_bias)
+        h = functional.softplus(torch.baddbmm(self.second_bias, h, self.second))
         return self._unit * (h @ self.third + x @ self.shortcut)
 
     def jet(self, x: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return the features with their first two derivatives along `v`, in one forward pass."""
         a, slope = x @ self.first + self.first_bias, v @ self.first
         h, slope, curvature = _softplus_jet(a, slope, torch.zeros_like(slope))
-        a = h @ self.second + self.second_bias
+        a = torch.baddbmm(self.second_bias, h, self.second)
         h, slope, curvature = _softplus_jet(a, slope @ self.second, curvature @ self.second)
         unit, third, shortcut = self._unit, self.third, self.shortcut
         value, slope = h @ third + x @ shortcut, slope @ third + v @ shortcut
@@ -223,6 +287,21 @@ class _Features(nn.Module):
         jacobian = _rowwise(a.sigmoid()[:, :, None] * jacobian, self.third)
         value = functional.softplus(a) @ self.third + x @ self.shortcut
         return self._unit * value, self._unit[:, None] * (jacobian + self.shortcut[:, None])
+
+    def laplacian(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return what `jacobian` does, and the Laplacians of the features, `(K, B, F)`."""
+        a = x @ self.first + self.first_bias
+        gate = a.sigmoid()
+        bent = gate * (1 - gate) * self.first.square().sum(1, keepdim=True)
+        jacobian = _rowwise(gate[:, :, None] * self.first[:, None], self.second)
+        laplacian = bent @ self.second
+        a = functional.softplus(a) @ self.second + self.second_bias
+        gate = a.sigmoid()
+        bent = gate * ((1 - gate) * jacobian.square().sum(2) + laplacian)
+        jacobian = _rowwise(gate[:, :, None] * jacobian, self.third)
+        value = functional.softplus(a) @ self.third + x @ self.shortcut
+        jacobian = self._unit[:, None] * (jacobian + self.shortcut[:, None])
+        return self._unit * value, jacobian, self._unit * (bent @ self.third)
 
     @property
     def _unit(self) -> Tensor:
@@ -242,6 +321,16 @@ def _power_of_ten(exponent: Tensor) -> Tensor:
 
 def _inner(a: Tensor, b: Tensor) -> Tensor:
     return (a * b).sum(-1)
+
+
+def _towards(f: Tensor, jacobian: Tensor, c: Tensor) -> Tensor:
+    """Return $(c - f)^T ∂_i f$ of one network, `(B, F), (B, D, F), (M, F) -> (B, D, M)`."""
+    rows, along = jacobian.flatten(0, 1), jacobian @ f[..., None]
+    return torch.addmm(-along.flatten(0, 1), rows, c.mT).view(*jacobian.shape[:2], -1)
+
+
+def _total(terms: list[Tensor]) -> Tensor:
+    return reduce(torch.add, terms)
 
 
 def _rowwise(rows: Tensor, matrix: Tensor) -> Tensor:

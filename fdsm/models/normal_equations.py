@@ -13,10 +13,12 @@ along all axes. All are scaled to the sum over dimensions, $E[\mathrm{tr} ∇² 
 """
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Protocol
 
 import torch
 from torch import Tensor
+from torch.autograd.function import BackwardCFunction, FunctionCtx
 
 from ..derivatives import central_nodes, full_precision, stencil
 from ..derivatives.checks import check_arguments
@@ -62,8 +64,12 @@ class Kernels(Protocol):
         """Return the kernels with slopes and curvatures along `v`, each of shape `(B, M)`."""
         ...
 
-    def kernel_gradients(self, x: Tensor) -> Tensor:
-        """Return the gradients of the kernels, shape `(B, D, M)`."""
+    def kernel_gradients_and_curvatures(self, x: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the gradients and the curvatures along `v`, shapes `(B, D, M)` and `(B, M)`."""
+        ...
+
+    def kernel_gradients_and_laplacians(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the gradients and the Laplacians, shapes `(B, D, M)` and `(B, M)`."""
         ...
 
     def base_score(self, x: Tensor) -> Tensor:
@@ -112,13 +118,12 @@ class DifferencedEquations:
         """Return the equations of a batch, from one evaluation of all nodes together."""
         check_arguments(x, v, ())
         refuse_half(x, "the data")
-        nodes = central_nodes(2, self.accuracy)
+        nodes, rows = _differences(self.accuracy)
         with full_precision(x.device) as changed:
-            values = model.kernels(torch.cat([x + float(node) * v for node in nodes]))
+            values = model.kernels(torch.cat([torch.add(x, v, alpha=node) for node in nodes]))
         if changed:
             full_precision_backward(values)
         values = widened(values.view(len(nodes), len(x), -1))
-        rows = [[float(weight) for weight in row] for row in stencil(nodes)[1:3]]
         slopes, curvatures = torch.tensordot(values.new_tensor(rows), values, dims=1).to(x.dtype)
         return _sliced(slopes, curvatures, model.base_score(x), v)
 
@@ -130,15 +135,58 @@ class FullGradientEquations:
     def __call__(self, model: Kernels, x: Tensor, v: Tensor) -> NormalEquations:
         """Return the equations of a batch."""
         check_arguments(x, v, ())
-        *_, curvatures = model.kernel_jet(x, v)
-        gradients = model.kernel_gradients(x).flatten(0, 1)
-        moment = _scale(v) * curvatures.sum(0) + model.base_score(x).flatten() @ gradients
-        return NormalEquations(gradients.T @ gradients, moment, len(x))
+        gradients, curvatures = model.kernel_gradients_and_curvatures(x, v)
+        return _full(gradients, _scale(v) * curvatures, model.base_score(x))
+
+
+@dataclass(frozen=True)
+class ExactEquations:
+    """Exact gradients and Laplacians: the minimiser of SM, whatever `v`."""
+
+    def __call__(self, model: Kernels, x: Tensor, v: Tensor) -> NormalEquations:
+        """Return the equations of a batch."""
+        check_arguments(x, v, ())
+        gradients, laplacians = model.kernel_gradients_and_laplacians(x)
+        return _full(gradients, laplacians, model.base_score(x))
+
+
+@cache
+def _differences(accuracy: int) -> tuple[list[float], list[list[float]]]:
+    """Return nodes, and the weights of the first and of the second difference."""
+    nodes = central_nodes(2, accuracy)
+    rows = stencil(nodes)[1:3]
+    return [float(node) for node in nodes], [[float(weight) for weight in row] for row in rows]
 
 
 def _sliced(slopes: Tensor, curvatures: Tensor, base_score: Tensor, v: Tensor) -> NormalEquations:
     moment = curvatures.sum(0) + dot(base_score, v) @ slopes
-    return NormalEquations(_scale(v) * slopes.T @ slopes, _scale(v) * moment, len(v))
+    return NormalEquations(_scale(v) * _gram(slopes), _scale(v) * moment, len(v))
+
+
+def _full(gradients: Tensor, curvatures: Tensor, base_score: Tensor) -> NormalEquations:
+    slopes = gradients.flatten(0, 1)
+    moment = curvatures.sum(0) + base_score.flatten() @ slopes
+    return NormalEquations(_gram(slopes), moment, len(gradients))
+
+
+def _gram(slopes: Tensor) -> Tensor:
+    result: Tensor = _Gram.apply(slopes)  # type: ignore[no-untyped-call]
+    return result
+
+
+class _Gram(torch.autograd.Function):
+    """$D^T D$, whose gradient takes one product, where that of two factors takes two."""
+
+    @staticmethod
+    def forward(ctx: FunctionCtx, slopes: Tensor) -> Tensor:
+        ctx.save_for_backward(slopes)
+        return slopes.T @ slopes
+
+    @staticmethod
+    def backward(ctx: BackwardCFunction, gradient: Tensor) -> Tensor:
+        (slopes,) = ctx.saved_tensors
+        result: Tensor = slopes @ (gradient + gradient.T)
+        return result
 
 
 def _scale(v: Tensor) -> Tensor:

@@ -165,17 +165,6 @@ def test_a_flow_reaches_the_entropy_of_a_gaussian() -> None:
     assert metrics["nll"].value == pytest.approx(truth, abs=0.05)
 
 
-def test_the_denoising_loss_is_nothing_for_the_true_score_and_one_for_none() -> None:
-    images = torch.full((50, 1, 4, 4), 0.3)
-    data = Dataset(images, images, images, Chain(()), {})
-    recipe, generator = ncsn.TABLE[0], Generator().manual_seed(0)
-    true = lambda x, sigma: (0.3 - x) / sigma.square()[:, None, None, None]
-    none = lambda x, sigma: 0 * x
-    for score, expected in ((true, 0.0), (none, 1.0)):
-        found = recipe.evaluate(cast(nn.Module, score), data, generator)["denoising"]
-        assert found.value == pytest.approx(expected, abs=0.1)
-
-
 def test_a_true_density_has_no_fisher_divergence_and_is_sampled() -> None:
     mixture = GaussianMixture(((-2.0, 0.0), (2.0, 0.0)), (0.3, 0.3))
 
@@ -228,7 +217,7 @@ def test_the_published_settings_are_those_of_the_paper() -> None:
     with torch.device("meta"):
         assert sum(p.numel() for p in flow.build(torch.Size([784])).parameters()) == 15_154_352
     assert isinstance(autoencoder_mnist.PAPER[0], Autoencoder)
-    assert [row.plan.iterations for row in dkef_uci.PAPER[::4]] == [11_500, 3000, 9500]
+    assert [row.plan.iterations for row in dkef_uci.PAPER[:18:6]] == [11_500, 3000, 9500]
     assert {row.optimiser.clip for row in deep_ebm.PAPER} == {0.1}
     described = cast(dict[str, Any], describe(paper["FD-SSM"]))
     assert described["data"]["transform"]["steps"][-1]["sigma"] == pytest.approx(0.005)

@@ -93,6 +93,18 @@ def test_only_what_is_missing_is_made(tmp_path: Path, said: list[str]) -> None:
     assert (tmp_path / "tiny/a/0/result.json").read_bytes() == before
 
 
+def test_a_new_row_is_timed_together_with_the_others(
+    tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(tmp_path, said, seeds=1)
+    said.clear()
+    monkeypatch.setattr(density, "TABLE", (*density.TABLE, replace(tiny, name="c")))
+    make(tmp_path, said, seeds=1)
+    assert said[-1] == "timing the steps of density/a, density/b, density/c in turn"
+    result = json.loads((tmp_path / "tiny/a/0/result.json").read_text())
+    assert result["timed_with"] == ["density/a", "density/b", "density/c"]
+
+
 def test_results_alone_are_enough(tmp_path: Path, said: list[str]) -> None:
     for folder in make(tmp_path, said).folders:
         for path in sorted(folder.rglob("*"), reverse=True):

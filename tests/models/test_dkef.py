@@ -17,11 +17,12 @@ from fdsm.models import (
     DKEF,
     DifferencedEquations,
     DKEFDensity,
+    ExactEquations,
     FullGradientEquations,
     SlicedEquations,
 )
-from fdsm.models.normal_equations import Equations
-from fdsm.objectives import SSM, SSMVR, ViaScore
+from fdsm.models.normal_equations import Equations, _gram
+from fdsm.objectives import SM, SSM, SSMVR, ViaScore
 from fdsm.projections import Gaussian, Rademacher, Sphere
 from fdsm.typing import Projection
 
@@ -56,7 +57,8 @@ def test_log_density_is_its_formula(problem: Problem, generator: Generator) -> N
         h = functional.softplus(h @ f.second[i] + f.second_bias[i, 0])
         return h @ f.third[i] + x @ f.shortcut[i]
 
-    for x, value in zip(problem.x[:5], DKEFDensity(model, alpha)(problem.x[:5]), strict=True):
+    density = DKEFDensity(model.induced(), alpha)
+    for x, value in zip(problem.x[:5], density(problem.x[:5]), strict=True):
         expected = -x.square().sum() / (2 * 1.5**2)
         for i in range(3):
             width = 10 ** f.log_lengthscales[i]
@@ -84,22 +86,58 @@ def test_size_and_start_are_the_published_ones(generator: Generator) -> None:
 
 def test_jet_is_exact(problem: Problem) -> None:
     model, x, v = problem.model, problem.x, problem.directions(Gaussian())
-    value, first, second = model.kernel_jet(x, v)
-    torch.testing.assert_close(value, model.kernels(x))
-    slope = lambda x: jvp(model.kernels, x, v, create_graph=True)[1]
+    value, first, second = model.induced().kernel_jet(x, v)
+    torch.testing.assert_close(value, model.induced().kernels(x))
+    slope = lambda x: jvp(model.induced().kernels, x, v, create_graph=True)[1]
     torch.testing.assert_close(first, slope(x))
     torch.testing.assert_close(second, jvp(slope, x, v)[1])
 
 
 def test_gradients_are_exact(problem: Problem) -> None:
     model, x = problem.model, problem.x
-    jacobians = vmap(jacrev(lambda row: model.kernels(row[None])[0]))(x)
-    torch.testing.assert_close(model.kernel_gradients(x), jacobians.mT)
-    base = vmap(jacrev(lambda row: model.base(row[None])[0]))(x)
-    torch.testing.assert_close(model.base_score(x), base)
+    jacobians = vmap(jacrev(lambda row: model.induced().kernels(row[None])[0]))(x)
+    torch.testing.assert_close(model.induced().kernel_gradients(x), jacobians.mT)
+    base = vmap(jacrev(lambda row: model.induced().base(row[None])[0]))(x)
+    torch.testing.assert_close(model.induced().base_score(x), base)
 
 
-PAIRS: dict[str, tuple[Equations, Callable[[Projection], SSM | ViaScore]]] = {
+def test_laplacians_are_exact(problem: Problem) -> None:
+    kernels, x = problem.model.induced(), problem.x
+    row = lambda x: kernels.kernels(x[None])[0]
+    hessians = vmap(jacrev(jacrev(row)))(x)
+    gradients, laplacians = kernels.kernel_gradients_and_laplacians(x)
+    torch.testing.assert_close(laplacians, torch.einsum("bmii->bm", hessians))
+    torch.testing.assert_close(gradients, kernels.kernel_gradients(x))
+
+
+def test_gradients_and_curvatures_are_those_of_the_jet(problem: Problem) -> None:
+    kernels, x, v = problem.model.induced(), problem.x, problem.directions(Gaussian())
+    gradients, curvatures = kernels.kernel_gradients_and_curvatures(x, v)
+    _, slopes, expected = kernels.kernel_jet(x, v)
+    torch.testing.assert_close(curvatures, expected)
+    torch.testing.assert_close(torch.einsum("bd,bdm->bm", v, gradients), slopes)
+
+
+@pytest.mark.parametrize("equations", [SlicedEquations(), FullGradientEquations()], ids=str)
+def test_exact_equations_are_the_mean_over_all_signs(
+    equations: Equations, problem: Problem
+) -> None:
+    kernels, x = problem.model.induced(), problem.x
+    exact = ExactEquations()(kernels, x, torch.ones_like(x))
+    signs = torch.cartesian_prod(*D * [torch.tensor([-1.0, 1.0])])
+    found = [equations(kernels, x, v.expand_as(x).contiguous()) for v in signs]
+    torch.testing.assert_close(exact.gram, torch.stack([e.gram for e in found]).mean(0))
+    torch.testing.assert_close(exact.moment, torch.stack([e.moment for e in found]).mean(0))
+
+
+def test_gram_matrix_and_its_derivatives(generator: Generator) -> None:
+    slopes = torch.randn(5, 3, generator=generator, requires_grad=True)
+    torch.testing.assert_close(_gram(slopes), torch.einsum("bi,bj->ij", slopes, slopes))
+    assert torch.autograd.gradcheck(_gram, slopes)
+    assert torch.autograd.gradgradcheck(_gram, slopes)
+
+
+PAIRS: dict[str, tuple[Equations, Callable[[Projection], SM | SSM | ViaScore]]] = {
     "sliced": (SlicedEquations(), lambda p: SSM(Autodiff(), p)),
     "differences": (DifferencedEquations(), lambda p: SSM(FiniteDifference(), p)),
     "differences of fourth order": (
@@ -107,6 +145,7 @@ PAIRS: dict[str, tuple[Equations, Callable[[Projection], SSM | ViaScore]]] = {
         lambda p: SSM(FiniteDifference(accuracy=4), p),
     ),
     "full gradient": (FullGradientEquations(), lambda p: ViaScore(SSMVR(Autodiff(), p))),
+    "exact": (ExactEquations(), lambda p: SM(Autodiff())),
 }
 pairs = pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
 
@@ -114,7 +153,7 @@ pairs = pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
 @pairs
 @pytest.mark.parametrize("projection", [Sphere(0.3), Rademacher(math.sqrt(D))], ids=str)
 def test_solution_minimises_the_penalised_loss(
-    pair: tuple[Equations, Callable[[Projection], SSM | ViaScore]],
+    pair: tuple[Equations, Callable[[Projection], SM | SSM | ViaScore]],
     projection: Projection,
     problem: Problem,
 ) -> None:
@@ -124,7 +163,7 @@ def test_solution_minimises_the_penalised_loss(
 
     def loss(alpha: Tensor) -> Tensor:
         losses = objective(projection)(
-            DKEFDensity(model, alpha), x, generator=Generator().manual_seed(3)
+            DKEFDensity(model.induced(), alpha), x, generator=Generator().manual_seed(3)
         )
         return D * losses.mean() + model.penalty * alpha.square().sum() / 2
 
@@ -144,7 +183,7 @@ def test_solution_minimises_the_penalised_loss(
 def test_penalty_is_in_units_of_the_summed_loss(problem: Problem) -> None:
     """`G` and `b` as Hessian and gradient of the loss, directions of any length."""
     model, x, v = problem.model, problem.x, problem.directions(Gaussian())
-    f = lambda a: lambda x: model.base(x) + model.kernels(x) @ a
+    f = lambda a: lambda x: model.induced().base(x) + model.induced().kernels(x) @ a
     scale = D / v.square().sum(1).mean()
 
     def loss(a: Tensor) -> Tensor:
@@ -169,7 +208,7 @@ def test_differences_approach_the_exact_solution_at_second_order(problem: Proble
 
 @pairs
 def test_equations_of_batches_add_up(
-    pair: tuple[Equations, Callable[[Projection], SSM | ViaScore]], problem: Problem
+    pair: tuple[Equations, Callable[[Projection], SM | SSM | ViaScore]], problem: Problem
 ) -> None:
     model, x, v = problem.model, problem.x, problem.directions(Sphere(0.1))
     whole = model.equations(x, v, pair[0])
