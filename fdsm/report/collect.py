@@ -1,10 +1,13 @@
-"""Run folders read from disk and put in order: runs, groups of seeds, experiments.
+"""Folders read from disk and put in order: runs, groups of seeds, experiments; and studies.
 
 A run is a folder with a `config.json`. Runs that differ only by seed form a group, and groups
 of one family of recipes on the same data at the same scale form an experiment: only within one
-are numbers compared. Damage never stops the page: whatever cannot be read is left out and
-said in a note that names the file. Only a path that does not exist, or holds no run, is an
-error.
+are numbers compared. A study is a folder with a `study.json`. Damage never stops the page:
+whatever cannot be read is left out and said in a note that names the file. Only a path that does
+not exist, or holds neither, is an error.
+
+A folder named after a target of a reproduction, such as `table1`, says what the runs below are
+for; they are then ordered as in the paper.
 """
 
 import io
@@ -18,75 +21,96 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ..experiments.published import published
 from ..record import Json
-from .runs import Collection, Curve, Experiment, Group, Measured, Run, differing, flat, real, text
+from .runs import Collection, Curve, Experiment, Group, Run
+from .studies import UNREADABLE, Study, read_study
+from .titles import TARGETS, rank
+from .values import Measured, differing, flat, measured, real, text
 
 APART = ("recipe", "scale", "device", "shape", "data", "settings")
 """What two runs of a group have in common, besides what follows from it."""
-
-_UNREADABLE = (OSError, ValueError, TypeError, RecursionError)
 
 T = TypeVar("T")
 K = TypeVar("K")
 
 
 def collect(folders: Sequence[Path]) -> Collection:
-    """Read the runs in the given folders and below, and put them in order.
+    """Read the runs and studies in the given folders and below, and put them in order.
 
     The order of the folders is kept, and so decides which group is the baseline; within a
-    folder it is alphabetical. If a seed was run twice, the last one started counts.
+    folder it is that of the paper where runs are for one of its tables, and otherwise
+    alphabetical. If a seed was run twice, the last one started counts.
 
     Args:
-        folders: Run folders, or folders above them.
+        folders: Folders of runs or studies, or folders above them.
 
     Returns:
         What was found, with notes on all that could not be read.
 
     Raises:
-        FileNotFoundError: If a folder does not exist, or there is no run in any of them.
+        FileNotFoundError: If a folder does not exist, or there is nothing in any of them.
     """
-    found = _found(folders)
-    if not found:
+    notes: list[str] = []
+    runs: list[Run] = []
+    studies: list[Study] = []
+    seen: set[Path] = set()
+    for folder in folders:
+        new_runs, new_studies = [], []
+        for path, name in _found(folder, seen):
+            if (path / "config.json").exists():
+                new_runs.append(_run(path, name, notes.append))
+            if (path / "study.json").exists():
+                new_studies.append(read_study(path, name, notes.append))
+        read = [run for run in new_runs if run is not None]
+        runs += sorted(read, key=lambda run: rank(run.target, run.row))
+        studies += [study for study in new_studies if study is not None]
+    if not seen:
         raise FileNotFoundError(
             f"no run in {', '.join(map(str, folders)) or 'no folder'}: "
             "a run is a folder with a config.json, as `fdsm train` leaves it"
         )
-    notes: list[str] = []
-    runs = [run for path, name in found if (run := _run(path, name, notes.append)) is not None]
     groups = _seeds(runs, notes.append)
     experiments = [_experiment(key, same) for key, same in _by(groups, _of_experiment).items()]
-    return Collection(tuple(experiments), tuple(notes))
+    return Collection(tuple(experiments), tuple(notes), tuple(studies))
 
 
-def _found(folders: Sequence[Path]) -> list[tuple[Path, str]]:
-    """Return the run folders, each once, with the names to show."""
-    found: dict[Path, tuple[Path, str]] = {}
-    for folder in folders:
-        if not folder.is_dir():
-            raise FileNotFoundError(f"there is no folder {folder}")
-        for inner, below, files in os.walk(folder):
-            below.sort()
-            if "config.json" in files:
-                below.clear()
-                path = Path(inner)
-                name = Path(folder.resolve().name, path.relative_to(folder)).as_posix()
-                found.setdefault(path.resolve(), (path, text(name)))
-    return list(found.values())
+def _found(folder: Path, seen: set[Path]) -> list[tuple[Path, str]]:
+    """Return the folders of runs and studies not seen before, with the names to show."""
+    if not folder.is_dir():
+        raise FileNotFoundError(f"there is no folder {folder}")
+    found = []
+    for inner, below, files in os.walk(folder):
+        below.sort()
+        if "config.json" in files:
+            below.clear()
+        path = Path(inner)
+        if {"config.json", "study.json"} & set(files) and path.resolve() not in seen:
+            seen.add(path.resolve())
+            name = Path(folder.resolve().name, path.relative_to(folder)).as_posix()
+            found.append((path, text(name)))
+    return found
+
+
+def _target(folder: Path) -> str:
+    """Return the target that a folder is for: the last part of its path that is one."""
+    return next((part for part in reversed(folder.resolve().parts) if part in TARGETS), "")
 
 
 def _run(folder: Path, name: str, note: Callable[[str], None]) -> Run | None:
     try:
         config = _read(folder / "config.json")
         settings = _settings(config)
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         note(f"{name}/config.json cannot be read, so this run is left out: {_why(error)}")
         return None
     notes: list[str] = []
-    run = Run(name, config, settings, **_logged(folder, notes.append))
+    run = Run(name, config, _target(folder), settings, **_logged(folder, notes.append))
+    run = replace(run, published=_published(run))
     for part in (_result, _samples, _field):
         try:
             run = replace(run, **part(folder))
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             notes.append(f"{part.__name__[1:]} cannot be read: {_why(error)}")
     for line in notes:
         note(f"{name}: {line}")
@@ -112,30 +136,21 @@ def _settings(config: Mapping[str, Any]) -> dict[str, Json]:
     return {path: value for path, value in own.items() if path} | flat(rest, "config")
 
 
+def _published(run: Run) -> dict[str, Measured]:
+    return {
+        metric: Measured(one.value, one.error, {"place": one.place})
+        for metric, one in published(run.target, run.row).items()
+    }
+
+
 def _result(folder: Path) -> dict[str, Any]:
     path = folder / "result.json"
     if not path.exists():
         return {}
     result = _read(path)
-    return {
-        "result": result,
-        "metrics": _measured(result.get("metrics")),
-        "published": _measured(result.get("published")),
-    }
-
-
-def _measured(values: Json) -> dict[str, Measured]:
-    """Return the numbers in `{"name": {"value": …, "error": …}}` or `{"name": value}`."""
-    numbers: dict[str, Measured] = {}
-    for name, value in values.items() if isinstance(values, dict) else ():
-        whole = value if isinstance(value, dict) else {"value": value}
-        error = real(whole.get("error"))
-        numbers[text(name)] = Measured(
-            real(whole.get("value")),
-            error if math.isfinite(error) else None,
-            {path: leaf for path, leaf in flat(whole.get("settings") or {}).items() if path},
-        )
-    return numbers
+    said = measured(result.get("published"))
+    metrics = measured(result.get("metrics"))
+    return {"result": result, "metrics": metrics, **({"published": said} if said else {})}
 
 
 def _samples(folder: Path) -> dict[str, Any]:
@@ -227,7 +242,8 @@ def _by(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
 
 
 def _identity(run: Run) -> str:
-    return json.dumps({name: run.config.get(name) for name in APART}, sort_keys=True)
+    own = {name: run.config.get(name) for name in APART}
+    return run.target + json.dumps(own, sort_keys=True)
 
 
 def _seeds(runs: Sequence[Run], note: Callable[[str], None]) -> list[list[Run]]:
@@ -244,23 +260,22 @@ def _seeds(runs: Sequence[Run], note: Callable[[str], None]) -> list[list[Run]]:
     return groups
 
 
-def _of_experiment(runs: Sequence[Run]) -> tuple[str, str, str]:
+def _of_experiment(runs: Sequence[Run]) -> tuple[str, str, str, str]:
     run, data = runs[0], runs[0].config.get("data")
     name = data.get("name") if isinstance(data, dict) else None
     family = run.said("recipe").rpartition("/")[0]
-    return family, "" if name is None else text(name), run.said("scale")
+    return run.target, family, "" if name is None else text(name), run.said("scale")
 
 
-def _experiment(key: tuple[str, str, str], groups: Sequence[Sequence[Run]]) -> Experiment:
-    family, data, scale = key
+def _experiment(key: tuple[str, str, str, str], groups: Sequence[Sequence[Run]]) -> Experiment:
     labels: dict[int, str] = {}
-    for name, same in _by(groups, lambda g: g[0].said("recipe").rpartition("/")[2]).items():
+    for name, same in _by(groups, lambda runs: runs[0].row).items():
         paths = differing([runs[0].settings for runs in same])[:2]
         for runs in same:
             parts = [f"{path}={text(runs[0].settings.get(path))}" for path in paths]
             labels[id(runs)] = _unlike(" ".join([name or "run", *parts]), labels.values())
     named = (Group(labels[id(runs)], tuple(runs)) for runs in groups)
-    return Experiment(family, data, scale, tuple(named))
+    return Experiment(*key, tuple(named))
 
 
 def _unlike(label: str, taken: Iterable[str]) -> str:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .runs import Collection, Curve, Experiment, Group, Run
+from .titles import title as titled
 
 try:
     from matplotlib import rc_context
@@ -34,8 +35,8 @@ DARK = ("#6c92e0", "#dc6b1a", "#2be392", "#ffc4ec", "#8b52fa", "#dcf266")
 DASHES = ("", "5 2", "1.5 1.5")
 """How lines are dashed the first, second and third time round the colours."""
 
-INK, RULE = "#123456", "#abcdef"
-"""Stand for the colours of text and of rules while drawing."""
+INK, RULE, PAPER = "#123456", "#abcdef", "#fedcba"
+"""Stand for the colours of text, of rules and of the background while drawing."""
 
 POINTS = 400
 """How many points of a seed's line are drawn at most."""
@@ -111,11 +112,11 @@ def drawings(experiment: Experiment, colours: Colours) -> list[Drawing]:
     names = dict.fromkeys(name for run in experiment.runs for name in run.validation)
     curves: list[tuple[str, Callable[[Run], Curve]]] = [("training loss", lambda run: run.loss)]
     for name in names:
-        curves.append((f"validation: {name.replace('_', ' ')}", _validation(name)))
+        curves.append((f"validation: {titled(name)}", _validation(name)))
     drawn = []
     with styled():
-        for title, of in curves:
-            drawn += [line(groups, colours, title, of, timed=timed) for timed in (False, True)]
+        for name, of in curves:
+            drawn += [line(groups, colours, name, of, timed=timed) for timed in (False, True)]
         drawn.append(step_times(groups, colours))
     return [drawing for drawing in drawn if drawing is not None]
 
@@ -290,6 +291,35 @@ def svg(figure: Figure, salt: str) -> str:
     Returns:
         The element, without what HTML does not need: namespaces, sizes, unused identifiers.
     """
+    drawn = _drawn(figure, salt)
+    drawn = re.sub(
+        r'<svg [^>]*?(viewBox="[^"]*")[^>]*>', r'<svg \1 aria-hidden="true">', drawn, count=1
+    )
+    drawn = re.sub(r'<g id="[^"]*"', "<g", drawn).replace("xlink:href", "href")
+    for index, colour in enumerate(LIGHT):
+        drawn = drawn.replace(colour, f"var(--c{index})")
+    drawn = drawn.replace(INK, "var(--ink)").replace(RULE, "var(--rule)")
+    return drawn.replace(PAPER, "var(--paper)").strip()
+
+
+def svg_file(figure: Figure, salt: str) -> str:
+    """Return a figure as the content of an SVG file, on white.
+
+    Args:
+        figure: The figure.
+        salt: Identifiers are derived from it.
+
+    Returns:
+        The same text every time.
+    """
+    drawn = _drawn(figure, salt)
+    start = drawn.index(">", drawn.index("<svg")) + 1
+    ground = '\n <rect width="100%" height="100%" fill="#ffffff"/>'
+    drawn = drawn[:start] + ground + drawn[start:]
+    return drawn.replace(INK, "#1c1d20").replace(RULE, "#dedfdb").replace(PAPER, "#ffffff")
+
+
+def _drawn(figure: Figure, salt: str) -> str:
     file = io.StringIO()
     nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
     with rc_context({**STYLE, "svg.hashsalt": salt}), warnings.catch_warnings():
@@ -297,14 +327,7 @@ def svg(figure: Figure, salt: str) -> str:
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure.savefig(file, format="svg", metadata=nothing, transparent=True)
     drawn = file.getvalue()
-    drawn = drawn[drawn.index("<svg") :]
-    drawn = re.sub(
-        r'<svg [^>]*?(viewBox="[^"]*")[^>]*>', r'<svg \1 aria-hidden="true">', drawn, count=1
-    )
-    drawn = re.sub(r'<g id="[^"]*"', "<g", drawn).replace("xlink:href", "href")
-    for index, colour in enumerate(LIGHT):
-        drawn = drawn.replace(colour, f"var(--c{index})")
-    return drawn.replace(INK, "var(--ink)").replace(RULE, "var(--rule)").strip()
+    return drawn[drawn.index("<svg") :]
 
 
 def _validation(name: str) -> Callable[[Run], Curve]:

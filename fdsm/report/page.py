@@ -4,8 +4,7 @@ Whatever comes from a run folder is escaped; nothing in the page is loaded from 
 """
 
 import base64
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,13 +12,16 @@ from typing import TYPE_CHECKING
 
 from ..files import replacing
 from .collect import collect
-from .runs import Collection, Experiment, Group, Run, differing, text
-from .tables import Summary, duration, summary
+from .numbers import duration, number, typeset
+from .runs import Collection, Experiment, Group, Run
+from .studies import Study
+from .tables import Summary, summary
+from .titles import rank
+from .titles import title as titled
+from .values import differing, text
 
 if TYPE_CHECKING:
     from .figures import Drawing
-
-_SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 @dataclass(frozen=True)
@@ -28,17 +30,44 @@ class Section:
 
     Attributes:
         experiment: The runs.
+        colours: The place in the palette of each group, by label.
         summary: The table of results.
         drawings: The figures, each with its SVG.
         differing: The paths at which the settings of the groups differ.
         measured_differently: Those at which the settings of their measurements do.
+        sources: Where settings come from, with the labels of the groups.
     """
 
     experiment: Experiment
+    colours: Mapping[str, int]
     summary: Summary
     drawings: "tuple[tuple[Drawing, str], ...]"
     differing: tuple[str, ...]
     measured_differently: tuple[str, ...]
+    sources: tuple[tuple[str, str], ...]
+
+    @property
+    def name(self) -> str:
+        """What to call it."""
+        return self.experiment.name
+
+
+@dataclass(frozen=True)
+class StudySection:
+    """What the page says of a study.
+
+    Attributes:
+        study: The study.
+        drawings: The figures, each with its SVG.
+    """
+
+    study: Study
+    drawings: "tuple[tuple[Drawing, str], ...]"
+
+    @property
+    def name(self) -> str:
+        """What to call it."""
+        return self.study.name
 
 
 def write_page(folders: Sequence[Path], out: Path, title: str = "Score matching runs") -> Path:
@@ -86,7 +115,6 @@ def page(collection: Collection, title: str) -> str:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     from . import figures
-    from .fields import fields
 
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
@@ -96,52 +124,46 @@ def page(collection: Collection, title: str) -> str:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        base64=_base64, duration=duration, text=text, typeset=typeset, when=when
+        base64=_base64,
+        duration=duration,
+        number=number,
+        text=text,
+        titled=titled,
+        typeset=typeset,
+        when=when,
     )
-    colours = figures.palette(collection)
-    sections = []
-    for index, experiment in enumerate(collection.experiments):
-        with figures.styled():
-            learnt = fields(experiment.groups, colours)
-        drawn = [*figures.drawings(experiment, colours), *([] if learnt is None else [learnt])]
-        sections.append(
-            Section(
-                experiment,
-                summary(experiment.groups),
-                tuple((one, figures.svg(one.figure, f"{index} {one.title}")) for one in drawn),
-                tuple(differing([group.settings for group in experiment.groups])),
-                tuple(differing([group.measurement for group in _measured(experiment)])),
-            )
-        )
+    sections = _sections(collection)
+    everything: list[Run | Study] = [*collection.runs, *collection.studies]
     return environment.get_template("page.html.jinja").render(
         title=text(title),
         collection=collection,
         sections=sections,
-        colours=colours,
         light=figures.LIGHT,
         dark=figures.DARK,
         dashes=figures.DASHES,
-        period=period(collection.runs),
-        versions=_said(collection.runs, "versions"),
-        machines=_said(collection.runs, "machine"),
+        period=period(everything),
+        versions=_said(everything, "versions"),
+        machines=_said(everything, "machine"),
     )
 
 
-def typeset(cell: str) -> str:
-    """Return a number with the signs of print: a true minus, and powers of ten.
+def drawings(study: Study) -> "list[Drawing]":
+    """Return the figures of a study: its panels, then its graphs.
 
     Args:
-        cell: A number as the terminal shows it.
+        study: The study.
 
     Returns:
-        The number as a page shows it.
+        What there is to draw.
 
-    Example:
-        >>> typeset("(-3.360 ± 0.021)e7")
-        '(−3.360 ± 0.021) × 10⁷'
+    Raises:
+        ImportError: If matplotlib is not installed.
     """
-    raised = lambda power: f" × 10{power[1].translate(_SUPERSCRIPT)}"
-    return re.sub(r"(?<=[\d)])e(-?\d+)", raised, cell).replace("-", "−")
+    from .graphs import graph
+    from .panels import panels
+
+    graphs = [graph(one) for one in study.graphs]
+    return [*panels(study.panels), *(one for one in graphs if one is not None)]
 
 
 def when(started: str) -> str:
@@ -165,12 +187,65 @@ def when(started: str) -> str:
     return f"{time.day} {time:%B %Y, %H:%M}"
 
 
-def period(runs: Sequence[Run]) -> str:
-    """Return when the first and the last of some runs were started."""
+def period(runs: Sequence[Run | Study]) -> str:
+    """Return when the first and the last of some runs and studies were started."""
     times = sorted(filter(None, (run.said("started") for run in runs)))
     first, *others = dict.fromkeys(when(time) for time in times[:1] + times[-1:] or [""])
     day = first.rpartition(", ")[0]
     return " – ".join([first, *(one.removeprefix(f"{day}, ") for one in others)])
+
+
+def _sections(collection: Collection) -> list[Section | StudySection]:
+    """Return the sections in order: the targets as in the paper, then the rest as found."""
+    from .figures import palette, svg
+
+    shared = palette(collection)
+    parts: list[Experiment | Study] = [*collection.experiments, *collection.studies]
+    sections: list[Section | StudySection] = []
+    for index, part in enumerate(sorted(parts, key=lambda part: rank(part.target))):
+        if isinstance(part, Study):
+            drawn = drawings(part)
+            pairs = tuple((one, svg(one.figure, f"{index} {one.title}")) for one in drawn)
+            sections.append(StudySection(part, pairs))
+        else:
+            own = {group.label: place for place, group in enumerate(part.groups)}
+            sections.append(_section(part, own if part.target else shared, index))
+    return sections
+
+
+def _section(experiment: Experiment, colours: Mapping[str, int], index: int) -> Section:
+    from . import figures
+    from .fields import fields
+
+    groups = experiment.groups
+    with figures.styled():
+        learnt = fields(groups, colours)
+    drawn = [*figures.drawings(experiment, colours), *([] if learnt is None else [learnt])]
+    return Section(
+        experiment,
+        colours,
+        summary(groups),
+        tuple((one, figures.svg(one.figure, f"{index} {one.title}")) for one in drawn),
+        tuple(differing([group.settings for group in groups])),
+        tuple(differing([group.measurement for group in _measured(experiment)])),
+        sources(groups),
+    )
+
+
+def sources(groups: Sequence[Group]) -> tuple[tuple[str, str], ...]:
+    """Return where the settings of groups come from.
+
+    Args:
+        groups: The groups of an experiment.
+
+    Returns:
+        The labels of the groups that say the same, and what they say.
+    """
+    labels: dict[str, list[str]] = {}
+    for group in groups:
+        if said := group.runs[0].said("source"):
+            labels.setdefault(said, []).append(group.label)
+    return tuple((", ".join(names), said) for said, names in labels.items())
 
 
 def _base64(image: bytes) -> str:
@@ -181,7 +256,7 @@ def _measured(experiment: Experiment) -> list[Group]:
     return [group for group in experiment.groups if group.measurement]
 
 
-def _said(runs: Sequence[Run], name: str) -> list[str]:
-    """Return the different things that runs say of something."""
+def _said(runs: Sequence[Run | Study], name: str) -> list[str]:
+    """Return the different things that runs and studies say of something."""
     said = (run.versions if name == "versions" else run.said(name) for run in runs)
     return list(dict.fromkeys(filter(None, said)))

@@ -1,16 +1,15 @@
 """What a run, a group of seeds and an experiment are to the report."""
 
-import json
 import math
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
 from ..record import Json
-
-_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+from .studies import Study
+from .titles import TARGETS
+from .values import Measured, flat, real, text
 
 
 @dataclass(frozen=True)
@@ -29,27 +28,13 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Measured:
-    """A number of `result.json`.
-
-    Attributes:
-        value: The number.
-        error: Its standard error as the run itself estimated it, if it did.
-        settings: What decides it, by path.
-    """
-
-    value: float
-    error: float | None = None
-    settings: Mapping[str, Json] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class Run:
     """What one run left behind.
 
     Attributes:
         folder: Its folder, from the one that was asked for on.
         config: `config.json` as it is.
+        target: The table or figure that it is for, if its folder says so.
         settings: What was configured, by path: `{"optimiser.lr": 0.001}`; what is not a
             setting of the recipe has a path that starts with `config.`.
         loss: The loss of training.
@@ -66,6 +51,7 @@ class Run:
 
     folder: str
     config: Mapping[str, Any]
+    target: str = ""
     settings: Mapping[str, Json] = field(default_factory=dict)
     loss: Curve = Curve()
     step_times: tuple[float, ...] = ()
@@ -105,6 +91,23 @@ class Run:
         return self._final("milliseconds_per_iteration", so_far)
 
     @property
+    def milliseconds_with_validation(self) -> float:
+        """The time of an iteration with its share of the validations; NaN if it is not known."""
+        every = real(self.settings.get("plan.validate_every"))
+        validation = self._final("milliseconds_of_validation", math.nan)
+        return self.milliseconds + validation / every if every > 0 else math.nan
+
+    @property
+    def bytes(self) -> float:
+        """The bytes that a step keeps for its backward pass; NaN if they were not counted."""
+        return self._final("bytes", math.nan)
+
+    @property
+    def row(self) -> str:
+        """The name of its recipe, without that of the experiment."""
+        return self.said("recipe").rpartition("/")[2]
+
+    @property
     def parameters(self) -> float:
         """The number of parameters; NaN if it is not known."""
         return real(self.config.get("parameters"))
@@ -137,6 +140,21 @@ class Group:
     runs: tuple[Run, ...]
 
     @property
+    def target(self) -> str:
+        """The table or figure that it is for, if any."""
+        return self.runs[0].target
+
+    @property
+    def row(self) -> str:
+        """The name of the recipe, which other groups may have too."""
+        return self.runs[0].row
+
+    @property
+    def published(self) -> Mapping[str, Measured]:
+        """The published numbers by name."""
+        return {name: one for run in reversed(self.runs) for name, one in run.published.items()}
+
+    @property
     def settings(self) -> Mapping[str, Json]:
         """What was configured, by path."""
         return self.runs[0].settings
@@ -162,12 +180,14 @@ class Experiment:
     """Groups whose numbers can be compared.
 
     Attributes:
+        target: The table or figure that they are for, if any.
         family: The recipes' common name.
         data: The name of the data.
         scale: The scale of the recipes.
         groups: The groups, in the order in which they were found; the first is the baseline.
     """
 
+    target: str
     family: str
     data: str
     scale: str
@@ -176,7 +196,8 @@ class Experiment:
     @property
     def name(self) -> str:
         """What to call it."""
-        return " · ".join(filter(None, (self.family, self.data, self.scale))) or "runs"
+        family = TARGETS.get(self.target, self.family)
+        return " · ".join(filter(None, (family, self.data, self.scale))) or "runs"
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -191,10 +212,12 @@ class Collection:
     Attributes:
         experiments: The experiments, in the order in which they were found.
         notes: What could not be read, or was left out.
+        studies: The studies, in the order in which they were found.
     """
 
     experiments: tuple[Experiment, ...]
     notes: tuple[str, ...] = ()
+    studies: tuple[Study, ...] = ()
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -205,67 +228,3 @@ class Collection:
     def runs(self) -> tuple[Run, ...]:
         """All runs."""
         return tuple(run for group in self.groups for run in group.runs)
-
-
-def flat(value: Json, path: str = "") -> dict[str, Json]:
-    """Return the leaves of a JSON value by path; lists of scalars are leaves.
-
-    Args:
-        value: A JSON value.
-        path: What its own path is.
-
-    Returns:
-        The leaves by their paths.
-
-    Example:
-        >>> flat({"optimiser": {"lr": 0.001, "betas": [0.9, 0.95]}, "ema": None})
-        {'optimiser.lr': 0.001, 'optimiser.betas': [0.9, 0.95], 'ema': None}
-    """
-    if isinstance(value, Mapping) and value:
-        items: Iterable[tuple[str, Json]] = ((text(key), item) for key, item in value.items())
-    elif isinstance(value, list) and any(isinstance(item, (dict, list)) for item in value):
-        items = ((str(index), item) for index, item in enumerate(value))
-    else:
-        return {path: value}
-    leaves: dict[str, Json] = {}
-    for key, item in items:
-        leaves |= flat(item, f"{path}.{key}" if path else key)
-    return leaves
-
-
-def text(value: Json) -> str:
-    """Return a JSON value as printable text."""
-    if isinstance(value, str):
-        return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", value)
-    words = {None: "none", True: "yes", False: "no"}
-    if value is None or isinstance(value, bool):
-        return words[value]
-    return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", json.dumps(value, ensure_ascii=False))
-
-
-def differing(settings: Sequence[Mapping[str, Json]]) -> list[str]:
-    """Return the paths at which settings differ, or that some of them lack.
-
-    Args:
-        settings: Settings by path.
-
-    Returns:
-        The paths, in the order in which they first appear.
-
-    Example:
-        >>> differing([{"lr": 0.1, "steps": 9}, {"lr": 0.2, "steps": 9, "ema": None}])
-        ['lr', 'ema']
-    """
-    paths = dict.fromkeys(path for one in settings for path in one)
-    written = [{path: json.dumps(value) for path, value in one.items()} for one in settings]
-    return [path for path in paths if len({one.get(path) for one in written}) > 1]
-
-
-def real(value: Json) -> float:
-    """Return a JSON value as a number, NaN if it is none."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return math.nan
-    try:
-        return float(value)
-    except OverflowError:
-        return math.nan

@@ -72,10 +72,10 @@ def test_figures_show_the_logged_values(kept: list[Path]) -> None:
     assert [one.title for one in drawn] == [
         "training loss against iteration",
         "training loss against training time",
-        "validation: exact sm loss against iteration",
-        "validation: exact sm loss against training time",
-        "validation: nll against iteration",
-        "validation: nll against training time",
+        "validation: exact SM loss against iteration",
+        "validation: exact SM loss against training time",
+        "validation: NLL against iteration",
+        "validation: NLL against training time",
         "time of a step",
     ]
     thin = drawn[1].figure.axes[0].get_lines()[0]

@@ -13,7 +13,7 @@ import pytest
 from fdsm.report import collect, summary, write_page
 from fdsm.report.page import period, typeset
 
-from .folders import METHODS, edit, write
+from .folders import METHODS, edit, write, write_results, write_study
 
 VOID = {"meta", "br", "img", "link", "input", "hr"}
 HOSTILE = (
@@ -147,6 +147,45 @@ def test_hostile_strings_are_only_text(runs: list[Path]) -> None:
     assert not any(name.startswith("on") for _, a in page.tags for name in a)
     assert page.text.count(HOSTILE) > 20
     assert "49" not in re.sub(r"[\d.]{4,}", "", page.text)
+
+
+def test_tables_and_studies_are_sections_in_the_order_of_the_paper(tmp_path: Path) -> None:
+    results = write_results(tmp_path / "results")
+    (write_study(results / "lemma2") / "study.json").write_text("{")
+    page = Page(write_page([results], tmp_path / "page.html", "All"))
+    titles = re.findall(r"<h2>([^<]*)</h2>", (tmp_path / "page.html").read_text())
+    assert [title.partition(":")[0] for title in titles] == [
+        "Not everything could be read", "Table 1", "Figure 1", "Figure 2", "Figure 3", "Theorem 2",
+    ]  # fmt: skip
+    assert "Table 1: DKEF on UCI data · RedWine · cpu" in titles
+    assert "10 runs of 6 configurations, and 3 studies." in page.text
+    assert "results/lemma2/study.json cannot be read" in page.text
+    rows = [[cell.strip() for cell in row] for row in page.rows]
+    assert rows[0][:3] == ["method", "NLLpublished", "exact SM loss, published"]
+    assert rows[0][3] == "ms / iterationpublished"
+    assert rows[3][:4] == ["RedWine FD-SSM", "13.10 ± 0.1013.06", "−30.34", "1582"]
+    assert rows[4][:4] == ["RedWine FD-SSM-all", "13.4", "–", "12"]
+    assert ["autodiff growth", "2.90 ± 0.10", "to 8"] in rows
+    assert page.text.count("What figure2 shows") == 1
+    assert "Where dkef_uci/RedWine SSM comes from." in page.text
+    assert "Sec. 3.3; the range of T is ours." in page.text
+    assert page.text.count("Error against order") == 3
+    identifiers = [a["id"] for _, a in page.tags if "id" in a]
+    assert len(identifiers) == len(set(identifiers))
+
+
+def test_a_hostile_study_is_only_text(tmp_path: Path) -> None:
+    line = {"name": HOSTILE, "x": [1], "y": [1]}
+    panel = {"title": HOSTILE, "x_label": HOSTILE, "y_label": HOSTILE, "lines": [line]}
+    graph = {"name": HOSTILE, "nodes": [HOSTILE, HOSTILE], "edges": [[0, 1]]}
+    findings = {"numbers": {HOSTILE: 1}, "panels": [panel], "graphs": [graph]}
+    said = dict.fromkeys(("study", "title", "source", "scale", "machine", "started"), HOSTILE)
+    write_study(tmp_path / "runs" / "x", findings=findings, settings={HOSTILE: HOSTILE}, **said)
+    page = shown([tmp_path / "runs" / "x"])
+    assert not page.all("script")
+    assert not page.all("img")
+    assert not any(name.startswith("on") for _, a in page.tags for name in a)
+    assert page.text.count(HOSTILE) > 10
 
 
 def test_what_differs_is_shown_and_nothing_else(written: Path) -> None:
