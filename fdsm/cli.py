@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from .record import Json
     from .samplers import Progress
 
+WIDE = 200
+"""How many characters a line has where there is no terminal to ask."""
+
 app = SubcommandApp()
 
 
@@ -379,11 +382,11 @@ def demo(
 def _list_targets() -> None:
     from rich.table import Table as Listing
 
-    from .experiments.targets import TARGETS
+    from .report.titles import TARGETS
 
-    listing = Listing("name", "what it shows", box=None, header_style="bold")
-    for one in TARGETS:
-        listing.add_row(one.name, one.title)
+    listing = Listing("name", "what it is", box=None, header_style="bold")
+    for name, title in TARGETS.items():
+        listing.add_row(name, title)
     _console(stderr=False).print(listing)
     _note("make one with `fdsm reproduce NAME`, or all with `fdsm reproduce all`")
 
@@ -488,9 +491,11 @@ def _usable(device: str | None) -> str | None:
 
 
 def _console(*, stderr: bool = True) -> "Console":
+    """Return where to print; what is no terminal, such as a file, is wide."""
     from rich.console import Console
 
-    return Console(stderr=stderr)
+    console = Console(stderr=stderr)
+    return console if console.is_terminal else Console(stderr=stderr, width=WIDE)
 
 
 def _progress(description: str) -> "Progress":

@@ -55,6 +55,23 @@ class Scrambled:
 
 
 @dataclass(frozen=True)
+class Same:
+    """Further test rows of the same data, which no detector should tell: an area of a half.
+
+    Attributes:
+        name: What they are.
+        after: How many test rows come before them, and are the inside.
+    """
+
+    name: str
+    after: int
+
+    def rows(self, data: Dataset, generator: Generator) -> Tensor:
+        """Return the test rows from there on as the model would see them."""
+        return data.transform.fixed(data.test[self.after :])
+
+
+@dataclass(frozen=True)
 class Other:
     """The test rows of another data set, resized to the images of this one if need be.
 

@@ -20,13 +20,11 @@ class Table:
 
     Attributes:
         name: What it is asked for by.
-        title: What it shows.
         experiments: The modules whose rows it has.
         seeds: How many seeds at each scale, unless it is said otherwise.
     """
 
     name: str
-    title: str
     experiments: tuple[str, ...]
     seeds: Mapping[Scale, int] = field(default_factory=lambda: {"cpu": 3, "paper": 3})
 
@@ -46,11 +44,6 @@ class Figure:
 
     name: str
 
-    @property
-    def title(self) -> str:
-        """What it shows."""
-        return self.study("cpu").title
-
     def study(self, scale: Scale) -> Study:
         """Return the study at a scale."""
         module = importlib.import_module(f"{__package__}.{self.name}")
@@ -60,20 +53,19 @@ class Figure:
 Target = Table | Figure
 
 TARGETS: tuple[Target, ...] = (
-    Table("table1", "Kernel exponential families on UCI data", ("dkef_uci",)),
-    Table("table2", "Deep EBMs of MNIST", ("deep_ebm",)),
-    Table("table3", "NICE on MNIST", ("nice_mnist",), {"cpu": 3, "paper": 5}),
-    Table("table4", "Outliers noticed by deep EBMs", ("ood",), {"cpu": 1, "paper": 1}),
-    Table("table5", "Noise-conditional score networks", ("ncsn",), {"cpu": 2, "paper": 1}),
+    Table("table1", ("dkef_uci",)),
+    Table("table2", ("deep_ebm",)),
+    Table("table3", ("nice_mnist",), {"cpu": 3, "paper": 5}),
+    Table("table4", ("ood",), {"cpu": 1, "paper": 1}),
+    Table("table5", ("ncsn",), {"cpu": 2, "paper": 1}),
     Table(
         "table6",
-        "Autoencoders with implicit encoders",
         ("autoencoder_mnist", "autoencoder_celeba"),
         {"cpu": 1, "paper": 1},
     ),
     Figure("figure1"),
     Figure("figure2"),
-    Table("figure3", "Samples", ("figure3",), {"cpu": 1, "paper": 1}),
+    Table("figure3", ("figure3",), {"cpu": 1, "paper": 1}),
     Figure("figure4"),
     Figure("lemma2"),
     Figure("theorem2"),

@@ -19,12 +19,13 @@ from fdsm.experiments.run import RunError
 from fdsm.experiments.study import Findings, Line, Panel
 from fdsm.experiments.targets import TARGETS, Figure, Table, Target, target
 from fdsm.experiments.train import Suspended
+from fdsm.report import titles
 from fdsm.samplers import Progress
 
 from .test_train import interrupt_after
 from .tiny import tiny
 
-TINY = Table("tiny", "Small", ("density",), {"cpu": 2, "paper": 1})
+TINY = Table("tiny", ("density",), {"cpu": 2, "paper": 1})
 
 
 def silent(numbers: Iterable[int]) -> Iterable[int]:
@@ -196,6 +197,7 @@ def test_a_study_is_measured_once(
 
 def test_every_table_and_figure_of_the_paper_is_there_at_both_scales() -> None:
     names = [one.name for one in TARGETS]
+    assert names == list(titles.TARGETS)
     assert names[:10] == [f"table{i}" for i in range(1, 7)] + [f"figure{i}" for i in range(1, 5)]
     assert {"lemma2", "theorem2", "nce_mpf", "sumo"} <= set(names)
     for name in names:
