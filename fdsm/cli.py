@@ -297,6 +297,7 @@ def reproduce(
     resume: bool = True,
     device: Device = None,
     threads: int = 1,
+    json: Flag = False,
 ) -> None:
     """Make a table or a figure of the paper, with the published numbers beside.
 
@@ -311,6 +312,7 @@ def reproduce(
         resume: Go on with what is there, or refuse to.
         device: Where to train, such as cpu, cuda or mps; cpu by default.
         threads: How many threads torch may use; times compare best with one.
+        json: Print where everything is as JSON.
 
     Raises:
         UsageError: If that does not make sense.
@@ -319,7 +321,7 @@ def reproduce(
     from .experiments.targets import TARGETS, target
 
     if not name:
-        _list_targets()
+        _list_targets(json=json)
         return
     if seeds is not None and seeds < 1:
         raise UsageError(f"--seeds must be at least 1, but is {seeds}")
@@ -332,7 +334,8 @@ def reproduce(
             "on with it, --resume"
         )
     _set_threads(threads)
-    _reproduced(chosen, Runs(root, scale, _usable(device) or "cpu", _console()), seeds)
+    runs = Runs(root, scale, _usable(device) or "cpu", _console())
+    _reproduced(chosen, runs, seeds, json=json)
 
 
 @app.command
@@ -379,11 +382,14 @@ def demo(
     _wrote([*(folder / "samples.png" for folder in folders), page], json=False)
 
 
-def _list_targets() -> None:
+def _list_targets(*, json: bool) -> None:
     from rich.table import Table as Listing
 
     from .report.titles import TARGETS
 
+    if json:
+        _print_json(TARGETS)
+        return
     listing = Listing("name", "what it is", box=None, header_style="bold")
     for name, title in TARGETS.items():
         listing.add_row(name, title)
@@ -391,7 +397,9 @@ def _list_targets() -> None:
     _note("make one with `fdsm reproduce NAME`, or all with `fdsm reproduce all`")
 
 
-def _reproduced(targets: "Sequence[Target]", runs: "Runs", seeds: int | None) -> None:
+def _reproduced(
+    targets: "Sequence[Target]", runs: "Runs", seeds: int | None, *, json: bool
+) -> None:
     """Make targets, print them, and show them on a page; fail in the end if rows are missing."""
     from .experiments.reproduce import reproduce as make
     from .experiments.run import RunError
@@ -403,11 +411,12 @@ def _reproduced(targets: "Sequence[Target]", runs: "Runs", seeds: int | None) ->
         made = make(one, runs, seeds, _progress(one.name), _note)
         missing += made.missing
         folders += made.folders
-        if made.folders:
+        if made.folders and not json:
             _console(stderr=False).print(terminal(collect(made.folders)))
     if folders:
         page = runs.root / (f"{targets[0].name}.html" if len(targets) == 1 else "report.html")
-        _wrote([write_page(folders, page, title="Finite-difference score matching")], json=False)
+        write_page(folders, page, title="Finite-difference score matching")
+        _wrote([*folders, page] if json else [page], json=json)
     if missing:
         raise RunError("not all of it could be made:\n  " + "\n  ".join(missing))
 

@@ -85,7 +85,7 @@ class LossAgainstTime:
     title: str = field(default="Loss against time of training", repr=False)
     source: str = field(
         default="Figure 4 and Secs 6.1 and 6.4, with losses of validation images under the same "
-        "random numbers: multi-scale DSM by the exact gradient, SSMVR through the exact score, and the "
+        "random numbers: multi-scale DSM by the exact gradient, SSMVR by the score, and the "
         "Fréchet distance of samples. The paper does not say what its losses are; the code logs "
         "these two of the current training batch. Time is iterations times the time of one, "
         "measured in turn; that of validating is left out.",

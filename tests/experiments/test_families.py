@@ -8,6 +8,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from fdsm.data import (
+    Array,
     Chain,
     Dataset,
     Gaussian,
@@ -339,3 +340,12 @@ def test_tables_are_trained_for_longer_unless_somebody_chose() -> None:
     assert small.on(image).plan == small.plan
     assert replace(small, plan=mine).on(table).plan == mine
     assert deep_ebm.PAPER[0].on(table).plan == deep_ebm.PAPER[0].plan
+
+
+def test_autoencoders_are_first_tried_on_data_of_ones_own() -> None:
+    own = Array("x.npy")
+    small = autoencoder_mnist.TABLE[0]
+    assert small.on(own).plan.iterations == small.plan.iterations // 10
+    assert small.on(own).likelihood_rows == small.likelihood_rows // 10
+    published = autoencoder_mnist.PAPER[0]
+    assert published.on(own).plan == published.plan
