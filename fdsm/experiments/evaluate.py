@@ -8,6 +8,7 @@ from ..record import describe
 from ..samplers import Progress
 from ..training.logs import records
 from .field import save_field
+from .mixed import mixed
 from .recipe import Density
 from .run import Run
 from .samples import save_samples
@@ -15,7 +16,7 @@ from .trained import Trained
 
 
 def evaluate(run: Run, trained: Trained, progress: Progress) -> dict[str, Any]:
-    """Evaluate a model on the test rows, draw samples, and write both down.
+    """Evaluate a model on the test rows in `mixed` order, draw samples, and write both down.
 
     Args:
         run: The run.
@@ -27,7 +28,7 @@ def evaluate(run: Run, trained: Trained, progress: Progress) -> dict[str, Any]:
     """
     data = run.recipe.data.load()
     run.require_its_data(data)
-    data = dataclasses.replace(data, transform=trained.transform)
+    data = dataclasses.replace(data, test=mixed(data.test), transform=trained.transform)
     metrics = run.recipe.evaluate(trained.model, data, run.generator("evaluate"))
     logged = [r for r in records(run.folder / "metrics.jsonl") if "milliseconds" in r]
     times = [record["milliseconds"] for record in logged]

@@ -7,6 +7,7 @@ import torch
 from torch import Generator, Tensor
 
 from ..data import Dataset, Resize, Source
+from .mixed import mixed
 
 
 class Outside(Protocol):
@@ -85,7 +86,7 @@ class Other:
 
     def rows(self, data: Dataset, generator: Generator) -> Tensor:
         """Return them as this data set's model would see them."""
-        stored = self.source.load().test
+        stored = mixed(self.source.load().test)
         size = data.test.shape[-1]
         if stored.ndim == 4 and stored.shape[-1] != size:
             stored = Resize(size).fixed(stored)
