@@ -318,7 +318,7 @@ def reproduce(
         UsageError: If that does not make sense.
     """
     from .experiments.place import Place as Runs
-    from .experiments.targets import TARGETS, target
+    from .experiments.targets import TARGETS, Table, target
 
     if not name:
         _list_targets(json=json)
@@ -327,6 +327,8 @@ def reproduce(
         raise UsageError(f"--seeds must be at least 1, but is {seeds}")
     root = out or Path("runs", "reproduction" if scale == "cpu" else f"reproduction-{scale}")
     chosen = TARGETS if name == "all" else (target(name),)
+    if seeds is not None and not any(isinstance(one, Table) for one in chosen):
+        raise UsageError(f"{name} has no rows to make with several seeds: leave out --seeds")
     there = [one.name for one in chosen if (root / one.name).exists()]
     if there and not resume:
         raise UsageError(
@@ -403,12 +405,21 @@ def _reproduced(
     """Make targets, print them, and show them on a page; fail in the end if rows are missing."""
     from .experiments.reproduce import reproduce as make
     from .experiments.run import RunError
+    from .experiments.train import Suspended
+    from .files import BusyError
     from .report import collect, terminal, write_page
 
     missing: list[str] = []
     folders: list[Path] = []
     for one in targets:
-        made = make(one, runs, seeds, _progress(one.name), _note)
+        try:
+            made = make(one, runs, seeds, _progress(one.name), _note)
+        except (RunError, BusyError) as error:
+            missing.append(f"{one.name}: {error}")
+            continue
+        except Suspended as stopped:
+            _note("fdsm: stopped, with a checkpoint: the same command goes on")
+            sys.exit(128 + stopped.signal)
         missing += made.missing
         folders += made.folders
         if made.folders and not json:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ..data import Dataset, Source
 from ..training import Shuffled, derived_seed
 from .run import Run
 
@@ -25,7 +26,8 @@ class Pace:
     """What a step of a run costs.
 
     Attributes:
-        milliseconds: The time of a step, without that of making its batch.
+        milliseconds: The time of a step, without that of making its batch, or of the part of it
+            that published times are of.
         validation: The milliseconds of a validation, for runs that do so often.
         kept: The most bytes that a step keeps for backward passes at any moment, the weights
             among them.
@@ -55,21 +57,31 @@ def pace(runs: Sequence[Run], rounds: int = ROUNDS) -> list[Pace]:
     Returns:
         The medians for each run.
     """
-    timed = [_Timed(run) for run in runs]
+    loaded: list[tuple[Source, Dataset]] = []
+    timed = [_Timed(run, _shared(run.recipe.data, loaded)) for run in runs]
     for iteration in range(rounds + WARM_UP):
         for one in timed:
             one.step(iteration)
     return [one.pace() for one in timed]
 
 
+def _shared(source: Source, loaded: list[tuple[Source, Dataset]]) -> Dataset:
+    """Return the data of a source, loaded once."""
+    for known, data in loaded:
+        if known == source:
+            return data
+    loaded.append((source, source.load()))
+    return loaded[-1][1]
+
+
 class _Timed:
     """A run whose steps are timed."""
 
-    def __init__(self, run: Run) -> None:
-        self.run, self.data, self.generator = run, run.recipe.data.load(), run.generator("pace")
+    def __init__(self, run: Run, data: Dataset) -> None:
+        self.run, self.data, self.generator = run, data, run.generator("pace")
         self.model = run.build(self.data.shape)
         run.recipe.start(self.model, self.data, self.generator)
-        self.take = run.recipe.step(self.model, self.data)
+        self.take = run.recipe.timed(run.recipe.step(self.model, self.data))
         size, order = run.recipe.plan.batch, derived_seed(run.seed, "order")
         self.batches = Shuffled(self.data.train, self.data.transform, size, order, run.device)
         self.often = 0 < run.recipe.plan.validate_every <= OFTEN
@@ -84,11 +96,11 @@ class _Timed:
         if iteration == 0:  # to warm up, so that what counting costs is not timed
             self.kept = _kept(take)
         else:
-            self.steps.append(_seconds(take))
+            self.steps.append(_seconds(take, self.run.device))
         if self.often:
             again = self.run.generator("validate")
             validate = lambda: self.run.recipe.validate(self.model, self.data, again)
-            self.validations.append(_seconds(validate))
+            self.validations.append(_seconds(validate, self.run.device))
 
     def pace(self) -> Pace:
         """Return the medians."""
@@ -101,9 +113,12 @@ def _median(seconds: list[float]) -> float:
     return 1000 * statistics.median(seconds[1:])
 
 
-def _seconds(work: Callable[[], object]) -> float:
+def _seconds(work: Callable[[], object], device: str) -> float:
+    """Return how long some work takes, all that it asked of a device included."""
     began = time.perf_counter()
     work()
+    if torch.device(device).type != "cpu":
+        torch.accelerator.synchronize()
     return time.perf_counter() - began
 
 

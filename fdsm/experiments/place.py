@@ -1,31 +1,40 @@
 """Where the runs of a reproduction are."""
 
-from dataclasses import dataclass
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rich.console import Console
 
+from ..files import exclusive
+from ..record import describe, differences
+from ..samplers import Progress
+from .evaluate import evaluate
 from .reference import Reference, Scale
-from .run import Run
+from .run import Run, RunError
 from .train import train
 from .trained import Trained, open_trained
 
 
 @dataclass(frozen=True)
 class Place:
-    """A folder of runs, `ROOT/TARGET/ROW/SEED`, that are trained when they are first needed.
+    """A folder of runs, `ROOT/TARGET/ROW/SEED`, that are made when they are first needed.
 
     Attributes:
         root: The folder.
         scale: Of which scale the recipes are.
         device: Where to train.
         console: Where to draw progress bars; nowhere if not given.
+        used: The recipes of the runs that were asked for, each with a digest of its settings.
     """
 
     root: Path
     scale: Scale = "cpu"
     device: str = "cpu"
     console: Console | None = None
+    used: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     def folder(self, target: str, row: str, seed: int) -> Path:
         """Return where a run is, whether or not it is there yet."""
@@ -41,14 +50,54 @@ class Place:
 
         Returns:
             The run, trained or not.
+
+        Raises:
+            RunError: If what is there is not of this recipe, as it is now, and this seed.
         """
         folder = self.folder(target, recipe.partition("/")[2], seed)
-        if (folder / "config.json").exists():
-            return Run.open(folder, device=self.device)
-        return Run.create(folder, Reference(recipe, self.scale), seed, self.device)
+        reference = Reference(recipe, self.scale)
+        self.used[recipe] = self.digest(recipe)
+        if not (folder / "config.json").exists():
+            return Run.create(folder, reference, seed, self.device)
+        run = Run.open(folder, device=self.device)
+        asked = {"recipe": recipe, "scale": self.scale, "seed": seed}
+        asked["settings"] = describe(reference.resolve())
+        changes = differences({name: run.config.get(name) for name in asked}, asked)
+        if changes:
+            raise RunError(
+                f"{folder} is not of the recipe {recipe} as it is now ({'; '.join(changes)}): "
+                "move it away, or choose another folder with --out"
+            )
+        return run
 
     def trained(self, target: str, recipe: str, seed: int) -> Trained:
         """Return the model of a run, which is trained now if it has not been; as `run`."""
         run = self.run(target, recipe, seed)
         train(run, console=self.console)
         return open_trained(run)
+
+    def evaluated(self, target: str, recipe: str, seed: int, progress: Progress) -> Run:
+        """Return a run that has a result, which is made now if there is none; as `run`."""
+        run = self.run(target, recipe, seed)
+        if not (run.folder / "result.json").exists():
+            trained = self.trained(target, recipe, seed)
+            with exclusive(run.folder):
+                evaluate(run, trained, progress)
+        return run
+
+    def digest(self, recipe: str) -> str:
+        """Return what identifies the settings of a recipe, as they are now."""
+        settings = describe(Reference(recipe, self.scale).resolve())
+        return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
+
+    def outdated(self, used: Mapping[str, str]) -> list[str]:
+        """Return the recipes that have changed since they were used.
+
+        Args:
+            used: Recipes with digests of their settings.
+
+        Returns:
+            A line for each.
+        """
+        known = used.items()
+        return [f"{recipe} has changed" for recipe, was in known if self.digest(recipe) != was]

@@ -86,6 +86,10 @@ class Recipe(Protocol):
         """Return how to train it."""
         ...
 
+    def timed(self, step: Step) -> Step:
+        """Return what of a step the published times are of; all of it by default."""
+        return step
+
     def validate(self, model: nn.Module, data: Dataset, generator: Generator) -> dict[str, float]:
         """Return a few numbers on the validation rows, quickly; the smaller the better."""
         ...

@@ -3,20 +3,19 @@
 import json
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from ..data import DataError
-from ..files import exclusive, replacing
+from ..files import BusyError, exclusive, replacing
 from ..record import Json, describe, differences
 from ..samplers import Progress
 from ..training import NonFiniteLossError
-from .evaluate import evaluate
 from .pace import pace
 from .place import Place
-from .published import published
 from .run import Run, RunError
+from .study import Study
 from .targets import Figure, Table, Target
 from .train import surroundings
 
@@ -73,44 +72,29 @@ def _rows(target: Table, place: Place, seeds: int, progress: Progress, say: Say)
         Where the runs are.
     """
     runs: dict[str, list[Run]] = {recipe: [] for recipe in target.recipes(place.scale)}
-    missing: dict[str, str] = {}
+    missing: list[str] = []
+    absent: set[str] = set()
     for seed in range(seeds):
-        for recipe in runs:
-            if recipe in missing:
-                continue
+        for recipe in [each for each in runs if each not in absent]:
             try:
-                run = _row(target.name, recipe, place, seed, progress, say)
-            except (DataError, NonFiniteLossError) as error:
-                missing[recipe] = f"{recipe}, seed {seed}: {error}"
-            else:
-                runs[recipe].append(run)
+                runs[recipe].append(_row(target.name, recipe, place, seed, progress, say))
+            except DataError as error:
+                absent.add(recipe)
+                missing.append(f"{recipe}: {error}")
+            except (NonFiniteLossError, BusyError) as error:
+                missing.append(f"{recipe}, seed {seed}: {error}")
     made = {recipe: many for recipe, many in runs.items() if many}
     for same in _alike(made):
         _time({recipe: made[recipe] for recipe in same}, say)
     folders = [run.folder for many in made.values() for run in many]
-    return Made(tuple(folders), tuple(missing.values()))
+    return Made(tuple(folders), tuple(missing))
 
 
 def _row(target: str, recipe: str, place: Place, seed: int, progress: Progress, say: Say) -> Run:
-    """Train and evaluate a run as far as that has not been done, and note what was published."""
-    run = place.run(target, recipe, seed)
-    finished = (run.folder / "result.json").exists()
-    changes = run.changes() if finished else []
-    if run.reference.scale != place.scale or changes:
-        why = "; ".join(changes) or f"it is of the scale {run.reference.scale!r}"
-        raise RunError(
-            f"{run.folder} is not of the recipe {recipe} as it is now ({why}): move it away, or "
-            "choose another folder with --out"
-        )
-    if not finished:
+    """Train and evaluate a run as far as that has not been done."""
+    if not (place.run(target, recipe, seed).folder / "result.json").exists():
         say(f"{target}: {recipe}, seed {seed}")
-        evaluate(run, place.trained(target, recipe, seed), progress)
-    numbers = {
-        name: {"value": one.value, "error": one.error, "settings": {"place": one.place}}
-        for name, one in published(target, run.recipe.name).items()
-    }
-    _note(run, {"published": numbers})
-    return run
+    return place.evaluated(target, recipe, seed, progress)
 
 
 def _alike(recipes: dict[str, list[Run]]) -> list[list[str]]:
@@ -134,31 +118,24 @@ def _time(rows: dict[str, list[Run]], say: Say) -> None:
 
 
 def _note(run: Run, more: dict[str, Json]) -> None:
-    """Add something to a result that may have it already."""
-    before = run.result
-    if before | more != before:
-        run.write("result.json", before | more)
+    """Add something to a result."""
+    with exclusive(run.folder):
+        run.write("result.json", run.result | more)
 
 
 def _studied(target: Figure, place: Place, progress: Progress, say: Say) -> Made:
     study, folder = target.study(place.scale), place.root / target.name
-    settings = describe(study)
     folder.mkdir(parents=True, exist_ok=True)
     with exclusive(folder):
         path = folder / STUDY
         if path.exists():
-            before = json.loads(path.read_text(encoding="utf-8"))
-            changes = differences(before["settings"], settings)
-            if changes:
-                raise RunError(
-                    f"{path} is of other settings than {target.name} has now "
-                    f"({'; '.join(changes)}): move it away, or choose another folder with --out"
-                )
+            _require_the_same(path, study, place)
             return Made((folder,))
         say(target.name)
         began, started = time.perf_counter(), datetime.now(UTC).isoformat(timespec="seconds")
+        watched = replace(place, used={})
         try:
-            findings = study.measure(place, 0, progress)
+            findings = study.measure(watched, 0, progress)
         except (DataError, NonFiniteLossError) as error:
             return Made((), (f"{target.name}: {error}",))
         record = {
@@ -167,7 +144,8 @@ def _studied(target: Figure, place: Place, progress: Progress, say: Say) -> Made
             "source": study.source,
             "scale": place.scale,
             "seed": 0,
-            "settings": settings,
+            "settings": describe(study),
+            "recipes": watched.used,
             **surroundings(),
             "started": started,
             "seconds": time.perf_counter() - began,
@@ -176,3 +154,16 @@ def _studied(target: Figure, place: Place, progress: Progress, say: Say) -> Made
         with replacing(path) as draft:
             draft.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     return Made((folder,))
+
+
+def _require_the_same(path: Path, study: Study, place: Place) -> None:
+    """Refuse findings of other settings, of another scale, or on models of other recipes."""
+    before = json.loads(path.read_text(encoding="utf-8"))
+    there = {"scale": before["scale"], "settings": before["settings"]}
+    changes = differences(there, {"scale": place.scale, "settings": describe(study)})
+    changes += place.outdated(before["recipes"])
+    if changes:
+        raise RunError(
+            f"{path} was made otherwise than it would be now ({'; '.join(changes)}): move it "
+            "away, or choose another folder with --out"
+        )

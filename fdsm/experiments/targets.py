@@ -54,6 +54,8 @@ Target = Table | Figure
 
 TARGETS: tuple[Target, ...] = (
     Table("table1", ("dkef_uci",)),
+    Figure("sensitivity"),
+    Figure("table1_times"),
     Table("table2", ("deep_ebm",)),
     Table("table3", ("nice_mnist",), {"cpu": 3, "paper": 5}),
     Table("table4", ("ood",), {"cpu": 1, "paper": 1}),

@@ -115,6 +115,8 @@ class Training:
         if self.run.checkpoints.numbered():
             self._require_the_same()
             self._restore(self.run.checkpoints.latest())
+        elif (self.run.folder / "result.json").exists():
+            self._require_the_same()  # its record stays that of the result
         else:
             self.run.write("config.json", _config(self.run, self.data, self.model))
 

@@ -1,6 +1,7 @@
 """Tables and studies are made once, and go on wherever they were stopped."""
 
 import json
+import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,16 +12,16 @@ import torch
 
 from fdsm.data import DataError, Dataset, Source
 from fdsm.evaluation import Measurement
-from fdsm.experiments import density, lemma2, reproduce
+from fdsm.experiments import density, lemma2, place, reproduce
 from fdsm.experiments.place import Place
-from fdsm.experiments.published import Published
 from fdsm.experiments.reference import Scale
-from fdsm.experiments.run import RunError
+from fdsm.experiments.run import MODEL, Run, RunError
 from fdsm.experiments.study import Findings, Line, Panel
 from fdsm.experiments.targets import TARGETS, Figure, Table, Target, target
 from fdsm.experiments.train import Suspended
 from fdsm.report import titles
 from fdsm.samplers import Progress
+from fdsm.training import NonFiniteLossError
 
 from .test_train import interrupt_after
 from .tiny import tiny
@@ -39,8 +40,6 @@ def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     rows = (replace(tiny, name="a"), replace(tiny, name="b", exact_rows=5))
     monkeypatch.setattr(density, "TABLE", rows)
     monkeypatch.setattr(density, "PAPER", rows[:1], raising=False)
-    numbers = {"exact_sm_loss": Published(-3.0, 0.5, "Table 9")}
-    monkeypatch.setattr(reproduce, "published", lambda t, row: numbers if row == "a" else {})
     costs = lambda runs: [_Cost(float(len(run.recipe.name))) for run in runs]
     monkeypatch.setattr(reproduce, "pace", costs)
     return []
@@ -73,8 +72,6 @@ def test_every_row_and_seed_is_made_once(
     trained = [f"tiny: density/{row}, seed {seed}" for seed in (0, 1) for row in "ab"]
     assert said == [*trained, "timing the steps of density/a, density/b in turn"]
     results = [json.loads((folder / "result.json").read_text()) for folder in made.folders]
-    published = {"value": -3.0, "error": 0.5, "settings": {"place": "Table 9"}}
-    assert [r["published"] for r in results] == [{"exact_sm_loss": published}] * 2 + [{}] * 2
     assert [r["bytes"] for r in results] == [7] * 4
     assert results[0]["metrics"]["exact_sm_loss"] != results[1]["metrics"]["exact_sm_loss"]
 
@@ -108,42 +105,93 @@ def test_a_new_row_is_timed_together_with_the_others(
 
 def test_results_alone_are_enough(tmp_path: Path, said: list[str]) -> None:
     for folder in make(tmp_path, said).folders:
-        for path in sorted(folder.rglob("*"), reverse=True):
-            if path.is_dir():
-                path.rmdir()
-            elif path.name not in ("config.json", "result.json"):
-                path.unlink()
+        strip(folder, ("config.json", "result.json"))
     said.clear()
     assert len(make(tmp_path, said).folders) == 4
     assert said == []
 
 
-@pytest.mark.parametrize("iteration", [3, 40])
-def test_a_table_goes_on_where_it_was_stopped(
-    iteration: int, tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
+def test_a_table_goes_on_where_its_training_was_stopped(
+    tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = make(tmp_path / "whole", said)
     with monkeypatch.context() as patch:
-        interrupt_after(iteration, patch)
-        if iteration < tiny.plan.iterations:
+        interrupt_after(3, patch)
+        for _ in range(4):  # in each of the runs
             with pytest.raises(Suspended):
                 make(tmp_path / "stopped", said)
-    stopped = make(tmp_path / "stopped", said)
-    for a, b in zip(whole.folders, stopped.folders, strict=True):
-        numbers = [json.loads((f / "result.json").read_text())["metrics"] for f in (a, b)]
-        assert numbers[0] == numbers[1]
+            patch.undo()
+            interrupt_after(30, patch)
+    assert_same(whole, make(tmp_path / "stopped", said))
 
 
-def test_results_of_another_recipe_are_neither_shown_nor_replaced(
-    tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("where", ["evaluate", "pace"])
+def test_a_table_goes_on_where_it_was_killed(
+    where: str, tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make(tmp_path, said, seeds=1)
-    with pytest.raises(RunError, match=r"of the scale 'cpu'.*--out"):
-        make(tmp_path, said, seeds=1, scale="paper")
+    whole = make(tmp_path / "whole", said)
+
+    def killed(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(place if where == "evaluate" else reproduce, where, killed)
+        with pytest.raises(KeyboardInterrupt):
+            make(tmp_path / "stopped", said)
+    assert_same(whole, make(tmp_path / "stopped", said))
+
+
+def assert_same(one: reproduce.Made, two: reproduce.Made) -> None:
+    for a, b in zip(one.folders, two.folders, strict=True):
+        first, second = (json.loads((f / "result.json").read_text()) for f in (a, b))
+        assert first["metrics"] == second["metrics"]
+        assert first["timed_with"] == second["timed_with"]
+
+
+@pytest.mark.parametrize("left", [("config.json", "result.json"), ("config.json", MODEL), None])
+def test_what_is_there_of_another_recipe_is_neither_used_nor_replaced(
+    left: tuple[str, ...] | None, tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder,) = make(tmp_path, said, seeds=1).folders[:1]
+    if left is not None:
+        strip(folder, left)
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    with pytest.raises(RunError, match=r"scale: cpu -> paper.*--out"):
+        Place(tmp_path, "paper").trained("tiny", "density/a", 0)
     changed = replace(density.TABLE[0], plan=replace(tiny.plan, batch=16))
     monkeypatch.setattr(density, "TABLE", (changed,))
+    for used in (Place.run, Place.trained):
+        with pytest.raises(RunError, match=r"plan.batch: 32 -> 16.*move it away"):
+            used(Place(tmp_path), "tiny", "density/a", 0)
     with pytest.raises(RunError, match=r"plan.batch: 32 -> 16.*move it away"):
         make(tmp_path, said, seeds=1)
+    assert before == {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_run_in_the_place_of_another_is_noticed(tmp_path: Path, said: list[str]) -> None:
+    make(tmp_path, said, seeds=1)
+    shutil.copytree(tmp_path / "tiny/a/0", tmp_path / "tiny/a/1")
+    with pytest.raises(RunError, match="seed: 0 -> 1"):
+        make(tmp_path, said, seeds=2)
+
+
+def test_a_model_trained_again_for_a_study_leaves_the_record_of_its_result(
+    tmp_path: Path, said: list[str]
+) -> None:
+    (folder,) = make(tmp_path, said, seeds=1).folders[:1]
+    strip(folder, ("config.json", "result.json"))
+    record = (folder / "config.json").read_bytes()
+    Place(tmp_path).trained("tiny", "density/a", 0)
+    assert (folder / MODEL).exists()
+    assert (folder / "config.json").read_bytes() == record
+
+
+def strip(folder: Path, kept: tuple[str, ...]) -> None:
+    for path in sorted(folder.rglob("*"), reverse=True):
+        if path.is_dir():
+            path.rmdir()
+        elif path.name not in kept:
+            path.unlink()
 
 
 @dataclass(frozen=True)
@@ -161,7 +209,23 @@ def test_rows_without_data_are_named_and_the_others_made(
     monkeypatch.setattr(density, "TABLE", rows)
     made = make(tmp_path, said)
     assert [folder.name for folder in made.folders] == ["0", "1"]
-    assert made.missing == ("density/b, seed 0: there is no such data",)
+    assert made.missing == ("density/b: there is no such data",)
+
+
+def test_a_seed_that_diverges_does_not_take_the_others_with_it(
+    tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = Place.evaluated
+
+    def evaluated(self: Place, target: str, recipe: str, seed: int, progress: Progress) -> Run:
+        if (recipe, seed) == ("density/a", 0):
+            raise NonFiniteLossError("the loss is nan")
+        return original(self, target, recipe, seed, progress)
+
+    monkeypatch.setattr(Place, "evaluated", evaluated)
+    made = make(tmp_path, said)
+    assert [str(f.relative_to(tmp_path / "tiny")) for f in made.folders] == ["a/1", "b/0", "b/1"]
+    assert made.missing == ("density/a, seed 0: the loss is nan",)
 
 
 @dataclass(frozen=True)
@@ -192,6 +256,26 @@ def test_a_study_is_measured_once(
     assert record["findings"]["panels"][0]["lines"][0]["y"] == [0.0, 2.0, 4.0]
     monkeypatch.setattr(lemma2, "STUDY", _Study(slope=3.0))
     with pytest.raises(RunError, match=r"slope: 2.0 -> 3.0"):
+        make(tmp_path, said, target=Figure("lemma2"))
+
+
+@dataclass(frozen=True)
+class _OfAModel(_Study):
+    def measure(self, place: Place, seed: int, progress: Progress) -> Findings:
+        place.trained("tiny", "density/a", seed)
+        return super().measure(place, seed, progress)
+
+
+def test_a_study_of_a_model_is_out_of_date_when_its_recipe_changes(
+    tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lemma2, "STUDY", _OfAModel())
+    for _ in range(2):
+        make(tmp_path, said, target=Figure("lemma2"))
+    assert said == ["lemma2"]
+    changed = replace(density.TABLE[0], plan=replace(tiny.plan, batch=16))
+    monkeypatch.setattr(density, "TABLE", (changed,))
+    with pytest.raises(RunError, match="density/a has changed"):
         make(tmp_path, said, target=Figure("lemma2"))
 
 
