@@ -11,7 +11,7 @@ import fdsm
 
 ROOT = Path(fdsm.__file__).parent
 LAYERS = [
-    {"files", "nested", "record", "tensors", "typing"},
+    {"drawings", "files", "nested", "record", "tensors", "typing"},
     {"derivatives", "projections", "noise", "data"},
     {"objectives", "models", "samplers", "evaluation"},
     {"training"},

@@ -388,5 +388,5 @@ def test_rows_that_cannot_be_made_are_named_in_the_end(
     monkeypatch.setattr(deep_ebm, "TABLE", tuple(rows))
     code, error = failed(["reproduce", "table2", "--seeds", "1", "--out", str(tmp_path)], capsys)
     assert code == 1
-    assert "deep_ebm/FD-SSM, seed 0: there is no such data" in error
+    assert "deep_ebm/FD-SSM: there is no such data" in error
     assert (tmp_path / "table2/SSM/0/result.json").exists()

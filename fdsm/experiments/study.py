@@ -4,69 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from ..drawings import Graph, Line, Panel
 from ..evaluation import Measurement
 from ..samplers import Progress
 from .place import Place
 
-
-@dataclass(frozen=True)
-class Line:
-    """A curve of a panel.
-
-    Attributes:
-        name: What it shows.
-        x: Where it was measured.
-        y: What was measured there.
-        error: The standard error of each `y`, where there is one.
-        reference: Whether it is what theory says rather than what was measured; drawn dashed.
-    """
-
-    name: str
-    x: tuple[float, ...]
-    y: tuple[float, ...]
-    error: tuple[float, ...] = ()
-    reference: bool = False
-
-    def __post_init__(self) -> None:
-        if len(self.x) != len(self.y) or (self.error and len(self.error) != len(self.y)):
-            counts = f"{len(self.x)} x, {len(self.y)} y and {len(self.error)} errors"
-            raise ValueError(f"the line {self.name!r} has {counts}: there must be as many of each")
-
-
-@dataclass(frozen=True)
-class Panel:
-    """Curves with common axes.
-
-    Attributes:
-        title: What it shows.
-        x_label: What is on the horizontal axis, with its unit.
-        y_label: What is on the vertical one.
-        lines: The curves.
-        x_log: Whether the horizontal axis is logarithmic.
-        y_log: Whether the vertical one is.
-    """
-
-    title: str
-    x_label: str
-    y_label: str
-    lines: tuple[Line, ...]
-    x_log: bool = False
-    y_log: bool = False
-
-
-@dataclass(frozen=True)
-class Graph:
-    """A directed graph to draw, such as that of a computation.
-
-    Attributes:
-        name: What it is.
-        nodes: The name of each node.
-        edges: Pairs of positions in `nodes`, from and to.
-    """
-
-    name: str
-    nodes: tuple[str, ...]
-    edges: tuple[tuple[int, int], ...]
+__all__ = ["Findings", "Graph", "Line", "Panel", "Study"]
 
 
 @dataclass(frozen=True)

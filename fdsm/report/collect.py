@@ -148,9 +148,7 @@ def _result(folder: Path) -> dict[str, Any]:
     if not path.exists():
         return {}
     result = _read(path)
-    said = measured(result.get("published"))
-    metrics = measured(result.get("metrics"))
-    return {"result": result, "metrics": metrics, **({"published": said} if said else {})}
+    return {"result": result, "metrics": measured(result.get("metrics"))}
 
 
 def _samples(folder: Path) -> dict[str, Any]:
@@ -261,10 +259,8 @@ def _seeds(runs: Sequence[Run], note: Callable[[str], None]) -> list[list[Run]]:
 
 
 def _of_experiment(runs: Sequence[Run]) -> tuple[str, str, str, str]:
-    run, data = runs[0], runs[0].config.get("data")
-    name = data.get("name") if isinstance(data, dict) else None
-    family = run.said("recipe").rpartition("/")[0]
-    return run.target, family, "" if name is None else text(name), run.said("scale")
+    run = runs[0]
+    return run.target, run.said("recipe").rpartition("/")[0], run.data, run.said("scale")
 
 
 def _experiment(key: tuple[str, str, str, str], groups: Sequence[Sequence[Run]]) -> Experiment:

@@ -18,15 +18,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
+from ..experiments.published import claim
 from ..experiments.published import published as published_numbers
 from ..files import replacing
+from .captions import OWN
 from .collect import collect
-from .markdown import escaped, markdown_of, markdown_study
+from .markdown import escaped, markdown, markdown_study
+from .means import by_seed, mean, over_seeds, own_error
 from .numbers import duration, number, quoted, size, typeset
 from .page import drawings, period, sources
 from .runs import Collection, Group, Run
 from .studies import Study
-from .tables import OWN, cell, over_seeds
+from .tables import cell
 from .titles import BYTES, PACE
 from .values import Measured
 
@@ -129,7 +132,7 @@ class Results:
         if rows is not None:
             groups = [self._group(target, row) for row in rows]
         try:
-            return markdown_of(groups, metrics)
+            return markdown(groups, metrics)
         except LookupError as error:
             raise MissingError(f"{target} in {self.folder}: {error}") from error
 
@@ -150,10 +153,17 @@ class Results:
     def spread(self, target: str, row: str, metric: str) -> str:
         """Return the smallest and the largest value over seeds."""
         self.mean(target, row, metric)
-        runs = self._group(target, row).counted
-        values = [over_seeds(Group("", (run,)), metric)[0].value for run in runs]
+        values = [one.value for one in by_seed(self._group(target, row), metric).values()]
         known = [value for value in values if not math.isnan(value)]
         return typeset(f"{number(min(known))} to {number(max(known))}")
+
+    def own_error(self, target: str, row: str, metric: str) -> str:
+        """Return the error of a measurement itself, which is the same for any number of seeds."""
+        self.mean(target, row, metric)
+        error = own_error(self._group(target, row), metric)
+        if math.isnan(error):
+            raise MissingError(f"{metric!r} of {row!r} of {target} has no error of its own")
+        return number(float(f"{error:.2g}"))
 
     def published(self, target: str, row: str, metric: str) -> str:
         """Return what the paper says."""
@@ -161,7 +171,13 @@ class Results:
         return size(one.value) if metric == BYTES else typeset(quoted(one))
 
     def ratio(self, target: str, row: str, other: str, metric: str = PACE) -> str:
-        """Return the measured number of a row over that of another."""
+        """Return the measured number of a row over that of another; times if taken in turn."""
+        one, two = (self._group(target, name) for name in (row, other))
+        if metric == PACE and not one.timed_in_turn_with(two):
+            raise MissingError(
+                f"the times of {row!r} and {other!r} of {target} were not taken in turn, so they "
+                "cannot be compared"
+            )
         return f"{self.mean(target, row, metric) / self.mean(target, other, metric):.2f}"
 
     def published_ratio(self, target: str, row: str, other: str, metric: str = PACE) -> str:
@@ -170,10 +186,30 @@ class Results:
         return f"{above / below:.2f}"
 
     def difference(self, target: str, row: str, other: str, metric: str) -> str:
-        """Return the measured number of a row less that of another, with the error of both."""
-        one, two = (self._measured(target, name, metric) for name in (row, other))
-        error = math.hypot(one.error or 0.0, two.error or 0.0)
-        return typeset(number(one.value - two.value, error or None))
+        """Return the mean over seeds of the number of a row less that of another.
+
+        Seed by seed, since what both rows share goes with the seed. The error is the standard one
+        over seeds, and there is none of a single seed: rows share test data, so that adding
+        the errors of their own measurements in squares would only give an upper bound.
+
+        Raises:
+            MissingError: If they have no seed in common.
+        """
+        for name in (row, other):
+            self.mean(target, name, metric)
+        one, two = (by_seed(self._group(target, name), metric) for name in (row, other))
+        differences = [one[seed].value - two[seed].value for seed in one if seed in two]
+        if not differences:
+            raise MissingError(f"{row!r} and {other!r} of {target} have no seed in common")
+        found = mean(differences)
+        return typeset(number(found.value, found.error))
+
+    def claim(self, subject: str, what: str) -> str:
+        """Return a number that the text of the paper claims, such as a speed-up."""
+        try:
+            return typeset(quoted(Measured(claim(subject, what).value)))
+        except LookupError as error:
+            raise MissingError(str(error)) from error
 
     def number(self, study: str, name: str) -> str:
         """Return a number of a study, with its error if it has one."""

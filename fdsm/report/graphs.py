@@ -3,9 +3,9 @@
 from collections import Counter
 from typing import Any
 
+from ..drawings import Graph
 from .figures import INK, LIGHT, PAPER, RULE, Drawing, styled
 from .layers import layout
-from .studies import Graph
 
 try:
     from matplotlib.figure import Figure

@@ -2,18 +2,19 @@
 
 from collections.abc import Sequence
 
+from .captions import caption
 from .numbers import number, typeset
-from .runs import Experiment, Group
+from .runs import Group
 from .studies import Study
-from .tables import MEMORY_RATIO, RATIO, Summary, summary
-from .titles import BYTES, PACE, title
+from .tables import Summary, summary
+from .titles import BYTES, MEMORY_RATIO, PACE, RATIO, title
 
 
-def markdown(experiment: Experiment, metrics: Sequence[str] | None = None) -> str:
-    """Return the table of an experiment in Markdown.
+def markdown(groups: Sequence[Group], metrics: Sequence[str] | None = None) -> str:
+    """Return a table of groups in Markdown.
 
     Args:
-        experiment: The runs.
+        groups: The groups, a row for each.
         metrics: Which numbers to show, by their names in `result.json`, in this order; times and
             memory bring their ratios. All that there are if it is not given.
 
@@ -23,11 +24,6 @@ def markdown(experiment: Experiment, metrics: Sequence[str] | None = None) -> st
     Raises:
         LookupError: If there is no number of a name.
     """
-    return markdown_of(experiment.groups, metrics)
-
-
-def markdown_of(groups: Sequence[Group], metrics: Sequence[str] | None = None) -> str:
-    """Return a table of some groups in Markdown, as `markdown` does."""
     whole = summary(groups)
     titles = {column.key: column.title for column in whole.columns}
     keys = [key for key in titles if key != "parameters"]
@@ -36,7 +32,7 @@ def markdown_of(groups: Sequence[Group], metrics: Sequence[str] | None = None) -
         keys = list(dict.fromkeys([*chosen, "seeds"]))
     header = ["method", *(titles[key] for key in keys)]
     rows = [[row.label, *(row.cells[key] for key in keys)] for row in whole.rows]
-    return f"{pipes(header, rows)}\n\n{escaped(whole.caption)}"
+    return f"{pipes(header, rows)}\n\n{escaped(caption(groups, keys))}"
 
 
 def markdown_study(study: Study) -> str:

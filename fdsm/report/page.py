@@ -4,9 +4,11 @@ Whatever comes from a run folder is escaped; nothing in the page is loaded from 
 """
 
 import base64
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +24,12 @@ from .values import differing, text
 
 if TYPE_CHECKING:
     from .figures import Drawing
+
+
+OUTCOMES = ("log_partition", "effective_sample_size")
+"""What is noted beside the settings of a measurement, but is none."""
+
+_SENTENCE = re.compile(r"(?<=\.)(?<!Sec\.)(?<!App\.)(?<!Eq\.)(?<!Fig\.) ")
 
 
 @dataclass(frozen=True)
@@ -208,8 +216,9 @@ def _sections(collection: Collection) -> list[Section | StudySection]:
             pairs = tuple((one, svg(one.figure, f"{index} {one.title}")) for one in drawn)
             sections.append(StudySection(part, pairs))
         else:
-            own = {group.label: place for place, group in enumerate(part.groups)}
-            sections.append(_section(part, own if part.target else shared, index))
+            brief = part.brief if part.target else part
+            own = {group.label: place for place, group in enumerate(brief.groups)}
+            sections.append(_section(brief, own if part.target else shared, index))
     return sections
 
 
@@ -226,10 +235,16 @@ def _section(experiment: Experiment, colours: Mapping[str, int], index: int) -> 
         colours,
         summary(groups),
         tuple((one, figures.svg(one.figure, f"{index} {one.title}")) for one in drawn),
-        tuple(differing([group.settings for group in groups])),
-        tuple(differing([group.measurement for group in _measured(experiment)])),
+        tuple(_differing(groups)),
+        tuple(_measured_differently(groups)),
         sources(groups),
     )
+
+
+def _differing(groups: Sequence[Group]) -> list[str]:
+    """Return the paths at which settings differ, without the name, which labels say."""
+    paths = differing([group.settings for group in groups])
+    return [path for path in paths if path != "name"]
 
 
 def sources(groups: Sequence[Group]) -> tuple[tuple[str, str], ...]:
@@ -239,21 +254,28 @@ def sources(groups: Sequence[Group]) -> tuple[tuple[str, str], ...]:
         groups: The groups of an experiment.
 
     Returns:
-        The labels of the groups that say the same, and what they say.
+        The labels of the groups that say the same, and what they say; the sentences with which
+        all end come last, once.
     """
+    said = {group.label: _SENTENCE.split(group.runs[0].said("source")) for group in groups}
+    said = {label: sentences for label, sentences in said.items() if sentences != [""]}
+    backwards = zip(*(sentences[::-1] for sentences in said.values()), strict=False)
+    same = [one[0] for one in takewhile(lambda one: len(set(one)) == 1, backwards)][::-1]
     labels: dict[str, list[str]] = {}
-    for group in groups:
-        if said := group.runs[0].said("source"):
-            labels.setdefault(said, []).append(group.label)
-    return tuple((", ".join(names), said) for said, names in labels.items())
+    for label, sentences in said.items():
+        labels.setdefault(" ".join(sentences[: len(sentences) - len(same)]), []).append(label)
+    own = [(", ".join(names), text) for text, names in labels.items() if text]
+    return (*own, *([(", ".join(said), " ".join(same))] if same else []))
 
 
 def _base64(image: bytes) -> str:
     return base64.b64encode(image).decode()
 
 
-def _measured(experiment: Experiment) -> list[Group]:
-    return [group for group in experiment.groups if group.measurement]
+def _measured_differently(groups: Sequence[Group]) -> list[str]:
+    """Return the paths at which settings of measurements differ, where there are any."""
+    paths = differing([group.measurement for group in groups if group.measurement])
+    return [path for path in paths if path.rpartition(".")[2] not in OUTCOMES]
 
 
 def _said(runs: Sequence[Run | Study], name: str) -> list[str]:

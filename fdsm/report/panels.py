@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ..drawings import Line, Panel
 from .figures import INK, LIGHT, Drawing, styled
-from .studies import Line, Panel
 
 try:
     from matplotlib.axes import Axes

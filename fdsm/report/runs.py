@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Any
 
@@ -108,6 +108,19 @@ class Run:
         return self.said("recipe").rpartition("/")[2]
 
     @property
+    def data(self) -> str:
+        """The name of its data, empty if it is not known."""
+        data = self.config.get("data")
+        name = data.get("name") if isinstance(data, dict) else None
+        return "" if name is None else text(name)
+
+    @property
+    def timed_with(self) -> frozenset[str]:
+        """The recipes whose steps were timed in turn with its own, itself among them."""
+        names = (self.result or {}).get("timed_with")
+        return frozenset(map(text, names)) if isinstance(names, list) else frozenset()
+
+    @property
     def parameters(self) -> float:
         """The number of parameters; NaN if it is not known."""
         return real(self.config.get("parameters"))
@@ -155,6 +168,11 @@ class Group:
         return {name: one for run in reversed(self.runs) for name, one in run.published.items()}
 
     @property
+    def data(self) -> str:
+        """The name of the data, empty if it is not known."""
+        return self.runs[0].data
+
+    @property
     def settings(self) -> Mapping[str, Json]:
         """What was configured, by path."""
         return self.runs[0].settings
@@ -168,6 +186,16 @@ class Group:
             for name, metric in run.metrics.items()
             for path, value in metric.settings.items()
         }
+
+    def timed_in_turn_with(self, other: "Group") -> bool:
+        """Return whether the times of two groups can be compared.
+
+        In a reproduction they can if steps of both were taken in turn; elsewhere nothing is
+        known of that, and they always can.
+        """
+        recipes = {one.runs[0].said("recipe") for one in (self, other)}
+        runs = (*self.counted, *other.counted)
+        return not self.target or all(recipes <= run.timed_with for run in runs)
 
     @property
     def counted(self) -> tuple[Run, ...]:
@@ -200,9 +228,22 @@ class Experiment:
         return " · ".join(filter(None, (family, self.data, self.scale))) or "runs"
 
     @property
+    def brief(self) -> "Experiment":
+        """The same without the name of the data in labels, where all start with it."""
+        words = [group.label.partition(" ") for group in self.groups]
+        if not all(rest and _plain(first) == _plain(self.data) for first, _, rest in words):
+            return self
+        pairs = zip(self.groups, words, strict=True)
+        return replace(self, groups=tuple(replace(one, label=rest) for one, (_, _, rest) in pairs))
+
+    @property
     def runs(self) -> tuple[Run, ...]:
         """All runs."""
         return tuple(run for group in self.groups for run in group.runs)
+
+
+def _plain(name: str) -> str:
+    return name.replace("-", "").lower()
 
 
 @dataclass(frozen=True)

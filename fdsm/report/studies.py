@@ -7,67 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..drawings import Graph, Line, Panel
 from ..record import Json
 from .titles import TARGETS
 from .values import Measured, flat, measured, real, text
 
 UNREADABLE = (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError)
 """What reading a file that others wrote may raise."""
-
-
-@dataclass(frozen=True)
-class Line:
-    """A curve of a panel.
-
-    Attributes:
-        name: What it shows.
-        x: Where it was measured; NaN where that is not a number.
-        y: What was measured there, likewise.
-        error: The standard error of each `y`, or nothing.
-        reference: Whether it is what theory says.
-    """
-
-    name: str
-    x: tuple[float, ...]
-    y: tuple[float, ...]
-    error: tuple[float, ...] = ()
-    reference: bool = False
-
-
-@dataclass(frozen=True)
-class Panel:
-    """Curves with common axes.
-
-    Attributes:
-        title: What it shows.
-        x_label: What is on the horizontal axis.
-        y_label: What is on the vertical one.
-        lines: The curves.
-        x_log: Whether the horizontal axis is logarithmic.
-        y_log: Whether the vertical one is.
-    """
-
-    title: str
-    x_label: str
-    y_label: str
-    lines: tuple[Line, ...]
-    x_log: bool = False
-    y_log: bool = False
-
-
-@dataclass(frozen=True)
-class Graph:
-    """A directed graph.
-
-    Attributes:
-        name: What it is.
-        nodes: The name of each node.
-        edges: Pairs of positions in `nodes`, from and to.
-    """
-
-    name: str
-    nodes: tuple[str, ...]
-    edges: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
@@ -173,8 +119,6 @@ def _panel(value: Mapping[str, Any]) -> Panel:
 
 def _line(value: Mapping[str, Any]) -> Line:
     x, y, error = (tuple(map(_drawable, value.get(key) or ())) for key in ("x", "y", "error"))
-    if len(x) != len(y) or (error and len(error) != len(y)):
-        raise ValueError(f"a line has {len(x)} x, {len(y)} y and {len(error)} errors")
     return Line(text(value["name"]), x, y, error, value.get("reference") is True)
 
 

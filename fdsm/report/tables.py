@@ -1,36 +1,20 @@
-r"""The table of results: one list of rows, for the terminal, the page and documents.
+"""The table of results: one list of rows, for the terminal, the page and documents.
 
-Means are over the runs of a group that have finished. The error of a mean over seeds is its
-standard error, $s / \sqrt n$ with $s$ the standard deviation over the $n$ seeds; of a single run
-there is only the error that it estimated of its own measurement, which is marked.
+Means are over the runs of a group that have finished.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean, stdev
+from statistics import fmean
 
 from .baselines import baselines
+from .captions import OWN, caption
+from .means import OF_RUN, over_seeds
 from .numbers import NOTHING, duration, number, quoted, size
-from .runs import Group, Run
-from .titles import BYTES, PACE, VALIDATED, title
+from .runs import Group
+from .titles import BYTES, MEMORY_RATIO, PACE, RATIO, VALIDATED, title
 from .values import Measured
-
-OWN = "†"
-"""Marks an error that is of one measurement, not over seeds."""
-
-MEMORY_RATIO = "memory ratio"
-RATIO = "ratio"
-
-PAGE_ONLY = {"parameters", "iterations", "seconds"}
-"""Columns for which a terminal is too narrow."""
-
-_OF_RUN: dict[str, Callable[[Run], float]] = {
-    PACE: lambda run: run.milliseconds,
-    VALIDATED: lambda run: run.milliseconds_with_validation,
-    BYTES: lambda run: run.bytes,
-}
-"""Numbers that a result has beside its metrics."""
 
 
 @dataclass(frozen=True)
@@ -100,16 +84,16 @@ def summary(groups: Sequence[Group]) -> Summary:
         The columns that any of the groups fills, and a row per group.
     """
     names = measured_names(groups)
-    compared = baselines(groups)
-    rows = tuple(_row(*pair, names) for pair in zip(groups, compared, strict=True))
+    pairs = zip(groups, baselines(groups), strict=True)
+    rows = tuple(_row(group, baseline, names) for group, baseline in pairs)
     columns = [column for name in names for column in _of_metric(name)]
-    columns += [*_of_metric(PACE), *_of_metric(VALIDATED)[:1], *_of_ratio(RATIO, "time", compared)]
-    columns += [*_of_metric(BYTES), *_of_ratio(MEMORY_RATIO, "memory", compared)]
+    columns += [*_of_metric(PACE), *_of_metric(VALIDATED)[:1], *_of_ratio(RATIO, groups)]
+    columns += [*_of_metric(BYTES), *_of_ratio(MEMORY_RATIO, groups)]
     columns += [Column("iterations", "iterations"), Column("seeds", "seeds")]
     if not groups[0].target:
         columns += [Column("parameters", "parameters"), Column("seconds", "training time")]
-    kept = (c for c in columns if any(row.cells[c.key] != NOTHING for row in rows))
-    return Summary(tuple(kept), rows, _caption(rows, groups, compared))
+    kept = tuple(c for c in columns if any(row.cells[c.key] != NOTHING for row in rows))
+    return Summary(kept, rows, caption(groups, [column.key for column in kept]))
 
 
 def measured_names(groups: Sequence[Group]) -> list[str]:
@@ -124,32 +108,7 @@ def measured_names(groups: Sequence[Group]) -> list[str]:
     runs = [run for group in groups for run in group.runs]
     names = dict.fromkeys(name for run in runs for name in run.metrics)
     names |= dict.fromkeys(name for run in runs for name in run.published)
-    return [name for name in names if name not in _OF_RUN]
-
-
-def over_seeds(group: Group, metric: str) -> tuple[Measured, int]:
-    """Return the mean of a metric, its standard error over seeds, and how many those are.
-
-    Args:
-        group: The runs.
-        metric: The name of the metric.
-
-    Returns:
-        The mean, NaN if there is none, and the number of runs in it. With one run, the error is
-        that of its own measurement.
-    """
-    if metric in _OF_RUN:
-        all_values = map(_OF_RUN[metric], group.counted)
-        measured = [Measured(value) for value in all_values if not math.isnan(value)]
-    else:
-        measured = [run.metrics[metric] for run in group.runs if metric in run.metrics]
-    if len(measured) < 2:
-        return (measured or [Measured(math.nan)])[0], len(measured)
-    values = [one.value for one in measured]
-    mean = fmean(values)
-    if not all(map(math.isfinite, values)):
-        return Measured(mean), len(values)
-    return Measured(mean, stdev(values) / math.sqrt(len(values))), len(values)
+    return [name for name in names if name not in OF_RUN]
 
 
 def cell(group: Group, metric: str) -> str:
@@ -194,21 +153,24 @@ def _of_metric(name: str) -> list[Column]:
     ]
 
 
-def _of_ratio(key: str, what: str, compared: Sequence[Group]) -> list[Column]:
-    labels = {group.label for group in compared}
-    ours = f"{what} / {compared[0].label}" if len(labels) == 1 else f"{what} ratio"
+def _of_ratio(key: str, groups: Sequence[Group]) -> list[Column]:
+    """Return the columns of a ratio, if any group is compared with another."""
+    pairs = list(zip(groups, baselines(groups), strict=True))
+    if all(baseline is None or baseline is group for group, baseline in pairs):
+        return []
+    labels = list(dict.fromkeys(base.label for _, base in pairs if base is not None))
+    what = "memory" if key == MEMORY_RATIO else "time"
+    ours = f"{what} / {labels[0]}" if len(labels) == 1 else f"{what} ratio"
     return [Column(key, ours), Column(f"published {key}", f"{what} ratio, published")]
 
 
-def _row(group: Group, baseline: Group, names: Sequence[str]) -> Row:
+def _row(group: Group, baseline: Group | None, names: Sequence[str]) -> Row:
     cells = {}
-    for name in (*names, *_OF_RUN):
+    for name in (*names, *OF_RUN):
         cells[f"metric {name}"] = cell(group, name)
         cells[f"published {name}"] = published_cell(group, name)
     for key, name in ((RATIO, PACE), (MEMORY_RATIO, BYTES)):
-        ours = [over_seeds(one, name)[0].value for one in (group, baseline)]
-        theirs = [one.published.get(name, Measured(math.nan)).value for one in (group, baseline)]
-        cells |= {key: _ratio(*ours), f"published {key}": _ratio(*theirs)}
+        cells |= _ratios(key, name, group, baseline)
     seconds = [run.seconds for run in group.counted if not math.isnan(run.seconds)]
     cells["parameters"] = _span(run.parameters for run in group.counted)
     cells["iterations"] = _span(run.iterations for run in group.counted)
@@ -216,6 +178,16 @@ def _row(group: Group, baseline: Group, names: Sequence[str]) -> Row:
     finished, count = sum(run.finished for run in group.runs), len(group.runs)
     cells["seeds"] = str(count) if finished == count else f"{finished} of {count}"
     return Row(group.label, cells, finished, count - finished)
+
+
+def _ratios(key: str, name: str, group: Group, baseline: Group | None) -> dict[str, str]:
+    """Return a ratio of ours and of the paper: of times, if they were measured in turn."""
+    if baseline is None:
+        return {key: NOTHING, f"published {key}": NOTHING}
+    ours = [over_seeds(one, name)[0].value for one in (group, baseline)]
+    theirs = [one.published.get(name, Measured(math.nan)).value for one in (group, baseline)]
+    comparable = group.timed_in_turn_with(baseline)
+    return {key: _ratio(*ours) if comparable else NOTHING, f"published {key}": _ratio(*theirs)}
 
 
 def _ratio(value: float, base: float) -> str:
@@ -229,36 +201,3 @@ def _span(values: Iterable[float]) -> str:
         return NOTHING
     low, high = min(known), max(known)
     return f"{low:,}" if low == high else f"{low:,}–{high:,}"
-
-
-def _caption(rows: Sequence[Row], groups: Sequence[Group], compared: Sequence[Group]) -> str:
-    cells = [text for row in rows for key, text in row.cells.items() if key.startswith("metric")]
-    parts = []
-    if any("±" in text and OWN not in text for text in cells):
-        parts.append("Means over seeds ± standard error over seeds.")
-    if any(OWN in text for text in cells):
-        parts.append(
-            f"{OWN} One seed: ± is the standard error of its own measurement, "
-            "without the variation between seeds."
-        )
-    if any(row.unfinished for row in rows):
-        parts.append("Means leave out runs that have not finished, unless none of them has.")
-    if any(row.cells[RATIO] != NOTHING for row in rows):
-        parts.append(_comparison(groups, compared))
-    if any(row.cells[f"metric {BYTES}"] != NOTHING for row in rows):
-        parts.append("Memory is what a step keeps for its backward pass.")
-    if any(group.published for group in groups):
-        parts.append("Published: in the paper, at its own scale and on its own machine.")
-    return " ".join(parts)
-
-
-def _comparison(groups: Sequence[Group], compared: Sequence[Group]) -> str:
-    labels = list(dict.fromkeys(group.label for group in compared))
-    if len(labels) == 1:
-        return f"Times are relative to {labels[0]}."
-    pairs = [
-        f"{group.label} to {base.label}"
-        for group, base in zip(groups, compared, strict=True)
-        if group is not base
-    ]
-    return f"Times are relative: {', '.join(pairs)}."

@@ -5,9 +5,12 @@ from ..experiments.published import PUBLISHED
 PACE = "milliseconds_per_iteration"
 VALIDATED = "milliseconds_with_validation"
 BYTES = "bytes"
+RATIO, MEMORY_RATIO = "ratio", "memory ratio"
 
 TARGETS = {
     "table1": "Table 1: DKEF on UCI data",
+    "sensitivity": "Sensitivity to the step (Sec. 6.1)",
+    "table1_times": "Times of Table 1 in detail",
     "table2": "Table 2: deep EBMs",
     "table3": "Table 3: NICE",
     "table4": "Table 4: out-of-distribution detection",
@@ -34,6 +37,8 @@ METRICS = {
     "sm_loss": "SM loss",
     "ood_auc": "OOD AUC",
     "fid": "FID",
+    "frechet_classifier": "Fréchet distance, classifier features",
+    "frechet_random": "Fréchet distance, random features",
     "denoising": "denoising loss",
     "reconstruction": "reconstruction",
     "fisher": "Fisher divergence",

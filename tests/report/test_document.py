@@ -39,7 +39,10 @@ def said(results: Path, text: str) -> str:
         ('ratio("table1", "RedWine FD-SSM-all", "RedWine SSM")', "0.60"),
         ('ratio("table1", "RedWine SSM", "RedWine FD-SSM-all", "bytes")', "1.67"),
         ('published_ratio("table1", "RedWine FD-SSM", "RedWine SSM")', "0.73"),
-        ('difference("table1", "RedWine FD-SSM", "RedWine SSM", "nll")', "−0.20 ± 0.22"),
+        ('difference("table1", "RedWine FD-SSM", "RedWine SSM", "nll")', "−0.20 ± 0.10"),
+        ('own_error("table1", "RedWine FD-SSM", "nll")', "0.4"),
+        ('claim("FD-SSM", "speed_up")', "2.9"),
+        ('published("sensitivity", "0.05", "nll")', "13.51"),
         ('number("figure2", "autodiff_growth")', "2.90 ± 0.10"),
         ('real("figure2", "autodiff_growth") < 3', "True"),
         ('samples("figure3", "MNIST FD-DSM")',
@@ -47,7 +50,7 @@ def said(results: Path, text: str) -> str:
     ],
 )  # fmt: skip
 def test_what_a_template_can_say(results: Path, expression: str, expected: str) -> None:
-    """The error of a difference is √(0.1² + 0.2²) = 0.22."""
+    """The difference is -0.1 with one seed and -0.3 with the other."""
     assert said(results, f"{{{{ {expression} }}}}\n") == expected + "\n"
 
 
@@ -67,6 +70,8 @@ def test_what_a_template_can_say(results: Path, expression: str, expected: str) 
         ('table("table1", metrics=["fid"])', "no number is called 'fid'"),
         ('published("table1", "RedWine FD-SSM-all", "nll")', "the paper has no 'nll'"),
         ('ratio("table1", "RedWine SSM", "nobody")', "no row 'nobody'"),
+        ('own_error("table1", "RedWine SSM", "bytes")', "has no error of its own"),
+        ('claim("FD-SSM", "beauty")', "claims no 'beauty' of 'FD-SSM', but FD-SSM least_speed_up"),
         ('number("figure2", "shrinkage")', "no number 'shrinkage' in figure2 .* autodiff_growth"),
         ('number("figure4", "x")', "no study 'figure4'"),
         ('figure("sumo")', "no study 'sumo'"),
@@ -92,6 +97,22 @@ def test_a_single_seed_is_called_so(results: Path) -> None:
     (results / "table1" / "RedWine SSM" / "0" / "config.json").unlink()
     text = said(results, '{{ value("table1", "RedWine SSM", "nll") }}')
     assert text == "13.50 ± 0.40 (one seed)"
+
+
+def test_times_that_were_not_taken_in_turn_are_not_compared(results: Path) -> None:
+    edit(results / "table1" / "RedWine SSM" / "0" / "result.json", {"timed_with": None})
+    with pytest.raises(MissingError, match="not taken in turn"):
+        said(results, '{{ ratio("table1", "RedWine FD-SSM", "RedWine SSM") }}')
+    assert said(results, '{{ ratio("table1", "RedWine FD-SSM", "RedWine SSMVR") }}') == "0.62"
+
+
+def test_differences_are_of_the_same_seeds(results: Path) -> None:
+    edit(results / "table1" / "RedWine SSM" / "1" / "config.json", {"seed": 7})
+    said_now = said(results, '{{ difference("table1", "RedWine FD-SSM", "RedWine SSM", "nll") }}')
+    assert said_now == "−0.1"
+    edit(results / "table1" / "RedWine SSM" / "0" / "config.json", {"seed": 8})
+    with pytest.raises(MissingError, match="no seed in common"):
+        said(results, '{{ difference("table1", "RedWine FD-SSM", "RedWine SSM", "nll") }}')
 
 
 def test_rows_that_cannot_be_told_apart_are_refused(results: Path) -> None:

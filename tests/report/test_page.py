@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fdsm.report import collect, summary, write_page
-from fdsm.report.page import period, typeset
+from fdsm.report.page import period, sources, typeset
 
 from .folders import METHODS, edit, write, write_results, write_study
 
@@ -163,8 +163,8 @@ def test_tables_and_studies_are_sections_in_the_order_of_the_paper(tmp_path: Pat
     rows = [[cell.strip() for cell in row] for row in page.rows]
     assert rows[0][:3] == ["method", "NLLpublished", "exact SM loss, published"]
     assert rows[0][3] == "ms / iterationpublished"
-    assert rows[3][:4] == ["RedWine FD-SSM", "13.10 ± 0.1013.06", "−30.34", "1582"]
-    assert rows[4][:4] == ["RedWine FD-SSM-all", "13.4", "–", "12"]
+    assert rows[3][:4] == ["FD-SSM", "13.10 ± 0.1013.06", "−30.34", "1582"]
+    assert rows[4][:4] == ["FD-SSM-all", "13.4", "–", "12"]
     assert ["autodiff growth", "2.90 ± 0.10", "to 8"] in rows
     assert page.text.count("What figure2 shows") == 1
     assert "Where dkef_uci/RedWine SSM comes from." in page.text
@@ -209,9 +209,27 @@ def test_what_differs_is_shown_and_nothing_else(written: Path) -> None:
 def test_numbers_measured_differently_are_marked(runs: list[Path]) -> None:
     undrawn(runs)
     edit(runs[0] / "0" / "result.json", {"metrics.ood_auc.settings.noise": 0.2})
+    edit(runs[1] / "0" / "result.json", {"metrics.ood_auc.settings.log_partition": 0.5})
     page = shown(runs)
     assert "measured differently" in page.text
     assert ["ood_auc.noise", "0.2", "0.1", "0.1", "0.1"] in page.rows
+    assert not [row for row in page.rows if row[0] == "ood_auc.log_partition"]
+
+
+def test_what_all_sources_end_with_is_said_once(runs: list[Path]) -> None:
+    shared = "Sec. 6.1, App. C.1. Ours: float64."
+    own = {"SSM": "Signs.", "FD-SSM": "Differences. Sec. 3.", "DSM": "", "FD-DSM": "Signs."}
+    for folder in runs:
+        for seed in "01":
+            said = f"{own[folder.name]} {shared}".strip()
+            edit(folder / seed / "config.json", {"source": said})
+    groups = collect(runs).groups
+    assert sources(groups) == (
+        ("SSM, FD-DSM", "Signs."),
+        ("FD-SSM", "Differences. Sec. 3."),
+        ("SSM, FD-SSM, DSM, FD-DSM", shared),
+    )
+    assert sources(groups[:1]) == (("SSM", f"Signs. {shared}"),)
 
 
 def test_unfinished_runs_and_damage_are_marked(runs: list[Path], written: Path) -> None:

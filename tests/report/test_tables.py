@@ -9,9 +9,9 @@ import pytest
 from rich.console import Console
 
 from fdsm.report import collect, summary, terminal
-from fdsm.report.tables import PAGE_ONLY, number
+from fdsm.report.tables import number
 
-from .folders import edit, write
+from .folders import NLLS, edit, write, write_table1
 
 METRIC = "metric exact_sm_loss"
 PACE = "metric milliseconds_per_iteration"
@@ -78,17 +78,17 @@ def test_a_diverged_run_is_seen(runs: list[Path]) -> None:
     assert summary(collect(runs).groups).rows[0].cells[METRIC] == "nan"
 
 
-def test_published_numbers_stand_beside_the_measured(runs: list[Path]) -> None:
-    published = {"exact_sm_loss": {"value": -2182, "error": 269}, "fid": 41.2}
-    edit(runs[0] / "1" / "result.json", {"published": published})
-    table = summary(collect(runs).groups)
+def test_published_numbers_stand_beside_the_measured(tmp_path: Path) -> None:
+    for row in ("SSM", "Taylor-SSM"):
+        write(tmp_path / "table3" / row / "0", "SSM", 0, recipe=f"nice_mnist/{row}")
+    table = summary(collect([tmp_path]).groups)
     keys = [column.key for column in table.columns]
     assert keys[:2] == [METRIC, "published exact_sm_loss"]
-    assert "published fid" in keys
-    assert "metric fid" not in keys
+    assert "published nll" in keys
+    assert "metric nll" not in keys
     assert table.rows[0].cells["published exact_sm_loss"] == "-2,182 ± 269"
-    assert table.rows[0].cells["published fid"] == "41.2"
-    assert table.rows[1].cells["published fid"] == "–"
+    assert table.rows[0].cells["published nll"] == "2,579 ± 945"
+    assert table.rows[1].cells["published nll"] == "–"
 
 
 def test_the_terminal_shows_the_same_rows(runs: list[Path], tmp_path: Path) -> None:
@@ -103,10 +103,55 @@ def test_the_terminal_shows_the_same_rows(runs: list[Path], tmp_path: Path) -> N
         for row in table.rows:
             (line,) = (one for one in shown.splitlines() if f" {row.cells[METRIC]} " in one)
             cells = re.split(r" {2,}", line.strip())
-            shown_in = [c.key for c in table.columns if c.key not in PAGE_ONLY]
-            assert cells == [row.label, *(row.cells[key] for key in shown_in)]
+            assert cells == [row.label, *(row.cells[c.key] for c in table.columns)]
     assert "[red]MLE" in shown
     assert "\x1b" not in shown
+
+
+def printed(folder: Path, width: int) -> str:
+    file = io.StringIO()
+    Console(file=file, width=width).print(terminal(collect([folder])))
+    return file.getvalue()
+
+
+def crowded(root: Path) -> Path:
+    """Write a table with four more metrics, of long names."""
+    folder = write_table1(root)
+    for path in folder.rglob("result.json"):
+        more = {f"metrics.a_rather_long_name_{i}": 1234.5 for i in range(4)}
+        edit(path, {**more, "metrics.exact_sm_loss": {"value": -33.0, "error": 4.5}})
+    return folder
+
+
+def test_a_narrow_terminal_shows_what_was_published_and_names_the_rest(tmp_path: Path) -> None:
+    shown = printed(crowded(tmp_path), 80)
+    lines = shown.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "…" not in shown
+    for row in {row.removeprefix("RedWine ") for row, _ in NLLS}:
+        assert any(line.split()[:1] == [row] for line in lines)
+    words = " ".join(shown.split())
+    for cell in ("13.30 ± 0.20", "13.34", "0.75", "0.73", "15", "82"):
+        assert f" {cell} " in words
+    assert "iteration" in words
+    left_out = words.partition("No room for: ")[2]
+    assert "a rather long name 3; " in left_out
+    assert "memory" in left_out
+    assert "NLL" not in left_out
+
+
+def test_a_wide_terminal_shows_everything(tmp_path: Path) -> None:
+    folder = crowded(tmp_path)
+    shown = printed(folder, 200)
+    assert "No room" not in shown
+    words = " ".join(shown.split())
+    (experiment,) = collect([folder]).experiments
+    table = summary(experiment.brief.groups)
+    for row in table.rows:
+        for column in table.columns:
+            assert row.cells[column.key] == "–" or f" {row.cells[column.key]} " in words
+    assert table.caption in words
+    assert max(map(len, shown.splitlines())) <= 200
 
 
 @pytest.mark.parametrize(
