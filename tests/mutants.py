@@ -132,8 +132,8 @@ MUTATIONS = (
     Mutation("reproduce: results of another recipe", "experiments/place.py", "if changes:", "if False:", "tests/experiments/test_reproduce.py"),
     Mutation("reproduce: timed with others", "experiments/reproduce.py", 'all(run.result.get("timed_with") == names', 'any(run.result.get("timed_with")', "tests/experiments/test_reproduce.py"),
     Mutation("reproduce: studies of other models", "experiments/reproduce.py", 'place.outdated(before["recipes"])', "[]", "tests/experiments/test_reproduce.py"),
-    Mutation("graph: lost depth", "experiments/figure1.py", "depths[start] + 1", "depths[start]", "tests/experiments/test_figure1.py"),
-    Mutation("theorem 2: the bias of the step", "experiments/theorem2.py", "3 * step**2 / (d + 2)", "3 * step**2 / d", "tests/experiments/test_theorem2.py"),
+    Mutation("graph: lost depth", "experiments/graphs.py", "depths[start] + 1", "depths[start]", "tests/experiments/test_graphs.py"),
+    Mutation("theorem 2: the bias of the step", "experiments/wells.py", "3 * step**2 / (d + 2)", "3 * step**2 / d", "tests/experiments/test_wells.py"),
     Mutation("autoencoder: sign of the likelihood", "experiments/autoencoder_mnist.py", "mean_of(-torch.cat(found)", "mean_of(torch.cat(found)", "tests/experiments/test_families.py"),
 )  # fmt: skip
 

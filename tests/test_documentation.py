@@ -3,6 +3,7 @@
 import dataclasses
 import re
 import runpy
+import shutil
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from fdsm.derivatives import Autodiff, FiniteDifference
 from fdsm.objectives import SM, SSM
 from fdsm.objectives.directions import Sliced, average
 from fdsm.projections import Sphere
+from fdsm.report.document import write
 from fdsm.typing import Derivative, Projection
 
 ROOT = Path(fdsm.__file__).parents[1]
@@ -102,3 +104,12 @@ def test_the_flow_of_another_library_learns(capsys: pytest.CaptureFixture[str]) 
         for line in capsys.readouterr().out.splitlines()[-2:]
     )
     assert flow < gaussian - 0.5
+
+
+def test_the_reproduction_says_what_its_results_do(tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    shutil.copytree(ROOT / "results", results)
+    page = write(ROOT / "docs/reproduction.md.jinja", results, tmp_path / "docs/reproduction.md")
+    assert page.read_bytes() == (ROOT / "docs/reproduction.md").read_bytes()
+    for figure in (results / "figures").iterdir():
+        assert figure.read_bytes() == (ROOT / "results/figures" / figure.name).read_bytes()

@@ -20,9 +20,17 @@ from ..projections import Gaussian, Sphere
 from ..samplers import Progress
 from ..training import Optimiser, RMSprop
 from ..typing import Objective, Step
-from .autoencoder_mnist import TIMES
+from .autoencoder_mnist import TIMES, WAE_TIMES
 from .frechet import Frechet, InceptionFeatures, RandomFeatures
-from .implicit import Implicit, Variational, Wasserstein, alternating, decoded, squared_error
+from .implicit import (
+    Implicit,
+    Variational,
+    Wasserstein,
+    alternating,
+    decoded,
+    score_step,
+    squared_error,
+)
 from .recipe import Plan, Recipe
 
 
@@ -97,6 +105,10 @@ class FaceAutoencoder(Recipe):
         auto = cast(Implicit, model)
         return alternating(auto, self.objective, self.optimiser, self.plan.iterations)
 
+    def timed(self, step: Step) -> Step:
+        """Return what of a step the published times are of: the part that trains the score."""
+        return score_step(step)
+
     def validate(self, model: nn.Module, data: Dataset, generator: Generator) -> dict[str, float]:
         """Return how badly validation rows are reconstructed, and the latent's spread."""
         x, z = self._encoded(model, data, data.validation[:1000], generator)
@@ -146,10 +158,10 @@ _SOURCE = (
 
 def _rows(data: Source) -> tuple[FaceAutoencoder, ...]:
     finite, exact = SSMVR(FiniteDifference(), Sphere(0.1)), SSMVR(Autodiff(), Gaussian())
-    wae = f"{_SOURCE} {TIMES}"
+    vae, wae = f"{_SOURCE} {TIMES}", f"{_SOURCE} {WAE_TIMES}"
     return (
-        FaceAutoencoder("CelebA VAE SSMVR", exact, VAE, data, plan=_PLAN, source=_SOURCE),
-        FaceAutoencoder("CelebA VAE FD-SSMVR", finite, VAE, data, plan=_PLAN, source=_SOURCE),
+        FaceAutoencoder("CelebA VAE SSMVR", exact, VAE, data, plan=_PLAN, source=vae),
+        FaceAutoencoder("CelebA VAE FD-SSMVR", finite, VAE, data, plan=_PLAN, source=vae),
         FaceAutoencoder("CelebA WAE SSMVR", exact, WAE, data, plan=_PLAN, source=wae),
         FaceAutoencoder("CelebA WAE FD-SSMVR", finite, WAE, data, plan=_PLAN, source=wae),
     )

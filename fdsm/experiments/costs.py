@@ -2,7 +2,6 @@
 
 import math
 import statistics
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,8 +13,10 @@ from ..evaluation import Measurement
 from ..record import Json
 from ..samplers import Progress
 from ..typing import Derivative, LogDensity
-from .figure1 import leaf_of, recorded_nodes
+from .graphs import leaf_of, recorded_nodes
+from .powers import exponent
 from .study import Line, Panel
+from .turns import in_turn, one_thread
 
 NESTED, SERIAL, PARALLEL, TAYLOR = "nested autograd", "FD, one by one", "FD, one batch", "Taylor"
 
@@ -95,9 +96,7 @@ def costs(
         As many costs for each engine as the budget allows.
     """
     found: dict[str, list[Cost]] = {name: [] for name in ENGINES}
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
+    with one_thread():
         for i in progress(range(budget.orders)):
             runs = {
                 name: _derivative(ENGINES[name], f, x, v, i + 1)
@@ -105,11 +104,9 @@ def costs(
                 if len(before) == i and budget.allows(before)
             }
             kept = {name: kept_by(run) for name, run in runs.items()}
-            times = _fastest(runs, budget, x.device)
+            times = in_turn(runs, budget.repeats, x.device, enough=budget.enough)
             for name in runs:
-                found[name].append(Cost(times[name], *kept[name]))
-    finally:
-        torch.set_num_threads(threads)
+                found[name].append(Cost(min(times[name]), *kept[name]))
     return found
 
 
@@ -148,27 +145,6 @@ def kept_by(run: Callable[[], Tensor]) -> tuple[int, int]:
     return sum(storages.values()), len(nodes)
 
 
-def _fastest(
-    runs: Mapping[str, Callable[[], Tensor]], budget: Budget, device: torch.device
-) -> dict[str, float]:
-    times: dict[str, list[float]] = {name: [] for name in runs}
-    for _ in range(budget.repeats):
-        for name, run in runs.items():
-            if sum(times[name]) <= budget.enough:
-                began = _clock(device)
-                result = run()
-                times[name].append(_clock(device) - began)
-                del result
-    return {name: min(taken) for name, taken in times.items()}
-
-
-def _clock(device: torch.device) -> float:
-    if device.type == "cpu":
-        return time.process_time()
-    torch.get_device_module(device).synchronize()
-    return time.perf_counter()
-
-
 def cost_panels(spent: Mapping[str, Sequence[Cost]]) -> tuple[Panel, ...]:
     """Return time, memory and nodes against the order, given what `costs` returned."""
 
@@ -196,16 +172,6 @@ def growth(values: Sequence[float]) -> float:
     return math.exp(
         statistics.linear_regression(range(len(values)), list(map(math.log, values))).slope
     )
-
-
-def exponent(x: Sequence[float], y: Sequence[float]) -> float:
-    """Return the power of `x` that `y` is, by their logarithms.
-
-    Example:
-        >>> round(exponent([1, 2, 4], [3, 12, 48]), 6)
-        2.0
-    """
-    return statistics.linear_regression(list(map(math.log, x)), list(map(math.log, y))).slope
 
 
 def growth_of(spent: Mapping[str, Sequence[Cost]]) -> dict[str, Measurement]:

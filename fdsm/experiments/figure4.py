@@ -1,13 +1,12 @@
 """Losses against time while models are trained (Figure 4 of the paper).
 
 The losses are those that were logged on validation rows, the same quantity for all rows of a
-panel. The time of an iteration is that measured in turn with the other rows where there is a
-result, since the seconds of runs on a shared machine say more about the others on it.
+panel. Time is that of an iteration, measured in turn with the other rows of the panel, since the
+seconds of runs on a shared machine say more about the others on it.
 """
 
-import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -15,7 +14,9 @@ from pathlib import Path
 from ..evaluation import Measurement
 from ..samplers import Progress
 from ..training.logs import records
+from .pace import pace
 from .place import Place
+from .run import Run
 from .study import Findings, Line, Panel
 
 POINTS = 200
@@ -87,8 +88,8 @@ class LossAgainstTime:
         default="Figure 4 and Secs 6.1 and 6.4, with losses of validation images under the same "
         "random numbers: multi-scale DSM by the exact gradient, SSMVR by the score, and the "
         "Fréchet distance of samples. The paper does not say what its losses are; the code logs "
-        "these two of the current training batch. Time is iterations times the time of one, "
-        "measured in turn; that of validating is left out.",
+        "these two of the current training batch. Time is iterations times that of a training "
+        "step, measured in turn for the rows of a panel; that of validating is left out.",
         repr=False,
     )
 
@@ -101,14 +102,14 @@ class LossAgainstTime:
             progress: Watches the runs.
         """
         wanted = [(race, row) for race in self.races for row in race.rows]
-        found: dict[Race, list[Line]] = {race: [] for race in self.races}
+        runs: dict[Race, dict[str, Run]] = {race: {} for race in self.races}
         for i in progress(range(len(wanted))):
             race, row = wanted[i]
-            place.trained(race.target, f"{race.experiment}/{row}", seed)
-            line = curve(row, place.folder(race.target, row, seed), race.logged)
-            if line is not None:
-                found[race].append(line)
+            run = place.trained(race.target, f"{race.experiment}/{row}", seed).run
+            if logs(run.folder, race.logged):
+                runs[race][row] = run
         numbers: dict[str, Measurement] = {}
+        found = {race: curves(race, running) for race, running in runs.items()}
         for race, lines in found.items():
             numbers |= ratios(race, lines)
         drawn = tuple(
@@ -125,38 +126,57 @@ class LossAgainstTime:
         return Findings(numbers, drawn)
 
 
-def curve(name: str, folder: Path, logged: str) -> Line | None:
-    """Return a validation number of a run against time, if it was logged.
+def logs(folder: Path, logged: str) -> list[tuple[int, float]]:
+    """Return a validation number of a run and the iterations after which it was logged.
 
     Args:
-        name: What to call it.
         folder: The folder of the run.
         logged: Which number.
 
     Returns:
-        The curve, without what was not finite.
+        Pairs of both, without what was not finite.
     """
-    points = [
-        (record, record["validation"][logged])
+    return [
+        (record["iteration"], record["validation"][logged])
         for record in records(folder / "metrics.jsonl")
         if record.get("validation", {}).get(logged) is not None
     ]
-    if not points:
-        return None
-    milliseconds = _pace(folder)
-    seconds = [
-        record["seconds"] if milliseconds is None else record["iteration"] * milliseconds / 1000
-        for record, _ in points
+
+
+def curves(race: Race, runs: Mapping[str, Run]) -> list[Line]:
+    """Return what runs logged against the time of their steps, which is measured now, in turn.
+
+    Args:
+        race: What is drawn.
+        runs: The runs that logged it, by row.
+
+    Returns:
+        A curve for each.
+    """
+    paces = pace(list(runs.values()))
+    return [
+        curve(row, logs(run.folder, race.logged), its.milliseconds)
+        for (row, run), its in zip(runs.items(), paces, strict=True)
     ]
-    return Line(name, tuple(seconds), tuple(value for _, value in points))
 
 
-def _pace(folder: Path) -> float | None:
-    """Return the milliseconds of an iteration of a run that has a result."""
-    path = folder / "result.json"
-    if not path.exists():
-        return None
-    return float(json.loads(path.read_text(encoding="utf-8"))["milliseconds_per_iteration"])
+def curve(name: str, points: Sequence[tuple[int, float]], milliseconds: float) -> Line:
+    """Return numbers after some iterations against time.
+
+    Args:
+        name: What to call it.
+        points: Pairs of iterations and numbers.
+        milliseconds: The time of an iteration.
+
+    Returns:
+        The curve, in seconds.
+
+    Example:
+        >>> curve("loss", [(0, 3.0), (40, 1.0)], 50.0).x
+        (0.0, 2.0)
+    """
+    seconds = tuple(iteration * milliseconds / 1000 for iteration, _ in points)
+    return Line(name, seconds, tuple(value for _, value in points))
 
 
 def reached(line: Line, level: float) -> float:

@@ -18,7 +18,7 @@ from torch import Generator, Tensor, nn
 from ..models import BernoulliDecoder, GaussianDecoder, ImplicitEncoder
 from ..tensors import dot
 from ..training import Alternate, GradientStep, Optimiser
-from ..typing import Objective
+from ..typing import Objective, Step
 
 Likelihood = BernoulliDecoder | GaussianDecoder
 """A decoder that is a density of the data."""
@@ -112,6 +112,14 @@ def alternating(
         "score": GradientStep(score_loss, auto.score, optimiser, iterations),
         "model": GradientStep(model_loss, rest, optimiser, iterations),
     })
+
+
+def score_step(step: Step) -> Step:
+    """Return the part of an `alternating` step that trains the score.
+
+    The times of Table 6 are of it alone (Sec. 6.3).
+    """
+    return cast(Alternate, step).steps["score"]
 
 
 def squared_error(auto: Implicit, x: Tensor, z: Tensor) -> Tensor:

@@ -10,13 +10,10 @@ that finite differences keep, and the angle does not vanish.
 """
 
 import copy
-import math
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
 
-import numpy as np
 import torch
 from torch import Generator, Tensor, nn
 
@@ -29,10 +26,11 @@ from ..projections import Sphere
 from ..samplers import Progress
 from ..training import derived_seed
 from ..typing import Objective
+from .lines import line_of
 from .place import Place
+from .powers import exponent
+from .stepping import stepping
 from .study import Findings, Line, Panel
-
-T = TypeVar("T")
 
 PRECISIONS = {"float64": torch.float64, "float32": torch.float32}
 
@@ -52,23 +50,6 @@ class Case:
     objective: Objective
     recipe: str
     target: str = "table2"
-
-
-def stepping(objective: T, step: float) -> T:
-    """Return an objective with another step.
-
-    Args:
-        objective: A frozen dataclass.
-        step: The radius of all its projections.
-
-    Returns:
-        The changed objective.
-
-    Example:
-        >>> stepping(SSM(), 0.3).projection
-        Sphere(radius=0.3)
-    """
-    return replaced(objective, "radius", lambda _: step)
 
 
 def angles(
@@ -100,24 +81,6 @@ def angles(
             generator = Generator(x.device).manual_seed(derived_seed(seed, "angle", i))
             found[i, j] = gradient_angle(differenced, exact, model, x, generator=generator)
     return found
-
-
-def slopes(steps: Sequence[float], values: Tensor) -> Tensor:
-    """Return the exponent of the power of the step that fits each row, `(N, steps) -> (N,)`.
-
-    Args:
-        steps: Where the values were measured.
-        values: Positive numbers.
-
-    Returns:
-        The slope of the straight line through their logarithms.
-
-    Example:
-        >>> slopes([0.1, 0.2, 0.4], torch.tensor([[1.0, 4.0, 16.0]])).round(decimals=4)
-        tensor([2.], dtype=torch.float64)
-    """
-    logs = values.double().log().T.numpy()
-    return torch.from_numpy(np.polyfit(np.log(steps), logs, 1)[0])
 
 
 @dataclass(frozen=True)
@@ -165,7 +128,9 @@ class Lemma2:
                     found = self._angles(case, model.to(dtype), batches, steps, seed)
                     numbers |= self._published(f"{case.name}, {precision}, {when}", steps, found)
                     if when == "trained":
-                        lines[precision].append(_line(case.name, steps, found))
+                        lines[precision].append(
+                            line_of(case.name, steps, [*map(mean_of, found.T)])
+                        )
                     if when == "trained" and precision == "float64":
                         numbers[f"exponent, {case.name}"] = self._exponent(found)
         panels = [self._panel(precision, lines[precision]) for precision in PRECISIONS]
@@ -211,8 +176,9 @@ class Lemma2:
     def _exponent(self, found: Tensor) -> Measurement:
         first, last = self.fitted
         chosen = [j for j, step in enumerate(self.steps) if first <= step <= last]
-        exponents = slopes([self.steps[j] for j in chosen], found[:, chosen])
-        return mean_of(exponents, fitted=[first, last])
+        steps = [self.steps[j] for j in chosen]
+        exponents = [exponent(steps, row) for row in found[:, chosen].tolist()]
+        return mean_of(torch.tensor(exponents, dtype=torch.float64), fitted=[first, last])
 
     def _panel(self, precision: str, lines: Sequence[Line]) -> Panel:
         j = max(range(len(self.steps)), key=lambda j: (self.steps[j] <= self.fitted[1], j))
@@ -221,11 +187,6 @@ class Lemma2:
         reference = Line("ε²", self.steps, theory, reference=True)
         label = "angle between the gradients (radians)"
         return Panel(precision, "step ε", label, (*lines, reference), x_log=True, y_log=True)
-
-
-def _line(name: str, steps: Sequence[float], found: Tensor) -> Line:
-    error = found.std(0) / math.sqrt(len(found)) if len(found) > 1 else torch.zeros(len(steps))
-    return Line(name, tuple(steps), tuple(found.mean(0).tolist()), tuple(error.tolist()))
 
 
 CASES = (

@@ -1,11 +1,11 @@
-r"""Noise contrast and probability flow against FD-SSM (Sec. 6 and App. B.7 of the paper).
+r"""Noise contrast and probability flow against FD-SSM (Sec. 7 and App. B.7 of the paper).
 
 NCE against shifted data, MPF to a small sphere and the naive difference $R$ all have the mean
 gradient of SSM as the step vanishes. What differs is the gradient of one example: a one-sided
 form has a term $2 v^T∇\log p / ε²$ of mean zero, so that its standard deviation grows as $1/ε$,
 while the terms of a symmetric form cancel in pairs.
 
-The first two panels are exact: the family of `theorem2`, whose data are mixtures of Gaussians,
+The first two panels are exact: the family of `wells`, whose data are mixtures of Gaussians,
 integrated by quadrature over data and directions. In its coordinates the standard deviation of a
 one-sided gradient tends to $2\sqrt{2}/ε$. The third is of networks on a density on the plane.
 """
@@ -14,7 +14,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
 import torch
 from torch import Generator, Tensor, nn
 
@@ -27,11 +26,13 @@ from ..projections import Sphere
 from ..samplers import Progress
 from ..training import Adam, Cosine, GradientStep, Optimiser, derived_seed, objective_loss
 from ..typing import LogDensity, Objective, Projection
-from .lemma2 import slopes, stepping
+from .lines import line_of
 from .networks import Confined, Network
 from .place import Place
+from .powers import exponent
+from .stepping import stepping
 from .study import Findings, Line, Panel
-from .theorem2 import Family, Wells
+from .wells import Family, Wells, quadrature
 
 
 @dataclass(frozen=True)
@@ -68,29 +69,6 @@ OBJECTIVES: tuple[tuple[str, Sliced], ...] = (
     ("MPF, one side", OneSidedMPF()),
     ("naive R", NaiveFD()),
 )
-
-
-def quadrature(data: Wells, step: float, nodes: int, angles: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return data, directions and weights whose sums are means over both, on the plane.
-
-    Args:
-        data: The distribution of the data, in two dimensions.
-        step: The length of the directions.
-        nodes: How many Gauss-Hermite nodes each well has.
-        angles: How many directions there are.
-
-    Returns:
-        `x` and `v`, shape `(N, 2)`, and the weights, shape `(N,)`, of sum one.
-    """
-    z, w = (torch.from_numpy(a) for a in np.polynomial.hermite_e.hermegauss(nodes))
-    points = torch.cat([data.width * z - data.centre, data.width * z + data.centre])
-    shares = torch.cat([w, w]) / (2 * w.sum())
-    turn = 2 * math.pi * torch.arange(angles, dtype=torch.float64) / angles
-    first, second, angle = torch.meshgrid(points, points, turn, indexing="ij")
-    one, two, _ = torch.meshgrid(shares, shares, turn, indexing="ij")
-    x = torch.stack([first.flatten(), second.flatten()], 1)
-    v = step * torch.stack([angle.cos().flatten(), angle.sin().flatten()], 1)
-    return x, v, (one * two).flatten() / angles
 
 
 def gradient_moments(
@@ -162,7 +140,7 @@ class Contrast:
         repr=False,
     )
     source: str = field(
-        default="Sec. 6 (NCE whose noise is shifted data) and App. B.7 (MPF and R), where the "
+        default="Sec. 7 (NCE whose noise is shifted data) and App. B.7 (MPF and R), where the "
         "paper claims an error of o(1) and measures nothing; the experiment is ours. MPF is shown "
         "as published, in one direction, and as the library has it, in a direction and its "
         "opposite.",
@@ -174,13 +152,13 @@ class Contrast:
         numbers, noise, bias = self._moments()
         exact = self._fisher(SSM(Autodiff()), seed)
         numbers["fisher, SSM"] = exact
-        lines = [_line("SSM", self.trained, [exact] * len(self.trained))]
+        lines = [line_of("SSM", self.trained, [exact] * len(self.trained))]
         for i in progress(range(len(OBJECTIVES))):
             name, objective = OBJECTIVES[i]
             found = [self._fisher(stepping(objective, step), seed) for step in self.trained]
             for step, measured in zip(self.trained, found, strict=True):
                 numbers[f"fisher, {name}, ε = {step}"] = measured
-            lines.append(_line(name, self.trained, found))
+            lines.append(line_of(name, self.trained, found))
         label, title = "relative Fisher divergence", f"After {self.iterations} iterations"
         learnt = Panel(title, "step ε", label, tuple(lines), x_log=True, y_log=True)
         return Findings(numbers, (noise, bias, learnt))
@@ -219,9 +197,8 @@ class Contrast:
     def _exponents(self, label: str, values: Sequence[float]) -> dict[str, Measurement]:
         """Return the exponent of a quantity, and its value at the step that is shown."""
         few = [step for step in self.steps if step <= self.fitted]
-        logs = torch.tensor([values[: len(few)]], dtype=torch.float64)
         return {
-            f"exponent of the {label}": Measurement(slopes(few, logs).item()),
+            f"exponent of the {label}": Measurement(exponent(few, values[: len(few)])),
             f"{label}, ε = {self.shown}": Measurement(values[self.steps.index(self.shown)]),
         }
 
@@ -247,11 +224,6 @@ class Contrast:
 
     def _sample(self, n: int, generator: Generator) -> Tensor:
         return self.density.sample(n, generator, dtype=torch.float64)
-
-
-def _line(name: str, steps: Sequence[float], found: Sequence[Measurement]) -> Line:
-    values, errors = [m.value for m in found], [m.error or 0.0 for m in found]
-    return Line(name, tuple(steps), tuple(values), tuple(errors))
 
 
 STUDY = Contrast()

@@ -159,28 +159,31 @@ def _unwatched(steps: Iterable[int]) -> Iterable[int]:
 def _rows(data: Source, levels: Geometric) -> tuple[NoiseConditional, ...]:
     finite, exact = SSMVR(FiniteDifference(), Sphere(0.1)), SSMVR(Autodiff(), Gaussian())
     return (
-        NoiseConditional("SSMVR", Annealed(exact, levels), data, levels, source=_PUBLISHED),
-        NoiseConditional("FD-SSMVR", Annealed(finite, levels), data, levels, source=_PUBLISHED),
+        NoiseConditional("SSMVR", Annealed(exact, levels), data, levels, source=_EXACT),
+        NoiseConditional("FD-SSMVR", Annealed(finite, levels), data, levels, source=_FINITE),
         NoiseConditional("DSM", AnnealedDSM(levels), data, levels, source=_OURS),
     )
 
 
+_EXACT = "Directions are normal, as in the authors' code."
+_FINITE = "ε is 0.1, as in the authors' code; the paper gives none for this network."
+_OURS = "A row of ours, not of the paper."
 _PUBLISHED = (
-    "Table 5 and App. C.2, for the rest Song and Ermon (2019) as in the authors' code: ten levels "
-    "from 1 to 0.01, Adam with rate 1e-3, no average of the weights, 100 steps per level of size "
-    "2e-5, no denoising at the end. FID of 50,000 samples to the training images, of which 1,000 "
-    "are held out here for Figure 4. The last weights are judged; the paper's number is of one "
-    "checkpoint of many, that of iteration 149,000 in the code; how it was chosen is not said. "
-    "The code does not round samples to bytes and has TensorFlow's Inception; here they are "
-    "rounded, and Inception is its port."
+    "Table 5, Sec. 6.4 and App. C.2, for the rest Song and Ermon (2019) as in the authors' code: "
+    "ten levels from 1 to 0.01, Adam with rate 1e-3, no average of the weights, 100 steps per "
+    "level of size 2e-5, no denoising at the end. FID of 50,000 samples to the training images, "
+    "of which 1,000 are held out here for Figure 4. The last weights are judged; the paper's "
+    "number is of one checkpoint of many, that of iteration 149,000 in the code; how that was "
+    "chosen is not said. The code does not round samples to bytes and has TensorFlow's Inception; "
+    "here they are rounded, and Inception is its port."
 )
-_OURS = "A row of ours, not of the paper: " + _PUBLISHED
 
 PAPER = tuple(
     replace(
         row,
         plan=Plan(200_000, 128, 100, 10_000, 5000, samples=100),
         watched=Frechet(InceptionFeatures(), 1000, for_training, images=50_000),
+        source=f"{row.source} {_PUBLISHED}",
     )
     for row in _rows(
         CIFAR10(validation=0.02, transform=Chain((Dequantise(), Flip()))),
@@ -215,7 +218,7 @@ TABLE = tuple(
         denoise=True,
         distance=Frechet(_CLASSIFIER, 1000, name="frechet_classifier"),
         watched=Frechet(_CLASSIFIER, 100, for_validation, images=5000, name="frechet_classifier"),
-        source=_SMALL,
+        source=f"{row.source} {_SMALL}",
     )
     for row in _rows(MNIST(transform=_DIGITS), Geometric(1.0, 0.05, 6))
 )

@@ -40,7 +40,7 @@ PAIRS = 1000
 
 
 @dataclass(frozen=True)
-class Trained:
+class Subject:
     """A data set, the network that is trained on it, and what the paper leaves open there.
 
     Attributes:
@@ -56,7 +56,7 @@ class Trained:
     remark: str
 
 
-def _outside(key: str, group: Mapping[str, Trained]) -> tuple[Outside, ...]:
+def _outside(key: str, group: Mapping[str, Subject]) -> tuple[Outside, ...]:
     """Return the test images of each data set of a group, for the model of one of them."""
     return tuple(
         Same(key, 2 * PAIRS) if each.key == key else Other(each.key, each.source)
@@ -64,35 +64,35 @@ def _outside(key: str, group: Mapping[str, Trained]) -> tuple[Outside, ...]:
     )
 
 
-def _rows(group: Mapping[str, Trained]) -> tuple[DeepEBM, ...]:
+def _rows(group: Mapping[str, Subject]) -> tuple[DeepEBM, ...]:
     """Return DSM and FD-DSM on each data set of a group, as published."""
     return tuple(
         DeepEBM(
             f"{data} {name}",
             objectives(0.05)[name],
-            trained.source,
-            trained.network,
+            subject.source,
+            subject.network,
             Adam(5e-5, (0.9, 0.95), clip=0.1, schedule=Cosine()),
             plan=Plan(300_000, 128, 50, 0, 5000, samples=0),
-            outside=_outside(trained.key, group),
+            outside=_outside(subject.key, group),
             outside_rows=2 * PAIRS,
             reference_rows=50_000,
             exact_rows=0,
             yardstick=yardstick(name),
-            source=_source(name, trained.remark),
+            source=_source(name, subject.remark),
         )
-        for data, trained in group.items()
+        for data, subject in group.items()
         for name in ("DSM", "FD-DSM")
     )
 
 
 def _source(name: str, remark: str) -> str:
     said = [
-        "Table 4 and App. C.2, groups of M = 2.",
+        "Table 4 and App. C.3, which sets M = 2 and N = 50,000.",
         NETWORK_SOURCE,
         MULTISCALE_SOURCE,
         *([STEP_SOURCE] if name == "FD-DSM" else []),
-        "The typical log-density is that of 50,000 training images, as the paper says; its code "
+        "The typical log-density is that of 50,000 training images, as App. C.3 says; the code "
         "takes 1,000. 1,000 pairs of each test set, all resized to the model's resolution.",
     ]
     return " ".join([*said, remark])
@@ -106,14 +106,14 @@ def _scaled(*steps: Transform) -> Chain:
 _WIDE = ResNet(128)
 
 _PUBLISHED = {
-    "SVHN": Trained("svhn", SVHN(validation=0.0, transform=_scaled()), _WIDE, "No flips."),
-    "CIFAR-10": Trained(
+    "SVHN": Subject("svhn", SVHN(validation=0.0, transform=_scaled()), _WIDE, "No flips."),
+    "CIFAR-10": Subject(
         "cifar10",
         CIFAR10(validation=0.0, transform=_scaled(Flip())),
         _WIDE,
         "Training images are flipped, as in the code.",
     ),
-    "ImageNet": Trained(
+    "ImageNet": Subject(
         "imagenet",
         ImageFolder(
             "imagenet",
@@ -134,8 +134,8 @@ _PUBLISHED = {
 _NOT_PUBLISHED = "Not in the paper, which has colour images only."
 
 _GREY = {
-    "MNIST": Trained("mnist", MNIST(0.0, transform=_scaled(Pad(32))), _WIDE, _NOT_PUBLISHED),
-    "Fashion-MNIST": Trained(
+    "MNIST": Subject("mnist", MNIST(0.0, transform=_scaled(Pad(32))), _WIDE, _NOT_PUBLISHED),
+    "Fashion-MNIST": Subject(
         "fashion", FashionMNIST(0.0, transform=_scaled(Pad(32))), _WIDE, _NOT_PUBLISHED
     ),
 }
@@ -146,7 +146,7 @@ PAPER = (*_rows(_PUBLISHED), *_rows(_GREY))
 _NARROW = ResNet(8, gain=1.8)
 
 _AT_HAND = {
-    "SVHN": Trained(
+    "SVHN": Subject(
         "svhn",
         SVHN(
             "test_32x32_part10000.mat",
@@ -157,13 +157,13 @@ _AT_HAND = {
         _NARROW,
         "Of SVHN the first 10,000 test images, split at random.",
     ),
-    "CIFAR-10": Trained(
+    "CIFAR-10": Subject(
         "cifar10",
         CIFAR10((1,), validation=0.05, transform=_scaled(Flip(), Resize(16))),
         _NARROW,
         "Of CIFAR-10 the first batch.",
     ),
-    "ImageNet": Trained(
+    "ImageNet": Subject(
         "imagenet",
         ImageFolder(
             "tiny-imagenet/tiny-imagenet-200-val.zip",
@@ -179,10 +179,10 @@ _AT_HAND = {
 }
 
 _GREY_AT_HAND = {
-    "MNIST": Trained(
+    "MNIST": Subject(
         "mnist", MNIST(1 / 60, transform=_scaled(Resize(16))), _NARROW, _NOT_PUBLISHED
     ),
-    "Fashion-MNIST": Trained(
+    "Fashion-MNIST": Subject(
         "fashion", FashionMNIST(1 / 60, transform=_scaled(Resize(16))), _NARROW, _NOT_PUBLISHED
     ),
 }

@@ -91,10 +91,13 @@ def _rows(target: Table, place: Place, seeds: int, progress: Progress, say: Say)
 
 
 def _row(target: str, recipe: str, place: Place, seed: int, progress: Progress, say: Say) -> Run:
-    """Train and evaluate a run as far as that has not been done."""
+    """Train and evaluate a run as far as that has not been done, and keep its words up to date."""
     if not (place.run(target, recipe, seed).folder / "result.json").exists():
         say(f"{target}: {recipe}, seed {seed}")
-    return place.evaluated(target, recipe, seed, progress)
+    run = place.evaluated(target, recipe, seed, progress)
+    if run.config.get("source") != run.recipe.source:
+        run.write("config.json", run.config | {"source": run.recipe.source})
+    return run
 
 
 def _alike(recipes: dict[str, list[Run]]) -> list[list[str]]:

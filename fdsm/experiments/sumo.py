@@ -13,7 +13,7 @@ draws among the three.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
@@ -27,10 +27,14 @@ from ..projections import Sphere
 from ..samplers import Progress
 from ..training import Adam, Cosine, GradientStep, Loss, Optimiser, derived_seed, objective_loss
 from ..typing import LogDensity
+from .lines import line_of
 from .place import Place
 from .study import Findings, Line, Panel
 
 FD_SSM = SSM(FiniteDifference(), Sphere(0.1))
+BY_SUMO = "FD-SSM by SUMO"
+SLIGHTLY_WRONG = "shrunk by 10 %"
+"""The encoder for which shared and independent draws are compared."""
 
 
 class LinearGaussian(nn.Module):
@@ -183,7 +187,8 @@ class Bound:
         loadings: The true $W$, a row for each dimension of the data.
         mean: The true $b$.
         noise: The true $s$.
-        encoders: The encoders by name, as the gain of the mean and the width of the posterior.
+        encoders: The encoders by name, as the gain of the mean and the width of the posterior;
+            `SLIGHTLY_WRONG` must be among them.
         gains: The gains of encoders as wide as the last of these.
         terms: The most terms of the series.
         steps: The steps with which independent draws are compared.
@@ -203,7 +208,7 @@ class Bound:
     encoders: tuple[tuple[str, float, float], ...] = (
         ("posterior", 1.0, 1.0),
         ("too wide", 1.0, 1.3),
-        ("shrunk by 10 %", 0.9, 1.3),
+        (SLIGHTLY_WRONG, 0.9, 1.3),
         ("shrunk by 30 %", 0.7, 1.3),
     )
     gains: tuple[float, ...] = (0.5, 0.7, 0.8, 0.9, 0.95, 1.0)
@@ -230,33 +235,33 @@ class Bound:
         """Return the excess of the bound, and the divergence of models trained by it."""
         numbers, panels = self._tightness(Generator().manual_seed(derived_seed(seed, "excess")))
         ways, truth, lines = self._ways(), self._truth(), []
-        for i in progress(range(len(ways))):
-            name, way = ways[i]
-            models = [self._start(derived_seed(seed, "start", j)) for j in range(self.trainings)]
+        names, learnt = list(ways), {name: self._starts(seed) for name in ways}
+        for i in progress(range(len(names))):
+            name = names[i]
             curves = torch.tensor([
-                self._train(way(model), model, derived_seed(seed, "training", j))
-                for j, model in enumerate(models)
+                self._train(ways[name](model), model, derived_seed(seed, "training", j))
+                for j, model in enumerate(learnt[name])
             ]).double()
             found = [mean_of(values, unit="nats") for values in curves.T]
             at = [self.looks * (k + 1) for k in range(len(found))]
-            lines.append(_line(name, at, found))
+            lines.append(line_of(name, at, found))
             numbers[f"divergence, {name}"] = found[-1]
-            fisher = [relative_fisher(truth, model) for model in models]
+            fisher = [relative_fisher(truth, model) for model in learnt[name]]
             numbers[f"fisher, {name}"] = mean_of(torch.tensor(fisher))
-        excess = self._excess(models[0], self.terms[-1], Generator().manual_seed(seed))
-        numbers["excess, trained by SUMO"] = excess
+        bounded, generator = learnt[BY_SUMO][0], Generator().manual_seed(seed)
+        numbers["excess, trained by SUMO"] = self._excess(bounded, self.terms[-1], generator)
         label = "divergence from the truth (nats)"
-        learnt = Panel("Training", "iteration", label, tuple(lines), y_log=True)
-        return Findings(numbers, (*panels, learnt))
+        training = Panel("Training", "iteration", label, tuple(lines), y_log=True)
+        return Findings(numbers, (*panels, training))
 
-    def _ways(self) -> tuple[tuple[str, Callable[[LinearGaussian], Loss]], ...]:
+    def _ways(self) -> dict[str, Callable[[LinearGaussian], Loss]]:
         """Return by what models are trained: functions from a model to its loss."""
         sumo = SUMO((len(self.loadings[0]),), FD_SSM, self.terms[-1])
-        return (
-            ("MLE", lambda model: objective_loss(MLE(), model.log_density)),
-            ("FD-SSM", lambda model: objective_loss(FD_SSM, model.log_density)),
-            ("FD-SSM by SUMO", lambda model: objective_loss(sumo, model.log_weight)),
-        )
+        return {
+            "MLE": lambda model: objective_loss(MLE(), model.log_density),
+            "FD-SSM": lambda model: objective_loss(FD_SSM, model.log_density),
+            BY_SUMO: lambda model: objective_loss(sumo, model.log_weight),
+        }
 
     def _truth(self) -> LinearGaussian:
         loadings = torch.tensor(self.loadings, dtype=torch.float64)
@@ -266,11 +271,17 @@ class Bound:
         self, model: LinearGaussian, terms: int, generator: Generator, step: float = 0.1
     ) -> Measurement:
         """Return the mean excess with its error, and the deviation of one example's."""
+        excesses = self._excesses(model, terms, generator, step)
+        return mean_of(excesses, deviation=excesses.std().item(), terms=terms, step=step)
+
+    @torch.no_grad()
+    def _excesses(
+        self, model: LinearGaussian, terms: int, generator: Generator, step: float = 0.1
+    ) -> Tensor:
+        """Return the excess at each of many samples of the model, shape `(rows,)`."""
         x, objective = model.sample(self.rows, generator), SSM(FiniteDifference(), Sphere(step))
         bound = SUMO((len(model.c),), Excess(objective, model.log_density), terms)
-        with torch.no_grad():
-            excess = bound(model.log_weight, x, generator=generator)
-        return mean_of(excess, deviation=excess.std().item(), terms=terms, step=step)
+        return bound(model.log_weight, x, generator=generator)
 
     def _tightness(self, generator: Generator) -> tuple[dict[str, Measurement], tuple[Panel, ...]]:
         truth, most = self._truth(), self.terms[-1]
@@ -281,16 +292,15 @@ class Bound:
             model = truth.encode(gain, width)
             found = [self._excess(model, terms, generator) for terms in self.terms]
             numbers[f"excess, {name}"] = found[-1]
-            by_terms.append(_line(name, self.terms, found))
-        width = self.encoders[-1][2]
-        by_gain = [self._excess(truth.encode(g, width), most, generator) for g in self.gains]
-        deviations = tuple(float(str(m.settings["deviation"])) for m in by_gain)
+            by_terms.append(line_of(name, self.terms, found))
+        *_, (_, _, widest) = self.encoders
+        by_gain = [self._excesses(truth.encode(g, widest), most, generator) for g in self.gains]
         label = "excess of the bound, per dimension"
         shrunk = (
-            _line("excess", self.gains, by_gain),
-            Line("deviation of one example", self.gains, deviations),
+            line_of("excess", self.gains, [*map(mean_of, by_gain)]),
+            Line("deviation of one example", self.gains, tuple(e.std().item() for e in by_gain)),
         )
-        more, apart = self._independent(truth.encode(*self.encoders[2][1:]), generator)
+        more, apart = self._independent(self._encoded(SLIGHTLY_WRONG), generator)
         return numbers | more, (
             Panel("Number of terms", "most terms", label, tuple(by_terms), x_log=True),
             Panel("Encoder", "gain of the encoder's mean", label, shrunk),
@@ -313,8 +323,8 @@ class Bound:
         shared = [self._excess(model, most, generator, step) for step in self.steps]
         theory = tuple(shared[-1].value + variance.value / (4 * step**2) for step in self.steps)
         lines = (
-            _line("shared draws", self.steps, shared),
-            _line("independent draws", self.steps, apart),
+            line_of("shared draws", self.steps, shared),
+            line_of("independent draws", self.steps, apart),
             Line("Var / 4ε²", self.steps, theory, reference=True),
         )
         numbers = {"variance of SUMO": variance}
@@ -335,17 +345,21 @@ class Bound:
                 curve.append(divergence(truth, model))
         return curve
 
+    def _encoded(self, name: str) -> LinearGaussian:
+        """Return the truth with one of the encoders."""
+        gain, width = {name: wrong for name, *wrong in self.encoders}[name]
+        return self._truth().encode(gain, width)
+
+    def _starts(self, seed: int) -> list[LinearGaussian]:
+        """Return the models of all trainings before the first iteration."""
+        return [self._start(derived_seed(seed, "start", j)) for j in range(self.trainings)]
+
     def _start(self, seed: int) -> LinearGaussian:
         """Return a model that knows little, with the encoder that is its posterior."""
         d, q = len(self.loadings), len(self.loadings[0])
         generator = Generator().manual_seed(seed)
         loadings = 0.5 * torch.randn(d, q, dtype=torch.float64, generator=generator)
         return LinearGaussian(loadings, torch.zeros(d), 1.0).encode()
-
-
-def _line(name: str, x: Sequence[float], found: Sequence[Measurement]) -> Line:
-    values, errors = ([m.value for m in found], [m.error or 0.0 for m in found])
-    return Line(name, tuple(map(float, x)), tuple(values), tuple(errors))
 
 
 STUDY = Bound()

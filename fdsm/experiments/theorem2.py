@@ -3,20 +3,12 @@ r"""Stochastic gradient descent on FD-SSM with a step that decays (Theorem 2).
 The theorem says that FD-SSM under stochastic gradient descent converges to a stationary point of
 SSM if learning rates satisfy $\sum α_k = ∞$, $\sum α_k² < ∞$ and the step $ε$ decays to zero.
 
-It is watched on a model with a known optimum, $\log p_θ(x) = θ^T T(x)$ with
-$T = (-\sum x_i²/2, -\sum x_i⁴/4)$, on data with two wells in each coordinate. SSM and FD-SSM are
-both quadratic in $θ$,
-
-$$J_ε(θ) = \tfrac12 θ^T A_ε θ + b_ε^T θ, \qquad
-  A_ε = \frac1{ε²} E[D D^T], \quad b_ε = \frac1{ε²} E[T(x+v) + T(x-v) - 2T(x)], \quad
-  D = \tfrac12 (T(x+v) - T(x-v))$$
-
-and polynomial in $x$ and $v$, so that both minimisers are ratios of moments: that of SSM is
-$A_0^{-1}$, and that of FD-SSM with a constant step is off by a bias of order $ε²$ that is known.
+It is watched on the family of `wells`, whose minimisers are known: that of SSM is
+$-A_0^{-1} b_0$, and that of FD-SSM with a constant step is off by a bias of order $ε²$.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -27,112 +19,11 @@ from ..evaluation import Measurement, mean_of
 from ..objectives import SSM
 from ..projections import Sphere
 from ..samplers import Progress
-from ..tensors import dot
 from ..training import derived_seed
-from ..typing import LogDensity, Objective
+from ..typing import Objective
 from .place import Place
 from .study import Findings, Line, Panel
-
-
-@dataclass(frozen=True)
-class Wells:
-    r"""Independent coordinates, each $\tfrac12 N(-m, s²) + \tfrac12 N(m, s²)$.
-
-    Attributes:
-        centre: Where the wells are, $m$.
-        width: How wide they are, $s$.
-        dimension: How many coordinates there are.
-
-    Example:
-        >>> Wells(centre=0.0, width=2.0).moments()
-        (4.0, 48.0, 960.0)
-    """
-
-    centre: float = 1.0
-    width: float = 0.5
-    dimension: int = 2
-
-    def sample(self, n: int, generator: Generator) -> Tensor:
-        """Return `n` independent samples in float64, shape `(n, D)`."""
-        shape = (n, self.dimension)
-        signs = 2 * torch.randint(2, shape, dtype=torch.float64, generator=generator) - 1
-        noise = torch.randn(shape, dtype=torch.float64, generator=generator)
-        return self.centre * signs + self.width * noise
-
-    def moments(self) -> tuple[float, float, float]:
-        """Return $E[x_i²]$, $E[x_i⁴]$ and $E[x_i⁶]$."""
-        m, s = self.centre**2, self.width**2
-        return (
-            m + s,
-            m**2 + 6 * m * s + 3 * s**2,
-            m**3 + 15 * m**2 * s + 45 * m * s**2 + 15 * s**3,
-        )
-
-
-def statistics(x: Tensor) -> Tensor:
-    r"""Return $(-\sum x_i²/2, -\sum x_i⁴/4)$, shape `(B, D) -> (B, 2)`."""
-    return torch.stack([-x.square().sum(1) / 2, -x.pow(4).sum(1) / 4], 1)
-
-
-def quadratic(data: Wells, step: float) -> tuple[Tensor, Tensor]:
-    r"""Return $A_ε$ and $b_ε$ of the mean of FD-SSM, for directions on the sphere of radius $ε$.
-
-    Args:
-        data: Where `x` comes from.
-        step: The radius $ε$; zero for SSM.
-
-    Returns:
-        Of shapes `(2, 2)` and `(2,)`, in float64.
-
-    Example:
-        >>> A, b = quadratic(Wells(centre=0.0, width=1.0), 0.0)
-        >>> A @ A.new_tensor([1.0, 0.0]) + b  # the gradient at the truth, a standard normal
-        tensor([0., 0.], dtype=torch.float64)
-    """
-    d, (x2, x4, x6) = data.dimension, data.moments()
-    # E[v_i²], E[v_i⁴] and E[v_i⁶] over ε², times d
-    v2, v4, v6 = 1.0, 3 * step**2 / (d + 2), 15 * step**4 / ((d + 2) * (d + 4))
-    mixed = x4 * v2 + x2 * v4
-    A = [[x2 * v2, mixed], [mixed, x6 * v2 + 2 * x4 * v4 + x2 * v6]]
-    b = [-v2, -3 * x2 * v2 - v4 / 2]
-    return torch.tensor(A, dtype=torch.float64), torch.tensor(b, dtype=torch.float64)
-
-
-@dataclass(frozen=True)
-class Family:
-    r"""The model in coordinates in which the mean of SSM is round, $φ = L^T θ$ for $A_0 = L L^T$.
-
-    Then $‖φ - φ^*‖²$ is twice the excess of SSM, and one learning rate suits all directions.
-
-    Attributes:
-        data: What it is fitted to.
-    """
-
-    data: Wells
-
-    def log_density(self) -> LogDensity:
-        """Return the log-density of each row under its own parameters, `(B, D), (B, 2) -> (B,)`.
-
-        The gradient of a sum of losses is then that of every example by itself.
-        """
-        whitened = torch.linalg.inv(self._factor()).T
-        return lambda x, phi: dot(phi, statistics(x) @ whitened)
-
-    def optimum(self, step: float = 0.0) -> Tensor:
-        """Return the minimiser of FD-SSM with a step, or of SSM, shape `(2,)`."""
-        A, b = quadratic(self.data, step)
-        phi: Tensor = self._factor().T @ torch.linalg.solve(A, -b)
-        return phi
-
-    def gradient(self, phi: Tensor, step: float = 0.0) -> Tensor:
-        """Return the mean gradient of FD-SSM with a step, or of SSM, shape `(2,) -> (2,)`."""
-        A, b = quadratic(self.data, step)
-        inverse: Tensor = torch.linalg.inv(self._factor())
-        return inverse @ (A @ (inverse.T @ phi) + b)
-
-    def _factor(self) -> Tensor:
-        factor: Tensor = torch.linalg.cholesky(quadratic(self.data, 0.0)[0])
-        return factor
+from .wells import Family, Wells
 
 
 @dataclass(frozen=True)
@@ -180,7 +71,7 @@ class Theorem2:
     the noise falls as $k^{-1/2}$. All see the same data and directions.
 
     Attributes:
-        steps: How the step goes down, by name.
+        steps: How the step goes down, by name; SSM must be among them.
         data: What the model is fitted to.
         iterations: How many.
         batch: How many rows a batch has.
@@ -211,10 +102,15 @@ class Theorem2:
         repr=False,
     )
 
+    def __post_init__(self) -> None:
+        if not any(isinstance(steps, Exact) for _, steps in self.steps):
+            raise ValueError("SSM, as `Exact()`, must be among the steps, to compare with")
+
     def measure(self, place: Place, seed: int, progress: Progress) -> Findings:
         """Return the distances, and the bias of constant steps against what it should be."""
         family, looks = Family(self.data), self._looks()
-        best, lines = family.optimum(), []
+        best = family.optimum()
+        lines: dict[str, Line] = {}
         numbers: dict[str, Measurement] = {}
         for i in progress(range(len(self.steps))):
             name, steps = self.steps[i]
@@ -222,20 +118,23 @@ class Theorem2:
             distance = torch.linalg.vector_norm(path - best, dim=2)
             error = distance.std(1) / math.sqrt(self.descents)
             means, errors = tuple(distance.mean(1).tolist()), tuple(error.tolist())
-            lines.append(Line(name, tuple(map(float, looks)), means, errors))
+            lines[name] = Line(name, tuple(map(float, looks)), means, errors)
             numbers[f"distance, {name}"] = mean_of(distance[-1], iterations=self.iterations)
             if steps.limit():
                 numbers |= _biases(name, family, steps.limit(), path[-1])
                 bias = (family.optimum(steps.limit()) - best).norm().item()
                 ends = float(looks[0]), float(looks[-1])
-                lines.append(Line(f"bias, {name}", ends, (bias, bias), reference=True))
-        scale = lines[-1].y[-1] * math.sqrt(looks[-1])
-        late = [float(k) for k in looks if k >= self.offset]
-        rate = tuple(scale / math.sqrt(k) for k in late)
-        lines.append(Line("iteration^(-1/2)", tuple(late), rate, reference=True))
-        label = "distance to the optimum of SSM"
-        panel = Panel("Distance", "iteration", label, tuple(lines), x_log=True, y_log=True)
+                lines[f"bias, {name}"] = Line(f"bias, {name}", ends, (bias, bias), reference=True)
+        label, drawn = "distance to the optimum of SSM", (*lines.values(), self._rate(lines))
+        panel = Panel("Distance", "iteration", label, drawn, x_log=True, y_log=True)
         return Findings(numbers, (panel,))
+
+    def _rate(self, lines: Mapping[str, Line]) -> Line:
+        """Return the rate of the noise, drawn through the end of SSM."""
+        exact = next(lines[name] for name, steps in self.steps if isinstance(steps, Exact))
+        late = tuple(k for k in exact.x if k >= self.offset)
+        rate = tuple(exact.y[-1] * math.sqrt(exact.x[-1] / k) for k in late)
+        return Line("iteration^(-1/2)", late, rate, reference=True)
 
     def _looks(self) -> list[int]:
         powers = torch.linspace(0, math.log(self.iterations), self.looks, dtype=torch.float64)

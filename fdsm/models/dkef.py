@@ -35,7 +35,7 @@ class DKEF(nn.Module):
 
     Reference:
         Wenliang et al. (2019), https://arxiv.org/abs/1811.08357.
-        Pang et al. (2020), https://arxiv.org/abs/2007.03317, Sec. 6.1 and App. C.1, whose formula
+        Pang et al. (2020), https://arxiv.org/abs/2007.03317, Sec. 6.1 and App. C.2, whose formula
         leaves out $α$ and $w$.
 
     Args:
@@ -175,11 +175,6 @@ class InducedKernels:
         k = self._each(f)
         a, bent = self._bend(f, slope, curvature)
         return k.sum(0), -(k * a).sum(0), (k * bent).sum(0)
-
-    def kernel_gradients(self, x: Tensor) -> Tensor:
-        """Return the gradients of the kernels with respect to `x`, shape `(B, D, M)`."""
-        f, jacobian = self.features.jacobian(x)
-        return self._gradients(self._each(f), f, jacobian)
 
     def kernel_gradients_and_curvatures(self, x: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Return gradients, `(B, D, M)`, and curvatures along `v`, `(B, M)`, of the kernels."""

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from fdsm.derivatives import Autodiff, FiniteDifference, Taylor
-from fdsm.experiments import costs as costs_module
 from fdsm.experiments.accuracy import Accuracy, balance_of, errors, relative_error, truth
 from fdsm.experiments.costs import (
     NESTED,
@@ -156,21 +155,6 @@ def test_costs_that_would_be_too_high_are_not_tried(generator: torch.Generator) 
     tight = Budget(orders=6, repeats=1, bytes=sizes[2] ** 2 / sizes[1] - 1)
     found = costs(f, x, v, tight, lambda loop: loop)
     assert [len(found[name]) for name in (NESTED, SERIAL, PARALLEL)] == [3, 6, 6]
-
-
-def test_engines_take_turns_and_the_fastest_time_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, order = [0.0], list[str]()
-
-    def run(name: str, seconds: list[float]) -> Tensor:
-        order.append(name)
-        clock[0] += seconds[order.count(name) - 1]
-        return torch.zeros(())
-
-    monkeypatch.setattr("time.process_time", lambda: clock[0])
-    runs = {"a": lambda: run("a", [3.0, 1.0, 2.0]), "b": lambda: run("b", [9.0, 8.0])}
-    fastest = costs_module._fastest(runs, Budget(repeats=3, enough=10.0), torch.device("cpu"))
-    assert order == ["a", "b", "a", "b", "a"]  # b has had its seconds
-    assert fastest == pytest.approx({"a": 1.0, "b": 8.0})
 
 
 def test_growth_is_found_again() -> None:

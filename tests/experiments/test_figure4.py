@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from fdsm.experiments.figure4 import LossAgainstTime, Race, curve, ratios, reached, thinned
+from fdsm.experiments.figure4 import LossAgainstTime, Race, curve, logs, ratios, reached, thinned
 from fdsm.experiments.place import Place
 from fdsm.experiments.study import Line
 from fdsm.training.logs import records
@@ -14,43 +14,25 @@ from fdsm.training.logs import records
 RACE = Race("made", "table0", "nothing", ("slow", "fast", "absent"), "dsm", "a loss")
 
 
-def logged(folder: Path, values: list[float | None], milliseconds: float | None) -> Path:
-    """Write the log of a run that validated after every ten iterations, two seconds each."""
-    folder.mkdir(parents=True)
-    lines = [{"iteration": 5, "seconds": 1.0, "loss": 9.0, "milliseconds": 1.0}]
-    lines += [
-        {"iteration": 10 * i, "seconds": 2.0 * i, "validation": {"loss": 7.0, "dsm": value}}  # type: ignore[dict-item]
-        for i, value in enumerate(values)
+def test_what_was_logged_is_read(tmp_path: Path) -> None:
+    """Losses of training and numbers that were not finite are left out."""
+    lines: list[dict[str, object]] = [
+        {"iteration": 0, "seconds": 0.0, "validation": {"loss": 7.0, "dsm": 4.0}},
+        {"iteration": 5, "seconds": 1.0, "loss": 9.0, "milliseconds": 1.0},
+        {"iteration": 10, "seconds": 2.0, "validation": {"loss": 7.0, "dsm": None}},
+        {"iteration": 20, "seconds": 4.0, "validation": {"loss": 7.0, "dsm": 1.0}},
     ]
     text = "".join(json.dumps(line) + "\n" for line in lines)
-    (folder / "metrics.jsonl").write_text(text, encoding="utf-8")
-    if milliseconds is not None:
-        result = {"milliseconds_per_iteration": milliseconds}
-        (folder / "result.json").write_text(json.dumps(result), encoding="utf-8")
-    return folder
+    (tmp_path / "metrics.jsonl").write_text(text, encoding="utf-8")
+    assert logs(tmp_path, "dsm") == [(0, 4.0), (20, 1.0)]
+    assert logs(tmp_path, "fid") == []
+    assert logs(tmp_path / "nothing", "dsm") == []
 
 
-def test_time_is_iterations_times_what_one_took_in_turn(tmp_path: Path) -> None:
-    line = curve("row", logged(tmp_path / "run", [4.0, None, 1.0], 50.0), "dsm")
-    assert line == Line("row", (0.0, 1.0), (4.0, 1.0))
-
-
-def test_without_a_result_time_is_that_of_the_log(tmp_path: Path) -> None:
-    line = curve("row", logged(tmp_path / "run", [4.0, 1.0], None), "dsm")
-    assert line == Line("row", (0.0, 2.0), (4.0, 1.0))
-
-
-def test_what_was_not_logged_has_no_curve(tmp_path: Path) -> None:
-    assert curve("row", logged(tmp_path / "run", [4.0, 1.0], None), "fid") is None
-    assert curve("row", tmp_path / "nothing", "dsm") is None
-
-
-def test_times_are_compared_where_the_worse_ends(tmp_path: Path) -> None:
+def test_times_are_compared_where_the_worse_ends() -> None:
     """From 4 the slow one falls by 2 in a second, the fast one by 3 in a quarter, to 1."""
-    slow = curve("slow", logged(tmp_path / "slow", [4.0, 2.0, 0.0], 100.0), "dsm")
-    fast = curve("fast", logged(tmp_path / "fast", [4.0, 1.0, 1.0], 25.0), "dsm")
-    assert slow is not None
-    assert fast is not None
+    slow = curve("slow", [(0, 4.0), (10, 2.0), (20, 0.0)], 100.0)
+    fast = curve("fast", [(0, 4.0), (10, 1.0), (20, 1.0)], 25.0)
     (found,) = ratios(RACE, [slow, fast]).items()
     assert found[0] == "dsm_time_fast_over_slow"
     assert found[1].value == pytest.approx(0.25 / 1.5)
@@ -74,7 +56,7 @@ def test_long_curves_keep_their_ends() -> None:
     assert thin.y == tuple(-value for value in thin.x)
 
 
-def test_runs_that_are_missing_are_trained_and_drawn(
+def test_runs_that_are_missing_are_trained_and_drawn_against_the_time_of_their_steps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     torch.set_default_dtype(torch.float32)
@@ -98,4 +80,5 @@ def test_runs_that_are_missing_are_trained_and_drawn(
         validated = [record for record in log if "validation" in record]
         assert len(validated) == 5
         assert line.y == tuple(record["validation"]["loss"] for record in validated)
-        assert line.x == tuple(record["seconds"] for record in validated)
+        assert line.x == pytest.approx([line.x[1] * i for i in range(5)])
+        assert line.x[1] > 0

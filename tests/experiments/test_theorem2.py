@@ -3,30 +3,13 @@
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
-import torch
 from torch import Tensor
 
-from fdsm.derivatives import FiniteDifference
-from fdsm.experiments.lemma2 import slopes
-from fdsm.experiments.nce_mpf import quadrature
 from fdsm.experiments.place import Place
-from fdsm.experiments.theorem2 import (
-    STUDY,
-    Decay,
-    Exact,
-    Family,
-    Theorem2,
-    Wells,
-    descend,
-    quadratic,
-    statistics,
-)
-from fdsm.objectives import SSM
-from fdsm.projections import Sphere
+from fdsm.experiments.theorem2 import Decay, Exact, Theorem2, descend
+from fdsm.experiments.wells import Family
 
-WELLS = Wells(0.8, 0.6)
 SMALL = Theorem2(
     (("far", Decay(1.0)), ("decaying", Decay(1.0, 0.5)), ("SSM", Exact())),
     iterations=200,
@@ -35,53 +18,6 @@ SMALL = Theorem2(
     offset=30,
     start=(0.0, 0.0),
 )
-
-
-def test_moments() -> None:
-    z, w = np.polynomial.hermite_e.hermegauss(10)
-    for power, moment in zip((2, 4, 6), WELLS.moments(), strict=True):
-        mean = ((0.8 + 0.6 * z) ** power @ w + (-0.8 + 0.6 * z) ** power @ w) / (2 * w.sum())
-        assert moment == pytest.approx(mean)
-
-
-def test_samples_have_these_moments(generator: torch.Generator) -> None:
-    x = WELLS.sample(200_000, generator).flatten()
-    for power, moment in zip((2, 4, 6), WELLS.moments(), strict=True):
-        sample = x.pow(power)
-        assert abs(sample.mean() - moment) < 5 * sample.std() / len(sample) ** 0.5
-
-
-@pytest.mark.parametrize("step", [0.1, 0.7])
-def test_loss_is_this_quadratic_form(step: float) -> None:
-    theta = torch.tensor([0.3, -0.7])
-    x, v, weights = quadrature(WELLS, step, 10, 16)
-    losses = SSM(FiniteDifference(), Sphere(step)).at(lambda x: statistics(x) @ theta, x, v)
-    A, b = quadratic(WELLS, step)
-    torch.testing.assert_close(weights @ losses, theta @ A @ theta / 2 + b @ theta)
-
-
-@pytest.mark.parametrize("step", [0.0, 0.5])
-def test_gradients_are_round_and_vanish_at_the_optimum(step: float) -> None:
-    family = Family(WELLS)
-    torch.testing.assert_close(family.gradient(family.optimum(step), step), torch.zeros(2))
-    if step == 0:
-        away = torch.tensor([0.4, -1.0])
-        torch.testing.assert_close(family.gradient(family.optimum() + away), away)
-
-
-def test_gradient_is_that_of_the_log_density() -> None:
-    family, phi = Family(WELLS), torch.tensor([0.5, 1.5], requires_grad=True)
-    x, v, weights = quadrature(WELLS, 0.4, 10, 16)
-    objective = SSM(FiniteDifference(), Sphere(0.4))
-    loss = weights @ objective.at(family.log_density(), x, v, phi.expand(len(x), 2))
-    (gradient,) = torch.autograd.grad(loss, phi)
-    torch.testing.assert_close(gradient, family.gradient(phi.detach(), 0.4))
-
-
-def test_bias_is_of_second_order() -> None:
-    family, steps = Family(Wells()), [0.01, 0.02, 0.04]
-    biases = torch.stack([(family.optimum(h) - family.optimum()).norm() for h in steps])
-    assert slopes(steps, biases[None]).item() == pytest.approx(2, abs=0.01)
 
 
 def test_steps_decay_as_they_say() -> None:
@@ -122,5 +58,11 @@ def test_findings() -> None:
     assert rate.y[0] / rate.y[-1] == pytest.approx((rate.x[-1] / rate.x[0]) ** 0.5)
 
 
-def test_a_descent_without_a_step_is_among_those_studied() -> None:
-    assert STUDY.steps[-1] == ("SSM", Exact())
+def test_ssm_must_be_among_what_is_studied() -> None:
+    with pytest.raises(ValueError, match="SSM"):
+        replace(SMALL, steps=SMALL.steps[:2])
+    last, *others = reversed(SMALL.steps)
+    study = replace(SMALL, iterations=30, offset=20, steps=(last, *others))
+    (panel,) = study.measure(Place(Path()), 0, lambda numbers: numbers).panels
+    lines = {line.name: line for line in panel.lines}
+    assert lines["iteration^(-1/2)"].y[-1] == pytest.approx(lines["SSM"].y[-1])
