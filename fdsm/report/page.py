@@ -8,7 +8,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -248,24 +247,26 @@ def _differing(groups: Sequence[Group]) -> list[str]:
 
 
 def sources(groups: Sequence[Group]) -> tuple[tuple[str, str], ...]:
-    """Return where the settings of groups come from.
+    """Return where the settings of groups come from, each sentence once.
 
     Args:
         groups: The groups of an experiment.
 
     Returns:
-        The labels of the groups that say the same, and what they say; the sentences with which
-        all end come last, once.
+        The labels of the groups that say the same, and what they say; first what is said of all.
     """
-    said = {group.label: _SENTENCE.split(group.runs[0].said("source")) for group in groups}
-    said = {label: sentences for label, sentences in said.items() if sentences != [""]}
-    backwards = zip(*(sentences[::-1] for sentences in said.values()), strict=False)
-    same = [one[0] for one in takewhile(lambda one: len(set(one)) == 1, backwards)][::-1]
-    labels: dict[str, list[str]] = {}
-    for label, sentences in said.items():
-        labels.setdefault(" ".join(sentences[: len(sentences) - len(same)]), []).append(label)
-    own = [(", ".join(names), text) for text, names in labels.items() if text]
-    return (*own, *([(", ".join(said), " ".join(same))] if same else []))
+    said: dict[str, list[str]] = {}
+    for group in groups:
+        for sentence in filter(None, _SENTENCE.split(group.runs[0].said("source"))):
+            said.setdefault(sentence, []).append(group.label)
+    texts: dict[tuple[str, ...], list[str]] = {}
+    for sentence, labels in said.items():
+        texts.setdefault(tuple(labels), []).append(sentence)
+    longest_first = sorted(texts.items(), key=lambda item: -len(item[0]))
+    return tuple(
+        ("All" if 1 < len(labels) == len(groups) else ", ".join(labels), " ".join(sentences))
+        for labels, sentences in longest_first
+    )
 
 
 def _base64(image: bytes) -> str:

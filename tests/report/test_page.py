@@ -216,7 +216,7 @@ def test_numbers_measured_differently_are_marked(runs: list[Path]) -> None:
     assert not [row for row in page.rows if row[0] == "ood_auc.log_partition"]
 
 
-def test_what_all_sources_end_with_is_said_once(runs: list[Path]) -> None:
+def test_each_sentence_of_the_sources_is_said_once(runs: list[Path]) -> None:
     shared = "Sec. 6.1, App. C.1. Ours: float64."
     own = {"SSM": "Signs.", "FD-SSM": "Differences. Sec. 3.", "DSM": "", "FD-DSM": "Signs."}
     for folder in runs:
@@ -225,9 +225,9 @@ def test_what_all_sources_end_with_is_said_once(runs: list[Path]) -> None:
             edit(folder / seed / "config.json", {"source": said})
     groups = collect(runs).groups
     assert sources(groups) == (
+        ("All", shared),
         ("SSM, FD-DSM", "Signs."),
         ("FD-SSM", "Differences. Sec. 3."),
-        ("SSM, FD-SSM, DSM, FD-DSM", shared),
     )
     assert sources(groups[:1]) == (("SSM", f"Signs. {shared}"),)
 
