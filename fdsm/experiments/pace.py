@@ -60,8 +60,11 @@ def pace(runs: Sequence[Run], rounds: int = ROUNDS) -> list[Pace]:
     loaded: list[tuple[Source, Dataset]] = []
     timed = [_Timed(run, _shared(run.recipe.data, loaded)) for run in runs]
     for iteration in range(rounds + WARM_UP):
-        for one in timed:
+        for one in timed[:: 1 - 2 * (iteration % 2)]:  # there and back, so none is always next
             one.step(iteration)
+    for _ in range(rounds // 4 + WARM_UP):
+        for one in timed:
+            one.validate()
     return [one.pace() for one in timed]
 
 
@@ -90,13 +93,16 @@ class _Timed:
         self.validations: list[float] = []
 
     def step(self, iteration: int) -> None:
-        """Take a step, and validate if that is part of the training."""
+        """Take a step."""
         batch = self.batches(iteration, self.generator)
         take = lambda: self.take(batch, self.generator)
         if iteration == 0:  # to warm up, so that what counting costs is not timed
             self.kept = _kept(take)
         else:
             self.steps.append(_seconds(take, self.run.device))
+
+    def validate(self) -> None:
+        """Validate, if that is part of the training."""
         if self.often:
             again = self.run.generator("validate")
             validate = lambda: self.run.recipe.validate(self.model, self.data, again)
