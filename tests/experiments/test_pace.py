@@ -73,3 +73,18 @@ def test_bytes_are_those_alive_at_once_and_shared_memory_counts_once() -> None:
 
     assert _kept(one) == 2 * 80
     assert _kept(lambda: [each() for each in (one, one)]) == 2 * 80  # the first has let go
+
+
+def test_only_what_published_times_are_of_is_timed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.set_default_dtype(torch.float32)
+    taken: list[object] = []
+
+    def part(batch: torch.Tensor, generator: torch.Generator) -> dict[str, torch.Tensor]:
+        taken.append(len(batch))
+        return {}
+
+    monkeypatch.setattr(DeepEBM, "timed", lambda self, step: part)
+    pace([Run(tmp_path, TINY, tiny, 0, "cpu")], rounds=3)
+    assert taken == [tiny.plan.batch] * (3 + 2)

@@ -16,6 +16,7 @@ from torch import nn
 from fdsm.data import Dataset
 from fdsm.experiments.deep_ebm import DeepEBM
 from fdsm.experiments.evaluate import evaluate
+from fdsm.experiments.mixed import mixed
 from fdsm.experiments.reference import Reference, UntrustedRecipeError
 from fdsm.experiments.run import Run, RunError
 from fdsm.experiments.train import Suspended, Training, train
@@ -358,3 +359,21 @@ def test_early_stopping_keeps_the_best(tmp_path: Path, monkeypatch: pytest.Monke
     assert "no better loss than 1 of iteration 10" in state["ended"]
     best = checkpoint.load(run.checkpoints.best)["model"]
     assert same(dict(open_trained(run).model.state_dict()), best)
+
+
+def test_evaluation_takes_test_rows_in_mixed_order_and_no_others(
+    whole: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Dataset] = []
+
+    def note(
+        self: DeepEBM, model: nn.Module, data: Dataset, generator: torch.Generator
+    ) -> dict[str, Any]:
+        seen.append(data)
+        return {}
+
+    monkeypatch.setattr(DeepEBM, "evaluate", note)
+    evaluate(whole, open_trained(whole), lambda numbers: numbers)
+    stored = whole.recipe.data.load()
+    torch.testing.assert_close(seen[0].test, mixed(stored.test))
+    torch.testing.assert_close(seen[0].train, stored.train)
