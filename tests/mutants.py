@@ -136,6 +136,8 @@ MUTATIONS = (
     Mutation("times: of the whole step", "experiments/pace.py", "run.recipe.timed(run.recipe.step(self.model, self.data))", "run.recipe.step(self.model, self.data)", "tests/experiments/test_pace.py"),
     Mutation("race: the other way round", "experiments/figure4.py", "mine / its,", "its / mine,", "tests/experiments/test_figure4.py"),
     Mutation("neighbourhoods: lost volume", "experiments/neighbourhoods.py", "/ 2 - log_volume", "/ 2", "tests/experiments/test_dkef_uci.py"),
+    Mutation("SM equations: twice the Laplacian", "models/normal_equations.py", "_full(gradients, laplacians, ", "_full(gradients, 2 * laplacians, ", "tests/models/test_dkef.py"),
+    Mutation("document: ratio upside down", "report/document.py", "self.mean(target, row, metric) / self.mean(target, other, metric)", "self.mean(target, other, metric) / self.mean(target, row, metric)", "tests/report/test_document.py"),
     Mutation("graph: lost depth", "experiments/graphs.py", "depths[start] + 1", "depths[start]", "tests/experiments/test_graphs.py"),
     Mutation("theorem 2: the bias of the step", "experiments/wells.py", "3 * step**2 / (d + 2)", "3 * step**2 / d", "tests/experiments/test_wells.py"),
     Mutation("autoencoder: sign of the likelihood", "experiments/autoencoder_mnist.py", "mean_of(-torch.cat(found)", "mean_of(torch.cat(found)", "tests/experiments/test_families.py"),
