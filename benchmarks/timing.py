@@ -1,11 +1,13 @@
 """Compare the times of several functions on a noisy machine."""
 
-import time
 from collections.abc import Callable, Mapping
 from statistics import median
 
+import torch
 from rich.console import Console
 from rich.table import Table
+
+from fdsm.experiments.turns import in_turn
 
 Times = Mapping[str, list[float]]
 """Seconds of every run, by the name of what was run."""
@@ -14,9 +16,7 @@ Times = Mapping[str, list[float]]
 def interleaved(
     functions: Mapping[str, Callable[[], object]], repeats: int, warm_up: int = 3
 ) -> Times:
-    """Run all functions in turn, again and again, so that a slow spell hits them all.
-
-    The order is reversed every other time, so that none is always the one after another.
+    """Run all functions in turn, after a few runs that do not count.
 
     Args:
         functions: What to time, by name.
@@ -28,13 +28,7 @@ def interleaved(
     """
     for function in list(functions.values()) * warm_up:
         function()
-    times: dict[str, list[float]] = {name: [] for name in functions}
-    for i in range(repeats):
-        for name in list(functions)[:: 1 if i % 2 else -1]:
-            start = time.perf_counter()
-            functions[name]()
-            times[name].append(time.perf_counter() - start)
-    return times
+    return in_turn(functions, repeats, torch.device("cpu"))
 
 
 def ratio(times: Times, name: str, reference: str) -> tuple[float, float]:

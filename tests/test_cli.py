@@ -14,7 +14,8 @@ import torch
 from PIL import Image
 
 import fdsm
-from fdsm.cli import _named, main
+from fdsm.cli import main
+from fdsm.cli.training import _named
 from fdsm.data import DataError, Dataset, Digits
 from fdsm.experiments import deep_ebm
 from fdsm.experiments.reference import Reference
@@ -82,6 +83,18 @@ def test_help_lists_the_commands_without_importing_torch() -> None:
     imported = {line.rsplit("|", 1)[-1].strip() for line in done.stderr.splitlines()}
     assert "fdsm.cli" in imported
     assert not {"torch", "numpy", "matplotlib", "PIL", "jinja2"} & imported
+
+
+def test_a_reader_who_leaves_is_no_failure() -> None:
+    command = [sys.executable, "-m", "fdsm", "list", "--json"]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout
+        assert process.stderr
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 141
 
 
 def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,5 @@
+"""The command `fdsm`."""
+
+from .command import main
+
+__all__ = ["main"]
