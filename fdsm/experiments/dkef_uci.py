@@ -149,7 +149,7 @@ class KernelFamily(Recipe):
         rows = data.transform.fixed(data.train[order[:1000].cpu()]).to(generator.device).double()
         x = data.transform.fixed(data.validation).to(generator.device).double()
         with torch.no_grad():
-            density = family.solve_from(self._equations(family, rows, generator))
+            density = family.solve_from(self.normal_equations(family, rows, generator))
             losses = self.objective(density, x, generator=generator)
         return {"sm_loss": x.shape[1] * losses.mean().item()}
 
@@ -161,7 +161,7 @@ class KernelFamily(Recipe):
             for rows in (data.train, data.validation)
         )
         with torch.no_grad():
-            total = self._equations(family, train, generator)
+            total = self.normal_equations(family, train, generator)
         self._tune_penalty(family, total, held, generator)
         family.finalise(total)
 
@@ -221,8 +221,8 @@ class KernelFamily(Recipe):
         """Return the solved family as a log-density, not normalised."""
         return lambda x: cast(Tensor, model(x.double()))
 
-    def _equations(self, model: DKEF, x: Tensor, generator: Generator) -> NormalEquations:
-        """Return those of many rows, so few at a time that they fit into caches."""
+    def normal_equations(self, model: DKEF, x: Tensor, generator: Generator) -> NormalEquations:
+        """Return the equations of many rows, so few at a time that they fit into caches."""
         kernels, v = model.induced(), self.projection.sample(x, generator)
         parts = zip(torch.split(x, _ROWS), torch.split(v, _ROWS), strict=True)
         return reduce(add, (self.equations(kernels, *part) for part in parts))

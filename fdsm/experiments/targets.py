@@ -55,6 +55,7 @@ Target = Table | Figure
 TARGETS: tuple[Target, ...] = (
     Table("table1", ("dkef_uci",)),
     Figure("sensitivity"),
+    Figure("gap"),
     Figure("table1_times"),
     Table("table2", ("deep_ebm",)),
     Table("table3", ("nice_mnist",), {"cpu": 3, "paper": 5}),
