@@ -25,10 +25,12 @@ ROWS = {row.name: row for row in TABLE}
 WAYS = ["SSM", "SSMVR", "FD-SSM", "FD-SSM-all", "Taylor-SSM", "Taylor-SM"]
 
 
-def test_rows_are_the_tables_by_the_ways_and_then_the_steps() -> None:
+def test_rows_are_the_tables_by_the_ways_then_the_steps_and_more_patience() -> None:
     tables = ("Parkinsons", "RedWine", "WhiteWine")
     steps = [f"Parkinsons FD-SSM {step}" for step in (0.05, 0.02, 0.01)]
-    assert list(ROWS) == [f"{table} {way}" for table in tables for way in WAYS] + steps
+    longer = ["Parkinsons SSM longer", "Parkinsons FD-SSM longer"]
+    ways = [f"{table} {way}" for table in tables for way in WAYS]
+    assert list(ROWS) == [*ways, *steps, *longer]
     assert PAPER == TABLE
 
 
@@ -41,6 +43,16 @@ def test_rows_of_other_steps_differ_in_nothing_else() -> None:
             f"objective.projection.radius: 0.1 -> {step}",
         ]
         assert likelihood in other.source
+
+
+def test_rows_with_more_patience_differ_in_nothing_else() -> None:
+    for way in ("SSM", "FD-SSM"):
+        row, other = ROWS[f"Parkinsons {way}"], ROWS[f"Parkinsons {way} longer"]
+        assert differences(describe(row), describe(other)) == [
+            f"name: {row.name} -> {other.name}",
+            "plan.patience: 200 -> 1000",
+        ]
+        assert "1,000 iterations without a better" in other.source
 
 
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: row.name)
