@@ -38,7 +38,7 @@ class Sensitivity:
     )
     target: str = "table1"
     experiment: str = "dkef_uci"
-    seeds: int = 1
+    seeds: int = 3
     title: str = field(default="Sensitivity of FD-SSM to its step", repr=False)
     source: str = field(
         default="Sec. 6.1, on the choice of ε for Parkinsons: 14.17, 13.51, 14.03 and 14.00 nats "
