@@ -12,7 +12,7 @@ class Line:
         x: Where it was measured.
         y: What was measured there.
         error: The standard error of each `y`, where there is one.
-        reference: Whether it is what theory says rather than what was measured; drawn dashed.
+        reference: Whether it is what theory or the paper says, not measured; drawn dashed.
 
     Raises:
         ValueError: If there are not as many of each.

@@ -136,7 +136,7 @@ def _caption(panel: Panel, lines: Sequence[Line]) -> str:
     if any(line.error for line in lines):
         parts.append("Bands: one standard error.")
     if any(line.reference for line in lines):
-        parts.append("Dashed: what theory says.")
+        parts.append("Dashed: what it is compared with.")
     hidden = sum(int((~_visible(line, panel)).sum()) for line in panel.lines)
     if hidden:
         parts.append(f"Points that cannot be drawn on these axes: {hidden}.")

@@ -143,7 +143,8 @@ def test_figures_are_written_and_linked(results: Path) -> None:
     text = said(results, '{{ figure("figure2") }}')
     assert "![Error against order](../results/figures/figure2-1.svg)" in text
     assert "![FD-SSM](../results/figures/figure2-2.svg)" in text
-    assert "\n\nBands: one standard error. Dashed: what theory says.\n\n**FD-SSM**\n\n![" in text
+    caption = "Bands: one standard error. Dashed: what it is compared with."
+    assert f"\n\n{caption}\n\n**FD-SSM**\n\n![" in text
     files = sorted((results / "figures").iterdir())
     first = [path.read_bytes() for path in files]
     assert [path.name for path in files] == ["figure2-1.svg", "figure2-2.svg"]

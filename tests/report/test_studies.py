@@ -112,7 +112,7 @@ def test_a_panel_shows_bands_references_and_logarithms() -> None:
     assert band.get_paths()[0].vertices[:, 1].min() == pytest.approx(-0.5)
     legend = [text.get_text() for text in first.figure.legends[0].get_texts()]
     assert legend == ["a", "b"]
-    assert first.caption == "Bands: one standard error. Dashed: what theory says."
+    assert first.caption == "Bands: one standard error. Dashed: what it is compared with."
 
 
 def test_a_graph_shows_all_names_and_counts() -> None:
