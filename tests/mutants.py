@@ -141,6 +141,10 @@ MUTATIONS = (
     Mutation("graph: lost depth", "experiments/graphs.py", "depths[start] + 1", "depths[start]", "tests/experiments/test_graphs.py"),
     Mutation("theorem 2: the bias of the step", "experiments/wells.py", "3 * step**2 / (d + 2)", "3 * step**2 / d", "tests/experiments/test_wells.py"),
     Mutation("autoencoder: sign of the likelihood", "experiments/autoencoder_mnist.py", "mean_of(-torch.cat(found)", "mean_of(torch.cat(found)", "tests/experiments/test_families.py"),
+    Mutation("gap: coefficients of the validation rows", "experiments/gap.py", "data.transform.fixed(data.train).to(", "data.transform.fixed(data.validation).to(", "tests/experiments/test_gap.py"),
+    Mutation("gap: coefficients as they were", "experiments/gap.py", "equations=ExactEquations()", "equations=recipe.equations", "tests/experiments/test_gap.py"),
+    Mutation("gap: sign of the normaliser", "experiments/gap.py", "log_z - log_densities", "-log_z - log_densities", "tests/experiments/test_gap.py"),
+    Mutation("command: a reader who leaves", "cli/command.py", "sys.exit(141)", "sys.exit(1)", "tests/test_cli.py"),
 )  # fmt: skip
 
 
