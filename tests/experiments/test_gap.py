@@ -1,7 +1,9 @@
 """Likelihoods with a known normaliser, and coefficients with a known solution."""
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 import torch
@@ -11,6 +13,7 @@ from fdsm.data import Dataset
 from fdsm.data.transforms import Chain
 from fdsm.experiments import dkef_uci
 from fdsm.experiments.gap import STUDY, likelihoods, resolve
+from fdsm.experiments.place import Place
 from fdsm.models import DKEF, ExactEquations
 from fdsm.projections import Rademacher
 
@@ -62,3 +65,37 @@ def test_all_is_tried_on_one_model(data: Dataset) -> None:
     solved = likelihoods(ROW, model, data, 5000, Generator().manual_seed(4))["test rows"]
     again = tried["test rows, coefficients solved for exactly"]
     assert again == pytest.approx(solved, abs=0.1)
+
+
+@dataclass(frozen=True)
+class Here:
+    """A source of data that are here already."""
+
+    data: Dataset
+
+    def load(self) -> Dataset:
+        return self.data
+
+
+def test_means_are_over_the_seeds_of_each_row(data: Dataset) -> None:
+    """With seed `s` test rows are `s` times as far from the origin: `9 s²/8` nats less likely."""
+    asked: list[tuple[str, str, int]] = []
+
+    def trained(target: str, recipe: str, seed: int) -> SimpleNamespace:
+        asked.append((target, recipe, seed))
+        model = DKEF(data.train[:10].double())
+        model.alpha.fill_(1e-12)
+        rows = replace(data, test=seed * data.test)
+        return SimpleNamespace(
+            model=model, run=SimpleNamespace(recipe=replace(ROW, data=Here(rows)))
+        )
+
+    place = cast(Place, SimpleNamespace(device="cpu", trained=trained))
+    study = replace(STUDY, rows=("A", "B"), seeds=2, samples=4000)
+    found = study.measure(place, 1, iter).numbers
+    assert asked == [("table1", f"dkef_uci/{row}", seed) for row in "AB" for seed in (1, 2)]
+    assert len(found) == 2 * 4
+    for row in "AB":
+        mean = found[f"NLL, {row}, test rows"]
+        assert mean.value == pytest.approx(math.log(8 * math.pi) + (9 + 36) / 16, abs=0.1)
+        assert mean.error == pytest.approx((36 - 9) / 16, abs=0.1)  # half of their distance
