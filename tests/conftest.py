@@ -5,7 +5,6 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from fdsm.derivatives import precision
 from fdsm.derivatives.taylor import kinks
 
 torch.set_num_threads(1)  # the tensors are small, and threads that wait for a shared core are slow
@@ -22,8 +21,6 @@ def _float64() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _nothing_seen_yet(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(precision._Watch, "seen", 0)
-    monkeypatch.setattr(precision._Watch, "warned", False)
     monkeypatch.setattr(kinks._Warned, "names", frozenset())
 
 

@@ -1,11 +1,11 @@
-"""Directional derivatives of any order, by finite differences, by autodiff or by Taylor series."""
+"""Directional derivatives of any order: finite differences, autodiff and Taylor series."""
 
 from .autodiff import Autodiff, WrongGradientWarning, score_of
 from .directional import directional_derivative
-from .finite import FiniteDifference
+from .finite_difference import FiniteDifference
 from .precision import PrecisionWarning, full_precision
 from .stencil import central_nodes, stencil
-from .step import cancellation, step_size
+from .step_size import rounding_error, step_size
 from .taylor import Jet, KinkWarning, MissingRule, Taylor, rule
 
 __all__ = [
@@ -17,10 +17,10 @@ __all__ = [
     "PrecisionWarning",
     "Taylor",
     "WrongGradientWarning",
-    "cancellation",
     "central_nodes",
     "directional_derivative",
     "full_precision",
+    "rounding_error",
     "rule",
     "score_of",
     "stencil",

@@ -1,34 +1,42 @@
 """Exact derivatives by repeated reverse-mode differentiation."""
 
 import warnings
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.instancenorm import _InstanceNorm
+from torch.overrides import TorchFunctionMode
 
 from ..tensors import dot
 from ..typing import LogDensity, Score
-from .checks import check_arguments, checked_density, checked_score
-from .randomness import modules_of
+from .difference_error import levels_to_caller
+from .guards import CalledModules, Record, require_independent_rows
+from .normalization import DECOMPOSED
 from .stencil import require_order
 from .taylor.jet import Jet
+from .validation import check_arguments, require_log_density, require_score
 
 
 class WrongGradientWarning(UserWarning):
-    """PyTorch will differentiate this wrongly, and will not say so."""
+    """PyTorch computes wrong gradients of second derivatives of this model."""
 
 
 @dataclass(frozen=True)
 class Autodiff:
     """Reverse-mode derivatives, differentiable in the parameters of `f`.
 
-    What everybody does: exact in any precision, at about five times the price of a plain step
-    for second derivatives, and not to be had for operations without a double backward. Through
-    layer and instance norm the parameter gradients of second derivatives are wrong, by an error
-    of PyTorch, https://github.com/pytorch/pytorch/issues/175754; a warning says so. If `x`
-    requires a gradient the result depends on it, as with any other function of `x`; otherwise
-    `x` is left alone. Where gradients are switched off none are kept.
+    Exact in any precision, at about five times the cost of a plain step for second derivatives.
+    Operations without a double backward raise an error. If `x` requires a gradient, the result
+    depends on it as any other function of `x` does; otherwise `x` is not changed. Where gradients
+    are disabled, no graph is kept.
+
+    PyTorch's own third derivatives through layer norm, instance norm and batch norm are wrong
+    (https://github.com/pytorch/pytorch/issues/175754), and training needs them. These norms are
+    computed from elementary operations instead. In scripted modules that is not possible, and a
+    `WrongGradientWarning` is shown.
 
     Example:
         >>> f = lambda x: x.pow(3).sum(1)
@@ -44,42 +52,40 @@ class Autodiff:
         require_order(order)
         check_arguments(x, v, cond)
         keep = torch.is_grad_enabled()
-        if keep and order > 1:
-            _warn_of_norms(f)
-        with torch.enable_grad():
-            x = tracked(x)
-            terms = [_depends(checked_density(f)(x, *cond))]
-            for k in range(order):
-                terms.append(dot(gradient(terms[-1], x, keep or k < order - 1), v))
-            return tuple(_kept(term, keep) for term in terms)
+        with _evaluation(keep and order > 1) as evaluate:
+            x = requires_grad_alias(x)
+            terms = [require_log_density(evaluate(f, x, *cond), len(x))]
+            terms.append(dot(model_gradient(terms[0], x, keep or order > 1), v))
+            for k in range(1, order):
+                terms.append(dot(gradient(terms[k], x, keep or k < order - 1), v))
+            return tuple(_detached_unless(keep, term) for term in terms)
 
     def sliced(self, f: LogDensity, x: Tensor, v: Tensor, *cond: Tensor) -> tuple[Tensor, Tensor]:
         """Return the slopes along all `v` and the sum of the curvatures.
 
-        The first gradient is taken once for all directions; each adds one more.
+        The first gradient is computed once for all directions; each adds one more.
         """
         check_arguments(x, v, cond, several=True)
         keep = torch.is_grad_enabled()
-        if keep:
-            _warn_of_norms(f)
-        with torch.enable_grad():
-            x = tracked(x)
-            value = _depends(checked_density(f)(x, *cond))
-            score = gradient(value, x, create_graph=True)
+        with _evaluation(keep) as evaluate:
+            x = requires_grad_alias(x)
+            value = require_log_density(evaluate(f, x, *cond), len(x))
+            score = model_gradient(value, x, create_graph=True)
             slopes = [dot(score, u) for u in v]
             pairs = zip(slopes, v, strict=True)
             curvatures = [dot(gradient(slope, x, keep), u) for slope, u in pairs]
-            return _kept(torch.stack(slopes), keep), _kept(torch.stack(curvatures).sum(0), keep)
+            results = torch.stack(slopes), torch.stack(curvatures).sum(0)
+            return _detached_unless(keep, results[0]), _detached_unless(keep, results[1])
 
     def quadratic(self, s: Score, x: Tensor, v: Tensor, *cond: Tensor) -> tuple[Tensor, Tensor]:
         """Return $s(x)$ and $v^T ∇s(x) v$, by one gradient of $v^T s$."""
         check_arguments(x, v, cond)
         keep = torch.is_grad_enabled()
-        with torch.enable_grad():
-            x = tracked(x)
-            value = _depends(checked_score(s)(x, *cond))
-            curvature = dot(gradient(dot(v, value), x, keep), v)
-            return _kept(value, keep), _kept(curvature, keep)
+        with _evaluation(keep) as evaluate:
+            x = requires_grad_alias(x)
+            score = require_score(evaluate(s, x, *cond), x)
+            curvature = dot(model_gradient(dot(v, score), x, keep), v)
+            return _detached_unless(keep, score), _detached_unless(keep, curvature)
 
 
 def score_of(log_density: LogDensity) -> Score:
@@ -96,19 +102,69 @@ def score_of(log_density: LogDensity) -> Score:
         >>> score(torch.tensor([[1.0, 2.0]])).detach()
         tensor([[-1., -2.]])
     """
-    density = checked_density(log_density)
 
     def score(x: Tensor, *cond: Tensor) -> Tensor:
         keep = torch.is_grad_enabled()
-        with torch.enable_grad():
-            x = tracked(x)
-            return gradient(_depends(density(x, *cond)), x, create_graph=keep)
+        with _evaluation(third_derivatives=False) as evaluate:
+            x = requires_grad_alias(x)
+            value = require_log_density(evaluate(log_density, x, *cond), len(x))
+            return model_gradient(value, x, create_graph=keep)
 
+    score.__wrapped__ = log_density  # type: ignore[attr-defined]
     return score
 
 
-def tracked(x: Tensor) -> Tensor:
-    """Return `x` or an alias of it that records gradients, without touching `x`."""
+@contextmanager
+def _evaluation(third_derivatives: bool) -> Generator[Callable[..., Tensor]]:
+    """Record gradients, and guard the evaluation of a model.
+
+    Args:
+        third_derivatives: Whether the result is trained through by third derivatives, for which
+            norms are decomposed.
+
+    Yields:
+        A function that evaluates a model: `evaluate(f, x, *cond)`.
+    """
+
+    def evaluate(f: Callable[..., Tensor], x: Tensor, *cond: Tensor) -> Tensor:
+        with CalledModules() as guard:
+            y = f(x, *cond)
+
+        def inspect(record: Record, modules: Sequence[nn.Module]) -> None:
+            if not isinstance(x, Jet):
+                require_independent_rows(f, x, cond, modules)
+            if third_derivatives and "norm" not in record.warned and _warn_of_norms(y):
+                record.warned.add("norm")
+
+        guard.inspect_if_due(f, inspect)
+        return y
+
+    with torch.enable_grad():
+        if third_derivatives and not torch.compiler.is_compiling():
+            with DecomposedNorms():
+                yield evaluate
+        else:
+            yield evaluate
+
+
+class DecomposedNorms(TorchFunctionMode):
+    """Mode in which norms are computed from operations that torch differentiates correctly."""
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> object:
+        """Call the function, or its decomposition if it is a norm."""
+        if not any(issubclass(t, Jet) for t in types):
+            func = DECOMPOSED.get(func, func)
+        return func(*args, **(kwargs or {}))
+
+
+def requires_grad_alias(x: Tensor) -> Tensor:
+    """Return `x`, or an alias of it that records gradients; `x` itself is not changed."""
     if torch.is_inference_mode_enabled() or x.is_inference():
         raise RuntimeError(
             "autodiff cannot differentiate in inference mode, or data made there: use "
@@ -117,60 +173,92 @@ def tracked(x: Tensor) -> Tensor:
     return x if x.requires_grad else x.view_as(x).requires_grad_()
 
 
+def model_gradient(
+    y: Tensor, x: Tensor, create_graph: bool, *, weights: Tensor | None = None
+) -> Tensor:
+    """Return the gradient of the sum of `y`, the output of a model, which must depend on `x`.
+
+    Args:
+        y: The output, or a linear function of it.
+        x: The input, recorded in the graph of `y`.
+        create_graph: Whether the gradient will be differentiated again.
+        weights: Weights of the sum; treated as constants.
+
+    Returns:
+        The gradient, shaped like `x`.
+
+    Raises:
+        ValueError: If autograd finds no dependence.
+    """
+    result = _gradient_or_none(y, x, create_graph, weights)
+    if result is None:
+        raise ValueError(
+            "the model does not depend on its input: it was detached (`.detach()`), or evaluated "
+            "without gradients (`torch.no_grad()`) inside the model, so Autodiff would return "
+            "zero. Use the input itself inside the model, or FiniteDifference()"
+        )
+    return result
+
+
 def gradient(y: Tensor, x: Tensor, create_graph: bool, *, weights: Tensor | None = None) -> Tensor:
     """Return the gradient of the sum of `y`, zero where `y` does not depend on `x`.
 
     Args:
-        y: What to differentiate; with a row per example, each gives a row of the gradient.
-        x: With respect to what; must be recorded in the graph of `y`.
-        create_graph: Whether the gradient is to be differentiated again.
-        weights: For a weighted sum; held fixed even where they depend on `x`.
+        y: The function; with a row per example, each gives a row of the gradient.
+        x: Its argument, recorded in the graph of `y`.
+        create_graph: Whether the gradient will be differentiated again.
+        weights: Weights of the sum; treated as constants.
 
     Returns:
         The gradient, shaped like `x`.
     """
-    if not _is_recorded(y):
-        return torch.zeros_like(x)
+    result = _gradient_or_none(y, x, create_graph, weights)
+    return torch.zeros_like(x) if result is None else result
+
+
+def _gradient_or_none(
+    y: Tensor, x: Tensor, create_graph: bool, weights: Tensor | None
+) -> Tensor | None:
+    if not (y.coefficients if isinstance(y, Jet) else y).requires_grad:
+        return None
     (result,) = torch.autograd.grad(
         y,
         x,
         torch.ones_like(y) if weights is None else weights,
         create_graph=create_graph,
         retain_graph=True,
-        materialize_grads=True,
+        allow_unused=True,
     )
     return result
 
 
-def _depends(y: Tensor) -> Tensor:
-    """Return the value of a model, which must depend on its input."""
-    if not _is_recorded(y):
-        raise ValueError(
-            "the model does not depend on its input, or was evaluated without gradients "
-            "(`torch.no_grad()` inside it?), so autodiff would take its derivatives to be zero"
-        )
-    return y
+_WRONG_NODES = {
+    "NativeLayerNormBackward0", "NativeBatchNormBackward0", "CudnnBatchNormBackward0",
+    "MiopenBatchNormBackward0",
+}  # fmt: skip
 
 
-def _is_recorded(y: Tensor) -> bool:
-    """Return whether autograd knows where a tensor, or a jet, comes from."""
-    return (y.coefficients if isinstance(y, Jet) else y).requires_grad
-
-
-def _warn_of_norms(f: LogDensity) -> None:
-    """Warn of layers whose double backward takes the moments of its input for constants."""
-    for module in modules_of(f):
-        if isinstance(module, (nn.LayerNorm, _InstanceNorm)):
+def _warn_of_norms(y: Tensor) -> bool:
+    """Warn if the graph of `y` has a norm whose double backward is wrong; return whether so."""
+    pending, seen = [y.grad_fn], set()
+    while pending:
+        node = pending.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        if node.name() in _WRONG_NODES and getattr(node, "_saved_training", True):
             warnings.warn(
-                f"PyTorch differentiates second derivatives through {type(module).__name__} "
-                "wrongly: they are right, but what they train with is not "
-                "(https://github.com/pytorch/pytorch/issues/175754). Use Taylor() or "
-                "FiniteDifference() with this model",
+                f"PyTorch computes wrong parameter gradients of second derivatives through "
+                f"`{node.name()}` (https://github.com/pytorch/pytorch/issues/175754), and a "
+                "scripted norm cannot be replaced. Use the module without `torch.jit`, Taylor(), "
+                "or FiniteDifference(). (Shown once per model.)",
                 WrongGradientWarning,
-                stacklevel=4,
+                stacklevel=levels_to_caller(),
             )
-            return
+            return True
+        pending += [inner for inner, _ in node.next_functions]
+    return False
 
 
-def _kept(y: Tensor, keep: bool) -> Tensor:
+def _detached_unless(keep: bool, y: Tensor) -> Tensor:
     return y if keep else y.detach()

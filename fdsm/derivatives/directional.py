@@ -6,9 +6,9 @@ from torch import Tensor
 
 from ..tensors import length, per_example
 from ..typing import LogDensity
-from .checks import check_arguments
 from .stencil import require_order
-from .step import difference, step_size
+from .step_size import difference, step_size
+from .validation import check_arguments
 
 
 def directional_derivative(

@@ -1,15 +1,12 @@
-r"""Keep rounding errors away from differences, and tell when that cannot be done.
+"""Keep reduced precision away from finite differences.
 
-A second difference of values near $f$ computed to relative precision $u$ is off by about
-$u|f|$, so relative to $‖v‖² |\hat v^T ∇²f \hat v|$ it loses everything when the step or the
-curvature is small. Reduced-precision matrix products (autocast, TF32) make $u$ a thousand times
-larger.
+A second difference of values near $f$ computed to relative precision $u$ has an error of about
+$u|f|$, which is everything when the step or the curvature is small. Matrix products in reduced
+precision (autocast, TF32, bfloat16) make $u$ a thousand times larger.
 """
 
-import math
-import sys
 import warnings
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -17,47 +14,108 @@ from typing import Any
 import torch
 from torch import Tensor
 
-TOLERANCE = 0.1
-"""The relative error of a second difference above which to warn."""
-
-_FULL = {torch.float32, torch.float64}
+Undo = list[Callable[[], None]]
+"""Functions that restore settings of torch."""
 
 
 class PrecisionWarning(UserWarning):
-    """A finite difference that is mostly rounding error."""
+    """A finite difference, or its gradient, is dominated by rounding or truncation."""
 
 
-class _Watch:
-    """Looks at the first difference, the second, the fourth and so on, until it has warned.
+@contextmanager
+def full_precision(device: torch.device) -> Generator[bool]:
+    """Compute in the precision of the tensors: no autocast, no TF32, no bfloat16 products.
 
-    A run that starts well and loses its curvature later is still found out, at no cost.
+    Args:
+        device: Where the computation runs.
+
+    Yields:
+        Whether settings had to be changed. They are restored on exit.
     """
-
-    seen = 0
-    warned = False
-
-    @classmethod
-    def is_due(cls) -> bool:
-        cls.seen += 1
-        return not cls.warned and cls.seen.bit_count() == 1
-
-
-Undo = list[Callable[[], None]]
-"""What puts the settings of torch back."""
+    undo = _forbid_reduced_products(device)
+    try:
+        if torch.is_autocast_enabled(device.type):
+            with torch.autocast(device.type, enabled=False):
+                yield True
+        else:
+            yield bool(undo)
+    finally:
+        _restore(undo)
 
 
-def _tighten(device: torch.device) -> Undo:
-    """Return how to undo it, after forbidding products of less than float32 precision.
+def full_precision_backward(values: Tensor) -> None:
+    """Make the backward pass that starts from `values` run in full precision.
 
-    Nothing is done while compiling: the compiler cannot trace the settings and obeys those in
+    Matrix products of the backward pass follow the TF32 setting at the time of that pass, and the
+    parameter gradients of a difference cancel as its values do. Autocast affects them too and
+    cannot be left half-way; a `PrecisionWarning` reports it.
+    """
+    if not values.requires_grad:
+        return
+
+    def before_backward(_: Tensor) -> None:
+        if torch.is_autocast_enabled(values.device.type):
+            warnings.warn(
+                "the backward pass of a finite difference runs inside autocast, so its gradients "
+                "are dominated by rounding: leave the `torch.autocast` block before `backward()`",
+                PrecisionWarning,
+                stacklevel=2,
+            )
+        undo = _forbid_reduced_products(values.device)
+        if undo:
+            # DDP and FSDP end their backward pass by the same callback.
+            torch.autograd.Variable._execution_engine.queue_callback(partial(_restore, undo))
+
+    values.register_hook(before_backward)  # type: ignore[no-untyped-call]
+
+
+def require_full_precision(x: Tensor, name: str) -> None:
+    """Raise `TypeError` unless `x` is float32 or float64.
+
+    Args:
+        x: Data, or values of the model.
+        name: What they are, for the message.
+
+    Raises:
+        TypeError: If it is not.
+    """
+    if x.dtype not in {torch.float32, torch.float64}:
+        raise TypeError(
+            f"{name} are {x.dtype}, in which a finite difference is dominated by rounding: pass "
+            "float32 or float64 data to a float32 model (FiniteDifference leaves autocast by "
+            "itself), or use Taylor() or Autodiff()"
+        )
+
+
+def widened(values: Tensor) -> Tensor:
+    """Return `values` in float64, in which to form differences, where the device supports it."""
+    return values if values.device.type == "mps" else values.double()
+
+
+def unit_round_off(dtype: torch.dtype) -> float:
+    """Return $u$, half the distance from one to the next number of this type."""
+    return torch.finfo(dtype).eps / 2
+
+
+def _forbid_reduced_products(device: torch.device) -> Undo:
+    """Forbid matrix products in less than float32 precision.
+
+    While compiling nothing is done: the compiler cannot trace the settings and uses those in
     force.
+
+    Args:
+        device: Where the products are computed.
+
+    Returns:
+        Functions that restore the settings.
     """
     if torch.compiler.is_compiling():
         return []
     try:
-        precision, convolutions = torch.get_float32_matmul_precision(), _convolutions(device)
-    except RuntimeError:  # torch refuses to answer once its newer switches have been used
-        return _tighten_backends(device)
+        precision = torch.get_float32_matmul_precision()
+        convolutions = device.type == "cuda" and torch.backends.cudnn.allow_tf32
+    except RuntimeError:  # raised once the newer switches of torch have been used
+        return _forbid_by_backend(device)
     undo: Undo = []
     if precision != "highest":
         undo.append(partial(torch.set_float32_matmul_precision, precision))
@@ -68,11 +126,7 @@ def _tighten(device: torch.device) -> Undo:
     return undo
 
 
-def _convolutions(device: torch.device) -> bool:
-    return device.type == "cuda" and torch.backends.cudnn.allow_tf32
-
-
-def _tighten_backends(device: torch.device) -> Undo:
+def _forbid_by_backend(device: torch.device) -> Undo:
     backends: Any = torch.backends
     if device.type == "cuda":
         switches = [backends.cuda.matmul, backends.cudnn.conv, backends.cudnn.rnn]
@@ -86,121 +140,6 @@ def _tighten_backends(device: torch.device) -> Undo:
     return undo
 
 
-@contextmanager
-def full_precision(device: torch.device) -> Generator[bool, None, None]:
-    """Compute in the precision of the tensors: no autocast, no TF32, no bfloat16 products.
-
-    Args:
-        device: Where the computation runs.
-
-    Yields:
-        Whether settings had to be changed; they are restored on leaving.
-    """
-    undo = _tighten(device)
-    try:
-        if torch.is_autocast_enabled(device.type):
-            with torch.autocast(device.type, enabled=False):
-                yield True
-        else:
-            yield bool(undo)
-    finally:
-        _restore(undo)
-
-
 def _restore(undo: Undo) -> None:
     for step in undo:
         step()
-
-
-def full_precision_backward(values: Tensor) -> None:
-    """Make the backward pass that starts from `values` run in full precision.
-
-    Backward products of float32 tensors obey the TF32 setting of the moment of the backward
-    pass, not of the forward pass, and the parameter gradients of a difference cancel as its
-    values do. They obey autocast too, which cannot be left half-way; of that a warning tells.
-    """
-    if not values.requires_grad:
-        return
-
-    def tighten(_: Tensor) -> None:
-        if torch.is_autocast_enabled(values.device.type):
-            warnings.warn(
-                "the backward pass of a finite difference runs inside autocast, which makes its "
-                "gradients rounding error: leave the `torch.autocast` block before `backward()`",
-                PrecisionWarning,
-                stacklevel=2,
-            )
-        undo = _tighten(values.device)
-        if undo:
-            # The engine's own end-of-pass callback, the one DDP and FSDP use.
-            torch.autograd.Variable._execution_engine.queue_callback(partial(_restore, undo))
-
-    values.register_hook(tighten)  # type: ignore[no-untyped-call]
-
-
-def refuse_half(x: Tensor, what: str) -> None:
-    """Raise `TypeError` unless `x` has at least the digits of float32.
-
-    Args:
-        x: Data or values of the model.
-        what: What they are, for the message.
-
-    Raises:
-        TypeError: If it has not.
-    """
-    if x.dtype not in _FULL:
-        raise TypeError(
-            f"{what} are {x.dtype}, in which a finite difference is mostly rounding error: pass "
-            "float32 or float64 data to a float32 model (FiniteDifference leaves autocast by "
-            "itself), or differentiate with Autodiff()"
-        )
-
-
-def widened(values: Tensor) -> Tensor:
-    """Return `values` in float64, in which to form differences, where the device has it."""
-    return values if values.device.type == "mps" else values.double()
-
-
-def warn_of_round_off(values: Tensor, weights: Sequence[float], dtype: torch.dtype) -> None:
-    r"""Warn, once, if a second difference is mostly rounding error.
-
-    $$\sqrt{\sum_j w_j^2} \, u \, \mathrm{rms}(f) \,/\, \mathrm{rms}\Big(\sum_j w_j f_j\Big)$$
-
-    Each value is taken to be exact to relative precision $u$, which costs no evaluation and is
-    the least that must be expected; `cancellation` measures it.
-
-    Args:
-        values: The values $f_j$, shape `(n, B)`.
-        weights: The weights $w_j$ of the difference.
-        dtype: The type in which the values were computed, whose precision is $u$.
-    """
-    if torch.compiler.is_compiling() or not _Watch.is_due():
-        return
-    unit = unit_round_off(dtype)
-    values = values.detach()
-    size = (values.new_tensor(weights) @ values).norm().item()
-    rounding = math.hypot(*weights) * unit * values.norm().item() / math.sqrt(len(values))
-    if rounding > TOLERANCE * size:
-        _Watch.warned = True
-        error = rounding / size if size else math.inf
-        warnings.warn(
-            f"the second difference has a relative rounding error of about {error:.0%} (unit "
-            f"round-off {unit:.1g}, values near {values.abs().mean().item():.2g}): take "
-            "a longer step (`step_size` recommends one), compute in float64, or use Autodiff(); "
-            "an untrained network has hardly any curvature and often recovers. This is said once",
-            PrecisionWarning,
-            stacklevel=_levels_to_caller(),
-        )
-
-
-def _levels_to_caller() -> int:
-    """Return how far up the stack the code outside this package is, for a warning to name it."""
-    package, frame, level = __name__.partition(".")[0], sys._getframe(1), 1
-    while frame.f_back and frame.f_globals.get("__name__", "").startswith(f"{package}."):
-        frame, level = frame.f_back, level + 1
-    return level
-
-
-def unit_round_off(dtype: torch.dtype) -> float:
-    """Return $u$, half the distance from one to the next number of this type."""
-    return torch.finfo(dtype).eps / 2

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Generator, Tensor, nn
 
-from ..derivatives import Autodiff, cancellation, step_size
-from ..derivatives.randomness import random_state, replay
+from ..derivatives import Autodiff, rounding_error, step_size
+from ..derivatives.guards import random_state, restore_random_state
 from ..nested import found, replaced
 from ..tensors import dot
 from ..typing import LogDensity, Objective, Projection, Score
@@ -132,7 +132,7 @@ def check_consistency(
     return Consistency(
         value_error=((approximate - exact).norm() / exact.norm()).item(),
         angle=math.degrees(_angle(a, b)),
-        cancellation=cancellation(f, x, v, *cond, order=order, accuracy=accuracy),
+        cancellation=rounding_error(f, x, v, *cond, order=order, accuracy=accuracy),
         step=math.sqrt(projection.second_moment(x)),
         recommended_step=step_size(f, x, v, order, *cond, accuracy=accuracy),
     )
@@ -187,7 +187,7 @@ def _both(
         raise ValueError("the model has no parameters to train, so there is nothing to compare")
     state, results = random_state(x.device), []
     for chosen in (objective, reference):
-        replay(state, x.device)
+        restore_random_state(state, x.device)
         losses = chosen(model, x, *cond, generator=_started(x, generator))
         gradients = torch.autograd.grad(
             losses.mean(), parameters, allow_unused=True, materialize_grads=True

@@ -9,7 +9,7 @@ import math
 import torch
 from torch import Tensor
 
-from ..derivatives.checks import checked_density
+from ..derivatives.validation import checked_density
 from ..typing import LogDensity
 from .measurement import Measurement, mean_of
 

@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 
 from ..derivatives import Autodiff, Taylor
-from ..derivatives.autodiff import gradient, tracked
-from ..derivatives.checks import check_data, checked_score
+from ..derivatives.autodiff import model_gradient, requires_grad_alias
+from ..derivatives.validation import check_data, checked_score
 from ..record import Json
 from ..tensors import coordinates, dimension, dot
 from ..typing import Derivative, LogDensity, Score
@@ -136,7 +136,7 @@ def sm_losses(
 
 def sm_losses_of_score(score: Score, x: Tensor, *cond: Tensor, chunk: int = 100) -> Tensor:
     r"""Return $\mathrm{tr}\,∇s(x) + ‖s(x)‖²/2$ for each row, float64 `(B,)`."""
-    score = _recorded(checked_score(score))
+    score = checked_score(score)
     return torch.cat([_losses_of_score(score, *part) for part in _chunks(x, cond, chunk)])
 
 
@@ -195,14 +195,14 @@ def relative_fisher_divergence(
 
 def _losses_of_score(score: Score, x: Tensor, *cond: Tensor) -> Tensor:
     with torch.enable_grad():
-        x = tracked(x.detach())
+        x = requires_grad_alias(x.detach())
         s = score(x, *cond)
     direction = torch.zeros_like(x)
     coordinates = direction.view(len(x), -1).unbind(1)
     trace = torch.zeros(len(x), dtype=torch.float64, device=x.device)
     for i, coordinate in enumerate(coordinates):
         coordinate.fill_(1)
-        trace += gradient(s, x, create_graph=False, weights=direction).flatten(1)[:, i]
+        trace += model_gradient(s, x, create_graph=False, weights=direction).flatten(1)[:, i]
         coordinate.fill_(0)
     s = s.detach().double()
     return trace + dot(s, s) / 2
@@ -229,18 +229,3 @@ def _chunks(x: Tensor, cond: tuple[Tensor, ...], chunk: int) -> Iterator[tuple[T
             f"expected rows of data and a positive chunk, but got {tuple(x.shape)} and {chunk}"
         )
     return zip(*(torch.split(rows, chunk) for rows in (x, *cond)), strict=True)
-
-
-def _recorded(score: Score) -> Score:
-    """Return the score, made to refuse values whose dependence on `x` was not recorded."""
-
-    def recorded(x: Tensor, *cond: Tensor) -> Tensor:
-        s = score(x, *cond)
-        if not s.requires_grad:
-            raise ValueError(
-                "the score does not depend on its input, or was evaluated without gradients "
-                "(`torch.no_grad()` inside it?), so its trace would be taken to be zero"
-            )
-        return s
-
-    return recorded

@@ -21,8 +21,8 @@ from torch import Tensor
 from torch.autograd.function import BackwardCFunction, FunctionCtx
 
 from ..derivatives import central_nodes, full_precision, stencil
-from ..derivatives.checks import check_arguments
-from ..derivatives.precision import full_precision_backward, refuse_half, widened
+from ..derivatives.precision import full_precision_backward, require_full_precision, widened
+from ..derivatives.validation import check_arguments
 from ..tensors import dimension, dot
 
 
@@ -117,7 +117,7 @@ class DifferencedEquations:
     def __call__(self, model: Kernels, x: Tensor, v: Tensor) -> NormalEquations:
         """Return the equations of a batch, from one evaluation of all nodes together."""
         check_arguments(x, v, ())
-        refuse_half(x, "the data")
+        require_full_precision(x, "the data")
         nodes, rows = _differences(self.accuracy)
         with full_precision(x.device) as changed:
             values = model.kernels(torch.cat([torch.add(x, v, alpha=node) for node in nodes]))

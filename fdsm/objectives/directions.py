@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import Generator, Tensor
 
-from ..derivatives.checks import check_data
+from ..derivatives.validation import check_data
 from ..tensors import tile
 from ..typing import Projection
 

@@ -24,8 +24,8 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.func import functional_call
 
-from ..derivatives.autodiff import gradient, tracked
-from ..derivatives.checks import check_data
+from ..derivatives.autodiff import gradient, requires_grad_alias
+from ..derivatives.validation import check_data
 from ..tensors import dimension, dot
 from ..typing import AdditiveCoupling, Elementwise
 
@@ -149,7 +149,7 @@ def _loss(layers: Iterable[nn.Module], x: Tensor, rule: _Rule) -> Tensor:
     check_data(x)
     keep = torch.is_grad_enabled()
     with torch.enable_grad():
-        x = tracked(x)
+        x = requires_grad_alias(x)
         if isinstance(layers, nn.Sequential):
             layers = [layers]
         inputs, y = _forward(layers, x)

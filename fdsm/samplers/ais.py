@@ -29,7 +29,7 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
-from ..derivatives.checks import checked_density
+from ..derivatives.validation import checked_density
 from ..tensors import dimension, dot, tile
 from ..typing import LogDensity
 from .chains import Progress, counted, require_counts, require_positive, start

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from torch import Tensor
 
-from ..derivatives.checks import check_data
+from ..derivatives.validation import check_data
 
 Progress = Callable[[Iterable[int]], Iterable[int]]
 """Shows how far a loop has come: takes its `range` and hands the same numbers on, one by one.

@@ -14,7 +14,7 @@ from typing import Protocol
 import torch
 from torch import Generator, Tensor
 
-from ..derivatives.checks import check_data, checked_density
+from ..derivatives.validation import check_data, checked_density
 from ..tensors import dimension, randn_like
 from ..typing import LogDensity
 from .chains import Progress, counted, require_counts, require_positive

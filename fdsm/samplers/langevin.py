@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
-from ..derivatives.checks import checked_score
+from ..derivatives.validation import checked_score
 from ..noise import require_levels
 from ..tensors import randn_like
 from ..typing import Score

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Generator, Tensor, nn
 
-from fdsm.derivatives import FiniteDifference, PrecisionWarning, cancellation, full_precision
+from fdsm.derivatives import FiniteDifference, PrecisionWarning, rounding_error, full_precision
 from fdsm.objectives import SSM
 from fdsm.projections import Sphere
 
@@ -140,7 +140,7 @@ def quadratic(offset: float, curvature: float) -> nn.Module:
 
 
 @pytest.mark.parametrize(("offset", "step"), [(1.0, 1e-2), (1.0, 1e-3), (1e3, 0.1), (1e3, 1e-2)])
-def test_cancellation_is_the_error_made(offset: float, step: float, generator: Generator) -> None:
+def test_rounding_error_is_the_error_made(offset: float, step: float, generator: Generator) -> None:
     x = torch.randn(4000, 3, generator=generator).float()
     v = Sphere(step).sample(x, generator)
     f = quadratic(offset, -1.0)
@@ -149,22 +149,22 @@ def test_cancellation_is_the_error_made(offset: float, step: float, generator: G
         curvature = FiniteDifference().jet(f, x, v, 2)[2]
     true = -v.double().square().sum(1)
     actual = ((curvature - true).norm() / true.norm()).item()
-    assert actual / 2 < cancellation(f, x, v) < 2 * actual
+    assert actual / 2 < rounding_error(f, x, v) < 2 * actual
 
 
-def test_cancellation_of_a_step_that_is_lost() -> None:
+def test_rounding_error_of_a_step_that_is_lost() -> None:
     x = torch.full((8, 3), 1000.0).float()
-    assert cancellation(quadratic(0.0, -1.0), x, torch.full_like(x, 1e-5)) > 1
-    assert cancellation(lambda x: 2 * x.sum(1) + 1, x, x) > 1
+    assert rounding_error(quadratic(0.0, -1.0), x, torch.full_like(x, 1e-5)) > 1
+    assert rounding_error(lambda x: 2 * x.sum(1) + 1, x, x) > 1
 
 
-def test_cancellation_of_a_first_difference(generator: Generator) -> None:
+def test_rounding_error_of_a_first_difference(generator: Generator) -> None:
     x = torch.randn(4000, 3, generator=generator).float()
     v = Sphere(1e-3).sample(x, generator)
     slope = FiniteDifference().jet(quadratic(100.0, -1.0), x, v, 1)[1]
     true = -(x.double() * v.double()).sum(1)
     actual = ((slope - true).norm() / true.norm()).item()
-    assert actual / 2 < cancellation(quadratic(100.0, -1.0), x, v, order=1) < 2 * actual
+    assert actual / 2 < rounding_error(quadratic(100.0, -1.0), x, v, order=1) < 2 * actual
 
 
 def test_warns_once_and_says_how_much(generator: Generator) -> None:
@@ -195,4 +195,4 @@ def test_does_not_warn_where_rounding_is_small(generator: Generator) -> None:
     for dtype, step in ((torch.float32, 0.1), (torch.float64, 1e-4)):
         f = quadratic(1.0, -1.0)
         SSM(FiniteDifference(), Sphere(step))(f, x.to(dtype), generator=generator)
-        assert cancellation(f, x.to(dtype), step * x.to(dtype)) < 0.01
+        assert rounding_error(f, x.to(dtype), step * x.to(dtype)) < 0.01

@@ -8,13 +8,11 @@ from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
-from torch._dynamo.eval_frame import OptimizedModule
 
 from ...tensors import dot
 from ...typing import Derivative, LogDensity, Score
-from ..checks import check_arguments, checked_density, checked_score
-from ..randomness import modules_of
 from ..stencil import require_order
+from ..validation import check_arguments, checked_density, checked_score
 from .composition import rows_like
 from .jet import Jet, MissingRule
 from .truncation import Run, Truncation
@@ -123,16 +121,8 @@ def _propagated(
     "module itself, or leave out `fullgraph=True`"
 )
 def _run(f: Model, x: Tensor, v: Tensor, order: int, cond: tuple[Tensor, ...]) -> Tensor:
-    if not any(map(_is_compiled, modules_of(f))):
-        return _coefficients(f, x, v, order, cond)
     with torch.compiler.set_stance("force_eager"):
         return _coefficients(f, x, v, order, cond)
-
-
-def _is_compiled(module: nn.Module) -> bool:
-    """Return whether a module would go through the compiler, which cannot follow jets."""
-    compiled = getattr(module, "_compiled_call_impl", None)
-    return compiled is not None or isinstance(module, OptimizedModule)
 
 
 _traced: Callable[..., Tensor] = getattr(torch._dynamo, "nonstrict_trace", lambda f: f)(_run)

@@ -1,8 +1,8 @@
-"""Refuse what would silently give a wrong number.
+"""Validation of shapes, types and numbers, once, where they enter the library.
 
-A density ending in `nn.Linear(width, 1)` returns `(B, 1)`; added to a `(B,)` it makes a
-`(B, B)` loss. A direction of another shape broadcasts. A single NaN in the data spoils a mean
-long after its origin is forgotten.
+A density that ends in `nn.Linear(width, 1)` returns `(B, 1)`; added to a `(B,)` it gives a
+`(B, B)` loss. A direction of another shape broadcasts. A single NaN in the data makes the mean of
+a loss NaN, far from its cause.
 """
 
 import math
@@ -15,34 +15,58 @@ from ..tensors import length, require_floating
 from ..typing import LogDensity, Score
 
 
+def require_log_density(y: Tensor, rows: int) -> Tensor:
+    """Return the values of a log-density.
+
+    Args:
+        y: What the model returned.
+        rows: The number of rows it was given.
+
+    Returns:
+        The values, shape `(rows,)`.
+
+    Raises:
+        ValueError: If they have another shape.
+    """
+    if y.shape != (rows,):
+        hint = ". Use `.squeeze(1)`" if y.shape == (rows, 1) else ""
+        raise ValueError(
+            f"log_density must return shape (B,) = ({rows},), but returned {tuple(y.shape)}{hint}"
+        )
+    return y
+
+
+def require_score(y: Tensor, x: Tensor) -> Tensor:
+    """Return the values of a score at `x`.
+
+    Raises:
+        ValueError: If they do not have the shape of `x`.
+    """
+    if y.shape != x.shape:
+        raise ValueError(
+            f"score must return the shape of its input, {tuple(x.shape)}, "
+            f"but returned {tuple(y.shape)}"
+        )
+    return y
+
+
 def checked_density(f: LogDensity) -> LogDensity:
-    """Return `f`, made to raise `ValueError` unless it maps `(N, *E)` to `(N,)`."""
+    """Return `f`, which then raises `ValueError` unless it maps `(N, *E)` to `(N,)`."""
 
     def density(x: Tensor, *cond: Tensor) -> Tensor:
-        y = f(x, *cond)
-        if y.shape != x.shape[:1]:
-            hint = "; drop its last dimension, e.g. with `.squeeze(1)`" if y.ndim == 2 else ""
-            raise ValueError(
-                f"a log-density of data of shape {tuple(x.shape)} must have shape "
-                f"{tuple(x.shape[:1])} and cannot be {tuple(y.shape)}{hint}"
-            )
-        return y
+        return require_log_density(f(x, *cond), len(x))
 
+    density.__wrapped__ = f  # type: ignore[attr-defined]
     return density
 
 
 def checked_score(s: Score) -> Score:
-    """Return `s`, made to raise `ValueError` unless it maps `(N, *E)` to `(N, *E)`."""
+    """Return `s`, which then raises `ValueError` unless it maps `(N, *E)` to `(N, *E)`."""
 
     def score(x: Tensor, *cond: Tensor) -> Tensor:
-        y = s(x, *cond)
-        if y.shape != x.shape:
-            raise ValueError(
-                f"a score of data of shape {tuple(x.shape)} must have that shape "
-                f"and cannot be {tuple(y.shape)}"
-            )
-        return y
+        return require_score(s(x, *cond), x)
 
+    score.__wrapped__ = s  # type: ignore[attr-defined]
     return score
 
 
@@ -54,7 +78,7 @@ def check_arguments(
     Args:
         x: The data, shape `(B, *E)`.
         v: The directions, shape `(B, *E)`, or `(V, B, *E)` where `several` are expected.
-        cond: What the model is conditioned on, a row per example.
+        cond: Conditions of the model, a row per example.
         several: Whether `v` holds several directions per example.
 
     Raises:
@@ -81,21 +105,15 @@ def check_arguments(
                 f"a condition must have a row for each of the {len(x)} examples, "
                 f"but has shape {tuple(c.shape)}"
             )
-    if not torch.compiler.is_compiling():
+    if _has_numbers(x):
         _check_numbers(x, v)
 
 
 def check_data(x: Tensor) -> None:
     """Raise `TypeError` or `ValueError` unless `x` holds finite real numbers."""
     require_floating(x)
-    if not torch.compiler.is_compiling() and not math.isfinite(x.sum().item()):
+    if _has_numbers(x) and not math.isfinite(x.sum().item()):
         _refuse_rows_not_finite(x)
-
-
-def _refuse_rows_not_finite(x: Tensor) -> None:
-    bad = (~x.isfinite()).unsqueeze(-1).flatten(1).any(1).nonzero().flatten().tolist()
-    if bad:
-        raise ValueError(f"the data are not finite in rows {bad[:8]} of {len(x)}")
 
 
 def check_noise(x: Tensor, noise: Tensor) -> None:
@@ -107,11 +125,14 @@ def check_noise(x: Tensor, noise: Tensor) -> None:
         )
 
 
+def _has_numbers(x: Tensor) -> bool:
+    """Return whether there are numbers to look at: not while compiling, nor on the meta device."""
+    return not (torch.compiler.is_compiling() or x.is_meta or x.numel() == 0)
+
+
 def _check_numbers(x: Tensor, v: Tensor) -> None:
-    if x.numel() == 0:
-        return
     lengths = length(v, x.ndim - 1)
-    if math.isfinite((x.sum() + lengths.log().sum()).item()):  # one look, and log 0 is infinite
+    if math.isfinite((x.sum() + lengths.log().sum()).item()):  # log 0 is infinite
         return
     _refuse_rows_not_finite(x)
     if not v.isfinite().all():
@@ -121,3 +142,9 @@ def _check_numbers(x: Tensor, v: Tensor) -> None:
             "a direction has length zero, which is a step of zero: draw `v` from a projection "
             "such as `Sphere(0.1)`"
         )
+
+
+def _refuse_rows_not_finite(x: Tensor) -> None:
+    bad = (~x.isfinite()).unsqueeze(-1).flatten(1).any(1).nonzero().flatten().tolist()
+    if bad:
+        raise ValueError(f"the data are not finite in rows {bad[:8]} of {len(x)}")

@@ -6,7 +6,7 @@ import torch
 from torch import Generator, Tensor
 
 from fdsm.derivatives import step_size
-from fdsm.derivatives.step import difference
+from fdsm.derivatives.step_size import difference
 from tests.oracles import Wiggle, wiggle
 
 

@@ -8,7 +8,6 @@ from torch import Generator, Tensor, nn
 from torch.nn.utils.parametrizations import spectral_norm
 
 from fdsm.derivatives import Autodiff, FiniteDifference
-from fdsm.derivatives.randomness import modules_of
 from fdsm.objectives import SSM
 from fdsm.projections import Sphere
 

@@ -20,10 +20,10 @@ from torch import Tensor
 
 from ..tensors import length, per_example, tile
 from ..typing import LogDensity
-from .checks import check_arguments
-from .finite import FiniteDifference
+from .finite_difference import FiniteDifference
 from .precision import unit_round_off
 from .stencil import central_nodes, require_order, stencil
+from .validation import check_arguments
 
 RATIO = 1.9
 """Of one step tried to the last. Not two: doubling a step doubles some of its rounding errors."""
@@ -129,7 +129,7 @@ def _onset(changes: Sequence[float], noise: Sequence[float]) -> int | None:
     return next((k for k, pair in enumerate(pairwise(clear)) if all(pair)), None)
 
 
-def cancellation(
+def rounding_error(
     f: LogDensity, x: Tensor, v: Tensor, *cond: Tensor, order: int = 2, accuracy: int = 2
 ) -> float:
     r"""Return an estimate of the relative rounding error of a difference along `v`.
@@ -157,7 +157,7 @@ def cancellation(
         >>> f = lambda x: 1000 - x.square().sum(1) / 2
         >>> x = torch.randn(64, 3, generator=torch.Generator().manual_seed(0))
         >>> v = torch.full_like(x, 0.01)
-        >>> cancellation(f, x, v) > 0.1 > cancellation(f, x.double(), v.double())
+        >>> rounding_error(f, x, v) > 0.1 > rounding_error(f, x.double(), v.double())
         True
     """
     require_order(order)

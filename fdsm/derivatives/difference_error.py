@@ -1,0 +1,163 @@
+r"""Measured errors of a finite difference, and the warning about them."""
+
+import math
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import torch
+from torch import Tensor
+
+from ..tensors import length
+from .precision import PrecisionWarning, unit_round_off
+from .stencil import central_nodes, stencil
+
+ROUNDING, TRUNCATION, ROW = 0.1, 0.5, 0.5
+"""Relative errors above which to warn: of all rows by rounding or truncation, of a single row."""
+
+NEGLIGIBLE = 1e-3
+"""Rounding error of a second difference, relative to the half squared slope it is added to."""
+
+
+@dataclass(frozen=True)
+class DifferenceError:
+    """Estimated errors of a finite difference, relative to its size.
+
+    Attributes:
+        rounding: Error by rounding, root mean square over the rows.
+        truncation: Error by truncation, root mean square over the rows.
+        worst_row: Largest rounding error of a row, relative to the size of all rows.
+    """
+
+    rounding: float
+    truncation: float
+    worst_row: float
+
+
+def difference_error(
+    values: Callable[[Sequence[Fraction]], Tensor],
+    x: Tensor,
+    v: Tensor,
+    order: int,
+    accuracy: int,
+) -> DifferenceError:
+    r"""Measure the errors of a finite difference along `v`.
+
+    Sixth differences at an eighth of the step show the noise of the values, which is at least
+    that of rounding them, $u|f|$. Rounding of the points $x ± v$ changes the step itself. The
+    truncation error is the change of the difference quotient at a quarter of the step. If the step
+    is larger than the spread of the data, fractions of the spread take the place of fractions of
+    the step.
+
+    Reference:
+        Moré and Wild (2011), Estimating computational noise, for the use of high differences.
+
+    Args:
+        values: Returns $f(x + γ_j v)$ for nodes $γ_j$, float64 `(n, B)`.
+        x: The data, shape `(B, *E)`.
+        v: The directions, shape `(B, *E)`.
+        order: The order of the difference.
+        accuracy: The order of its truncation error.
+
+    Returns:
+        The errors.
+    """
+    nodes = [Fraction(node) for node in central_nodes(order, accuracy)]
+    scale = _data_scale(x, v)
+    quarters = [scale * node / 4 for node in nodes]
+    eighths = [scale * Fraction(k, 8) for k in range(-3, 4)]
+    points = sorted({Fraction(-1), Fraction(1), *nodes, *quarters, *eighths})
+    y = dict(zip(points, values(points), strict=True))
+
+    def difference(order: int, nodes: Sequence[Fraction]) -> tuple[Tensor, float]:
+        """Return the difference, and the norm of its weights."""
+        weights = [float(w) for w in stencil(nodes)[order]]
+        terms = [w * y[node] for w, node in zip(weights, nodes, strict=True)]
+        return torch.stack(terms).sum(0), math.hypot(*weights)
+
+    result, norm = difference(order, nodes)
+    finer, finer_norm = difference(order, quarters)
+    sixth, sixth_norm = difference(6, eighths)
+    unit = unit_round_off(x.dtype) / math.sqrt(3)
+    noise = torch.maximum(sixth.abs() / sixth_norm, unit * y[Fraction(0)].abs())
+    step_error = length((x + v).double() - x.double() - v.double()) / length(v.double())
+    lost = torch.hypot(norm * noise, order * step_error * result.abs())
+    rounding, size = _rms(lost), _rms(result)
+    truncation = _without(_rms(result - finer), math.hypot(norm, finer_norm) * _rms(noise))
+    if order == 2:
+        slope, _ = difference(1, [Fraction(-1), Fraction(1)])
+        negligible = NEGLIGIBLE * _rms(slope.square() / 2)
+        rounding, truncation = (e if e > negligible else 0.0 for e in (rounding, truncation))
+    return DifferenceError(
+        rounding=_ratio(rounding, _without(size, rounding)),
+        truncation=_ratio(truncation, _rms(finer)),
+        worst_row=_ratio(lost.max().item(), size) if rounding else 0.0,
+    )
+
+
+def _data_scale(x: Tensor, v: Tensor) -> Fraction:
+    """Return the spread of the data relative to the step, a power of two of at most one."""
+    spread, step = _rms(length(x - x.mean(0))), _rms(length(v))
+    if not 0 < spread < step:
+        return Fraction(1)
+    return Fraction(2) ** math.floor(math.log2(spread / step))
+
+
+def _without(total: float, part: float) -> float:
+    """Return the size of what remains of a root mean square without an independent part."""
+    return math.sqrt(max(total**2 - part**2, 0.0))
+
+
+def warn_of_error(error: DifferenceError, order: int) -> bool:
+    """Warn if a finite difference is dominated by rounding or truncation.
+
+    Args:
+        error: The measured errors.
+        order: The order of the difference.
+
+    Returns:
+        Whether a warning was shown.
+    """
+    name = {1: "first", 2: "second", 3: "third"}.get(order, f"{order}th")
+    if error.rounding > ROUNDING or error.worst_row > ROW:
+        relative = max(error.rounding, error.worst_row)
+        where = "" if error.rounding > ROUNDING else "of at least one row "
+        message = (
+            f"the {name} difference along v {where}is dominated by rounding (estimated relative "
+            f"error {_percent(relative)}). Use Taylor(), a larger step (`step_size` recommends "
+            "one), or float64. This is common at initialisation and usually goes away"
+        )
+    elif error.truncation > TRUNCATION:
+        message = (
+            f"the step is too large: the {name} difference along v has an estimated truncation "
+            f"error of {_percent(error.truncation)}. Use Taylor(), a smaller step (`step_size` "
+            "recommends one), or a higher accuracy"
+        )
+    else:
+        return False
+    warnings.warn(
+        f"{message}. (Shown once per model.)", PrecisionWarning, stacklevel=levels_to_caller()
+    )
+    return True
+
+
+def _percent(ratio: float) -> str:
+    return f"{ratio:.0%}" if ratio < 100 else "above 10000%"
+
+
+def _rms(y: Tensor) -> float:
+    return float(y.square().mean().sqrt())
+
+
+def _ratio(error: float, size: float) -> float:
+    return error / size if size else math.inf if error else 0.0
+
+
+def levels_to_caller() -> int:
+    """Return the `stacklevel` at which a warning names the code outside this package."""
+    package, frame, level = __name__.partition(".")[0], sys._getframe(1), 1
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith(f"{package}."):
+        frame, level = frame.f_back, level + 1
+    return level

@@ -1,0 +1,214 @@
+"""Derivatives from function values alone."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from ..tensors import dot, tile
+from ..typing import LogDensity, Score
+from .difference_error import difference_error, warn_of_error
+from .guards import Inspect, Record, SameFunction, require_independent_rows, without_side_effects
+from .precision import widened
+from .stencil import Node, central_nodes, require_order, stencil
+from .validation import check_arguments, checked_density, checked_score
+
+Weights = tuple[tuple[float, ...], ...]
+"""Weights of the values: a row per result, a column per value."""
+
+INSPECTED_ROWS = 256
+"""Maximum number of rows on which the error of a difference is measured."""
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+@cache
+def _central_stencil(order: int, accuracy: int) -> tuple[tuple[float, ...], Weights]:
+    """Return the nodes, and a row of weights per order from zero on."""
+    nodes = central_nodes(order, accuracy)
+    rows = stencil(nodes)[: order + 1]
+    return tuple(map(float, nodes)), tuple(tuple(map(float, row)) for row in rows)
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+@cache
+def _sliced_stencil(directions: int, accuracy: int) -> tuple[tuple[float, ...], Weights]:
+    """Return the nodes other than zero, and weights for several directions that share $f(x)$.
+
+    The values are $f(x)$ and then, direction by direction, those at the nodes. There is a row of
+    weights for the slope along each direction, and one for the sum of the curvatures.
+    """
+    nodes, (_, first, second) = _central_stencil(2, accuracy)
+    middle, around = len(nodes) // 2, len(nodes) - 1
+    slope, curvature = (row[:middle] + row[middle + 1 :] for row in (first, second))
+    slopes = tuple(
+        (0.0,) + (0.0,) * (around * i) + slope + (0.0,) * (around * (directions - 1 - i))
+        for i in range(directions)
+    )
+    total = (directions * second[middle],) + curvature * directions
+    return nodes[:middle] + nodes[middle + 1 :], (*slopes, total)
+
+
+@dataclass(frozen=True)
+class FiniteDifference:
+    r"""Central finite differences along `v`, whose length is the step size.
+
+    $$(v^T∇)^k f(x) ≈ \sum_j w_{kj} f(x + γ_j v)$$
+
+    Differentiating the result with respect to the parameters of `f` is one ordinary backward
+    pass, so this works wherever a plain forward and backward pass do. The error is $O(‖v‖^2)$ from
+    truncation and about $u|f|$ from rounding. Evaluations leave autocast and TF32, differences
+    are formed in float64, and half-precision data are refused. On the 1st, 2nd, 4th, 8th, …
+    evaluation of a model both errors are measured, from a few more values without gradients; a
+    `PrecisionWarning` reports errors that dominate the result.
+
+    All points must see the same function. With `parallel=False` the same random numbers are
+    replayed at every point, otherwise random numbers are refused. Batch norm in training mode is
+    always refused.
+
+    Reference:
+        Pang et al. (2020), https://arxiv.org/abs/2007.03317, Lemma 1, Theorem 1, Eq. 8.
+
+    Attributes:
+        parallel: Evaluate all points as one batch of `n · B` rows, rather than one by one (the
+            rows with a star in the paper's Table 2).
+        accuracy: The order of the truncation error, 2, 4, …. Each increase takes two more points.
+        chunk: Maximum number of rows per call of the model. Where gradients are needed, chunks
+            are recomputed in the backward pass to save memory.
+
+    Example:
+        >>> import torch
+        >>> f = lambda x: x.pow(3).sum(1)
+        >>> x, v = torch.tensor([[2.0, 1.0]]).double(), torch.tensor([[0.1, 0.0]]).double()
+        >>> value, slope, curvature = FiniteDifference().jet(f, x, v, 2)
+        >>> value.item(), round(slope.item() / 0.1, 3), round(curvature.item() / 0.01, 3)
+        (9.0, 12.01, 12.0)
+    """
+
+    parallel: bool = True
+    accuracy: int = 2
+    chunk: int | None = None
+
+    def __post_init__(self) -> None:
+        central_nodes(1, self.accuracy)
+        if self.chunk is not None and self.chunk < 1:
+            raise ValueError(f"chunk must be at least one row, but got {self.chunk}")
+
+    def jet(
+        self, f: LogDensity, x: Tensor, v: Tensor, order: int, *cond: Tensor
+    ) -> tuple[Tensor, ...]:
+        """Return $(v^T∇)^k f(x)$ for `k = 0, …, order`, from `order + accuracy - 1` values of `f`.
+
+        For odd orders `x` itself is not among the points and the value is interpolated.
+        """
+        require_order(order)
+        check_arguments(x, v, cond)
+        nodes, weights = _central_stencil(order, self.accuracy)
+        inspect = partial(self._inspect, f, x, v, order, cond)
+        values = self._evaluate(checked_density(f), _points(x, v, nodes), cond, inspect)
+        return _weighted_sums(weights, values).unbind()
+
+    def sliced(self, f: LogDensity, x: Tensor, v: Tensor, *cond: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the slopes along all `v` and the sum of the curvatures.
+
+        The directions share $f(x)$: $1 + 2V$ values of `f` for second-order accuracy.
+        """
+        check_arguments(x, v, cond, several=True)
+        nodes, weights = _sliced_stencil(len(v), self.accuracy)
+        points = [x, *(point for u in v.unbind() for point in _points(x, u, nodes))]
+        inspect = partial(self._inspect, f, x, v[0], 2, cond)
+        values = self._evaluate(checked_density(f), points, cond, inspect)
+        slopes, curvature = torch.split(_weighted_sums(weights, values), [len(v), 1])
+        return slopes, curvature.squeeze(0)
+
+    def quadratic(self, s: Score, x: Tensor, v: Tensor, *cond: Tensor) -> tuple[Tensor, Tensor]:
+        """Return $s(x)$ and $v^T ∇s(x) v$, for second-order accuracy from the values $s(x ± v)$.
+
+        The score itself is interpolated, as in FD-SSMVR.
+        """
+        check_arguments(x, v, cond)
+        nodes, weights = _central_stencil(1, self.accuracy)
+        along = lambda x, v, *cond: dot(v, s(x, *cond))
+        inspect = partial(self._inspect, along, x, v, 1, (v, *cond))
+        values = self._evaluate(checked_score(s), _points(x, v, nodes), cond, inspect)
+        score, slope = _weighted_sums(weights, values)
+        return score, dot(v, slope)
+
+    def values(
+        self, f: LogDensity, x: Tensor, v: Tensor, nodes: Sequence[Node], *cond: Tensor
+    ) -> Tensor:
+        r"""Return $f(x + γ_j v)$ for the given nodes, guarded as all evaluations are.
+
+        Args:
+            f: The log-density.
+            x: The data, shape `(B, *E)`.
+            v: The directions, shape `(B, *E)`.
+            nodes: The positions $γ_j$ along `v`.
+            cond: Conditions of the model, a row per example.
+
+        Returns:
+            The values, shape `(n, B)`, in float64.
+        """
+        check_arguments(x, v, cond)
+        points = _points(x, v, [float(node) for node in nodes])
+        return widened(self._evaluate(checked_density(f), points, cond))
+
+    def _evaluate(
+        self,
+        f: LogDensity | Score,
+        points: list[Tensor],
+        cond: Sequence[Tensor],
+        inspect: Inspect | None = None,
+    ) -> Tensor:
+        """Return the values at all points, stacked: from one call of `f`, or one per point."""
+        n = len(points)
+        with SameFunction(points, self.parallel, self.chunk) as guard:
+            if self.parallel:
+                values = self._call(f, torch.cat(points), [tile(c, n) for c in cond])
+            else:
+                values = torch.cat([self._call(f, p, cond) for p in guard.replayed(points)])
+        guard.inspect_if_due(f, inspect)
+        return guard.protect(values).view(n, len(points[0]), *values.shape[1:])
+
+    def _call(self, f: Callable[..., Tensor], rows: Tensor, cond: Sequence[Tensor]) -> Tensor:
+        if self.chunk is None or len(rows) <= self.chunk:
+            return f(rows, *cond)
+        parts = zip(*(torch.split(t, self.chunk) for t in (rows, *cond)), strict=True)
+        if not torch.is_grad_enabled():
+            return torch.cat([f(*part) for part in parts])
+        return torch.cat([checkpoint(f, *part, use_reentrant=False) for part in parts])
+
+    def _inspect(
+        self,
+        f: LogDensity,
+        x: Tensor,
+        v: Tensor,
+        order: int,
+        cond: Sequence[Tensor],
+        record: Record,
+        modules: Sequence[nn.Module],
+    ) -> None:
+        """Refuse rows that depend on each other; warn about errors of the difference."""
+        if x.is_meta or x.numel() == 0:
+            return
+        require_independent_rows(f, x, cond, modules)
+        every = -(-len(x) // min(self.chunk or INSPECTED_ROWS, INSPECTED_ROWS))
+        x, v, *cond = (rows.detach()[::every] for rows in (x, v, *cond))
+        f = without_side_effects(f, modules, x.device)
+        values = lambda nodes: self.values(f, x, v, nodes, *cond)
+        error = difference_error(values, x, v, order, self.accuracy)
+        if "precision" not in record.warned and warn_of_error(error, order):
+            record.warned.add("precision")
+
+
+def _points(x: Tensor, v: Tensor, nodes: Sequence[float]) -> list[Tensor]:
+    return [torch.add(x, v, alpha=node) if node else x for node in nodes]
+
+
+def _weighted_sums(weights: Weights, values: Tensor) -> Tensor:
+    r"""Return $\sum_j w_{kj} f_j$ for all $k$, computed in float64, in the type of the values."""
+    wide = widened(values)
+    sums: Tensor = torch.tensordot(wide.new_tensor(weights), wide, dims=1)
+    return sums.to(values.dtype)
