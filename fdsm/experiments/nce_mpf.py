@@ -47,12 +47,12 @@ class OneSidedMPF(Sliced):
     Attributes:
         evaluation: How to evaluate the density at the nodes.
         projection: The distribution of `v`.
-        projections: How many directions per example; one.
+        directions: Number of directions per example; always one.
     """
 
     evaluation: FiniteDifference = FiniteDifference()
     projection: Projection = Sphere(0.1)
-    projections: int = 1
+    directions: int = 1
 
     def at(self, f: LogDensity, x: Tensor, v: Tensor, *cond: Tensor) -> Tensor:
         """Return $J(x, v)$, the deterministic core of the loss, for one direction per example."""

@@ -34,12 +34,12 @@ class NaiveFD(Sliced):
     Attributes:
         evaluation: How to evaluate the density at the nodes; its accuracy does not matter.
         projection: The distribution of `v`.
-        projections: How many directions per example.
+        directions: Number of directions per example.
     """
 
     evaluation: FiniteDifference = FiniteDifference()
     projection: Projection = Sphere(0.1)
-    projections: int = 1
+    directions: int = 1
 
     def at(self, log_density: LogDensity, x: Tensor, v: Tensor, *cond: Tensor) -> Tensor:
         """Return $J(x, v)$, the deterministic core of the loss."""
@@ -68,12 +68,12 @@ class NCE(Sliced):
     Attributes:
         evaluation: How to evaluate the density at the nodes; its accuracy does not matter.
         projection: The distribution of `v`.
-        projections: How many directions per example.
+        directions: Number of directions per example.
     """
 
     evaluation: FiniteDifference = FiniteDifference()
     projection: Projection = Sphere(0.1)
-    projections: int = 1
+    directions: int = 1
 
     def at(self, log_density: LogDensity, x: Tensor, v: Tensor, *cond: Tensor) -> Tensor:
         """Return $J(x, v)$, the deterministic core of the loss."""
@@ -102,12 +102,12 @@ class MPF(Sliced):
     Attributes:
         evaluation: How to evaluate the density at the nodes; its accuracy does not matter.
         projection: The distribution of `v`.
-        projections: How many directions per example.
+        directions: Number of directions per example.
     """
 
     evaluation: FiniteDifference = FiniteDifference()
     projection: Projection = Sphere(0.1)
-    projections: int = 1
+    directions: int = 1
 
     def at(self, log_density: LogDensity, x: Tensor, v: Tensor, *cond: Tensor) -> Tensor:
         """Return $J(x, v)$, the deterministic core of the loss."""

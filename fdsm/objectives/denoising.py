@@ -148,13 +148,13 @@ class SlicedDSM(Denoising):
         sigma: The noise level $σ$.
         derivative: How to differentiate along `v`.
         projection: The distribution of `v`.
-        projections: How many directions per example.
+        directions: Number of directions per example.
     """
 
     sigma: float
     derivative: Derivative = Autodiff()
     projection: Projection = Sphere(0.1)
-    projections: int = 1
+    directions: int = 1
 
     def __post_init__(self) -> None:
         require_levels(self.sigma)
@@ -168,7 +168,7 @@ class SlicedDSM(Denoising):
         generator: Generator | None = None,
     ) -> Tensor:
         """Return the losses for given noise $n$ and random directions."""
-        v = draw(self.projection, x, self.projections, generator)
+        v = draw(self.projection, x, self.directions, generator)
         return self.at(log_density, x, noise, v, *cond)
 
     def at(

@@ -64,11 +64,11 @@ class Sliced(ABC):
 
     Attributes:
         projection: The distribution of `v`.
-        projections: How many directions per example.
+        directions: Number of directions per example.
     """
 
     projection: Projection
-    projections: int
+    directions: int
 
     def __call__(
         self,
@@ -89,7 +89,7 @@ class Sliced(ABC):
         Returns:
             One loss per example, shape `(B,)`.
         """
-        return self.at(f, x, draw(self.projection, x, self.projections, generator), *cond)
+        return self.at(f, x, draw(self.projection, x, self.directions, generator), *cond)
 
     @abstractmethod
     def at(self, f: Callable[..., Tensor], x: Tensor, v: Tensor, *cond: Tensor) -> Tensor:

@@ -25,12 +25,12 @@ class GradientPenalty(Sliced):
     Attributes:
         derivative: How to differentiate along `v`.
         projection: The distribution of `v`.
-        projections: How many directions per example.
+        directions: Number of directions per example.
     """
 
     derivative: Derivative = Autodiff()
     projection: Projection = Sphere(0.1)
-    projections: int = 1
+    directions: int = 1
 
     def at(self, f: LogDensity, x: Tensor, v: Tensor, *cond: Tensor) -> Tensor:
         """Return $J(x, v)$, the deterministic core of the loss."""
@@ -54,12 +54,12 @@ class FisherInformation(Sliced):
     Attributes:
         derivative: How to differentiate along `v`.
         projection: The distribution of `v`.
-        projections: How many directions per example.
+        directions: Number of directions per example.
     """
 
     derivative: Derivative = Autodiff()
     projection: Projection = Sphere(0.1)
-    projections: int = 1
+    directions: int = 1
 
     def at(self, f: LogDensity, x: Tensor, v: Tensor, *cond: Tensor) -> Tensor:
         """Return $J(x, v)$, the deterministic core of the loss."""

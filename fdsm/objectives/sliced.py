@@ -29,7 +29,7 @@ class SSM(Sliced):
     Attributes:
         derivative: How to differentiate along `v`.
         projection: The distribution of `v`.
-        projections: How many directions per example.
+        directions: Number of directions per example.
 
     Example:
         >>> import torch
@@ -42,7 +42,7 @@ class SSM(Sliced):
 
     derivative: Derivative = Autodiff()
     projection: Projection = Sphere(0.1)
-    projections: int = 1
+    directions: int = 1
 
     def at(self, log_density: LogDensity, x: Tensor, v: Tensor, *cond: Tensor) -> Tensor:
         """Return $J(x, v)$, the deterministic core of the loss.
@@ -69,7 +69,7 @@ class SSMVR(Sliced):
     Attributes:
         derivative: How to differentiate along `v`.
         projection: The distribution of `v`.
-        projections: How many directions per example.
+        directions: Number of directions per example.
 
     Example:
         >>> import torch
@@ -81,7 +81,7 @@ class SSMVR(Sliced):
 
     derivative: Derivative = Autodiff()
     projection: Projection = Sphere(0.1)
-    projections: int = 1
+    directions: int = 1
 
     def at(self, score: Score, x: Tensor, v: Tensor, *cond: Tensor) -> Tensor:
         """Return $J(x, v)$, the deterministic core of the loss; `v` as for `SSM`."""

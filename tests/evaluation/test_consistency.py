@@ -109,7 +109,7 @@ def test_angle_of_known_gradients() -> None:
 def test_both_objectives_see_the_same_randomness(generator: Generator) -> None:
     model, x = density(nn.Softplus()), torch.randn(8, 5, generator=generator)
     state = generator.get_state()
-    same = SlicedDSM(0.3, projections=2)
+    same = SlicedDSM(0.3, directions=2)
     assert gradient_angle(same, same, model, x, generator=generator) < 1e-12
     assert torch.equal(generator.get_state(), state)
 
