@@ -44,9 +44,9 @@ class FisherInformation(Sliced):
     $$J(x, v) = \frac{1}{C_v} \left( (v^T∇_x) \log p(y|x) \right)^2, \qquad
       E_{y, v}[J] = \frac1d \, \mathrm{tr}\, I(x)$$
 
-    for `y` drawn from $p(y|x)$. Pass `y` as the condition, `objective(f, x, y)`, where `f(x, y)` is
-    the log-likelihood. A good code has a large Fisher information, so minimise the negative of
-    this objective.
+    for `y` drawn from $p(y|x)$. Pass `y` as the condition: `objective(f, x, y)`, where `f(x, y)`
+    is the log-likelihood. A good code has a large Fisher information, so minimise the negative
+    of this objective.
 
     Reference:
         Brunel and Nadal (1998), Mutual information, Fisher information, and population coding.
