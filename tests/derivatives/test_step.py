@@ -82,7 +82,7 @@ def test_step_of_a_sine_is_the_closed_form(
 
     The tolerance is 1 %. `A` is measured at a step where truncation is at least 8 times the noise:
     rounding adds at most 1/128 to it, and the next order of truncation, $0.15 h²$ for `p = 2` and
-    $0.34 h²$ for `p = 4`, less than 4 % at that step. `h` changes by a fourth or a sixth of this.
+    $0.34 h²$ for `p = 4`, less than 2 % at that step. `h` changes by a fourth or a sixth of this.
     With $r^p + 1$ for $r^p - 1$ in the estimate of `A`, where $r = 1.9$ is the ratio of two steps,
     the result is 15 % too long for `p = 2` and 2.6 % for `p = 4`.
     """
