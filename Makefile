@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN = .venv/bin
 
-.PHONY: demo test check slow mutants bench reproduction venv clean
+.PHONY: demo test check slow matrix mutants bench reproduction venv clean
 
 demo: .venv/demo  ## learn digits five ways, with a table and a page
 	$(BIN)/fdsm demo
@@ -16,6 +16,9 @@ check: .venv/dev  ## lint, check the format and the types
 
 slow: .venv/test  ## the tests that take minutes
 	$(BIN)/python -m pytest -m slow
+
+matrix:  ## the tests with the oldest and newest torch on each Python: several GB; options in MATRIX="--torch 2.15.0 --delete"
+	$(PYTHON) tools/matrix.py $(MATRIX)
 
 mutants: .venv/test  ## break the code on purpose and see that a test notices
 	$(BIN)/python -m tests.mutants

@@ -32,7 +32,7 @@ def main() -> None:
     data = torch.randn(10_000, 8) * 0.5 + torch.randint(2, (10_000, 1)) * 2 - 1
     train, held_out = data[:9000], data[9000:]
     model = Density(8)
-    objective = SSM(FiniteDifference(), Sphere(0.1), projections=2)
+    objective = SSM(FiniteDifference(), Sphere(0.1), directions=2)
     print(check_consistency(objective, model, train[:256]))
 
     optimiser = torch.optim.Adam(model.parameters(), lr=3e-3)

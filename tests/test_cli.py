@@ -218,8 +218,11 @@ def test_check_prints_the_report_of_the_core(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main(["check", str(run), "--trust"])
-    assert "parameter gradient, angle" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert "parameter gradient, angle" in text
+    assert "Taylor(fallback=Autodiff())" in text
     report = printed(["check", str(run), "--trust"], capsys)
+    assert report["reference"] == "Taylor(fallback=Autodiff())"
     assert report["step"] == pytest.approx(0.1)
     assert 0 < report["angle"] < 5
 

@@ -70,7 +70,7 @@ def test_the_objective_of_the_guide_is_what_it_says(generator: torch.Generator) 
     given = names()
     exec(blocks(ROOT / "docs" / "extending.md")[1], given)
     f = lambda x: 3 * x.square().sum(1) / 2
-    losses = given["CurvaturePenalty"](projections=2)(f, torch.randn(4, 3), generator=generator)
+    losses = given["CurvaturePenalty"](directions=2)(f, torch.randn(4, 3), generator=generator)
     torch.testing.assert_close(losses, torch.full((4,), 9.0))
 
 

@@ -142,6 +142,7 @@ class SameFunction(CalledModules):
 
     def __init__(self, points: Sequence[Tensor], parallel: bool, chunk: int | None) -> None:
         super().__init__()
+        require_full_precision(points[0], "the data")
         self._device, self._parallel = points[0].device, parallel
         rows = len(points) * len(points[0])
         self._several_calls = not parallel or rows > (chunk or rows)

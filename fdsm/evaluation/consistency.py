@@ -1,8 +1,8 @@
-r"""Whether a finite-difference objective trains as the exact one would.
+r"""Compare finite-difference objectives with exact ones.
 
 Lemma 2 of the paper bounds the angle between the parameter gradients of the two. In exact
-arithmetic it vanishes as the step does; in floating point it has a minimum, at a step that
-depends on the model. These functions measure it.
+arithmetic the angle goes to zero with the step. In floating point it has a minimum, at a step
+that depends on the model. The functions in this module measure the angle.
 """
 
 import math
@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 import torch
 from torch import Generator, Tensor, nn
 
-from ..derivatives import Autodiff, rounding_error, step_size
+from ..derivatives import Autodiff, Taylor, rounding_error, step_size
 from ..derivatives.guards import random_state, restore_random_state
 from ..nested import found, replaced
 from ..tensors import dot
-from ..typing import LogDensity, Objective, Projection, Score
+from ..typing import Derivative, LogDensity, Objective, Projection, Score
 
 
 def gradient_angle(
@@ -28,26 +28,27 @@ def gradient_angle(
 ) -> float:
     r"""Return the angle between the parameter gradients of two objectives, in radians.
 
-    Both see the same randomness, so that two forms of one objective differ by the error of
-    their derivatives only. The angle is computed as
-    $2 \arctan(‖\hat a - \hat b‖ / ‖\hat a + \hat b‖)$, which stays accurate when it is tiny.
+    Both objectives use the same random numbers, so two forms of one objective differ only by the
+    error of their derivatives. The angle is computed as
+    $2 \arctan(‖\hat a - \hat b‖ / ‖\hat a + \hat b‖)$, which is accurate for small angles.
 
     Reference:
         Pang et al. (2020), https://arxiv.org/abs/2007.03317, Lemma 2.
 
     Args:
-        objective: The objective in question.
-        reference: What it should agree with.
-        model: The model, a log-density or a score as the objectives take it.
+        objective: The objective to check.
+        reference: The objective to compare it with.
+        model: A log-density or a score, as the objectives require.
         x: The data, shape `(B, *E)`.
-        cond: What the model is conditioned on.
-        generator: Where to start the randomness of both; a fixed seed by default.
+        cond: Further arguments of the model, one row per example.
+        generator: Random number generator. Both objectives start from its state, which is not
+            changed. Default: a fixed seed.
 
     Returns:
         The angle, from 0 to $π$.
 
     Raises:
-        ValueError: If a gradient vanishes, so that there is no angle.
+        ValueError: If a gradient is zero or not finite, or the model has no parameters.
     """
     (_, a), (_, b) = _both(objective, reference, model, x, *cond, generator=generator)
     return _angle(a, b)
@@ -55,16 +56,18 @@ def gradient_angle(
 
 @dataclass(frozen=True)
 class Consistency:
-    """How well a finite-difference objective agrees with the exact one, on one batch.
+    """The difference between a finite-difference objective and the exact one on one batch.
 
     Attributes:
-        value_error: The difference of the losses relative to the exact ones, root mean square.
-        angle: The angle between the parameter gradients, in degrees.
-        cancellation: The estimated relative rounding error of the differences.
-        step: The length of the directions.
-        recommended_step: The length that balances truncation against rounding.
+        reference: The derivative engine of the exact objective.
+        value_error: Error of the losses relative to the exact ones, root mean square.
+        angle: Angle between the parameter gradients, in degrees.
+        cancellation: Estimated relative rounding error of the differences.
+        step: Length of the directions.
+        recommended_step: Length at which truncation and rounding errors are balanced.
     """
 
+    reference: str
     value_error: float
     angle: float
     cancellation: float
@@ -73,6 +76,7 @@ class Consistency:
 
     def __str__(self) -> str:
         return "\n".join([
+            f"reference                     {self.reference}",
             f"loss, relative error          {self.value_error:10.2e}",
             f"parameter gradient, angle     {self.angle:10.2e} degrees",
             f"differences, rounding error   {self.cancellation:10.2e}",
@@ -88,25 +92,28 @@ def check_consistency(
     *cond: Tensor,
     generator: Generator | None = None,
 ) -> Consistency:
-    """Compare a finite-difference objective with the same objective by autodiff.
+    """Compare a finite-difference objective with the same objective with exact derivatives.
 
-    Rounding error and recommended step are those of the highest difference that the objective
-    takes, where it takes it: the second for SSM, the first at noisy data for DSM, and the first
-    of $v^T s$ for a score.
+    The reference is `Taylor(fallback=Autodiff())`. It is not `Autodiff()` alone, because the
+    parameter gradients of nested autograd are wrong for layer and instance norm.
+
+    The rounding error and the recommended step are those of the highest difference that the
+    objective uses: the second difference for SSM, the first difference at noisy data for DSM, and
+    the first difference of $v^T s$ for a score.
 
     Args:
         objective: The objective to check, a dataclass with a `derivative` and a `projection`, or
-            around one that has them, such as `Annealed`.
-        model: The model, a log-density or a score as the objective takes it.
+            a dataclass that contains such an objective, for example `Annealed`.
+        model: A log-density or a score, as the objective requires.
         x: A batch of data, shape `(B, *E)`.
-        cond: What the model is conditioned on.
-        generator: Where to start the randomness; a fixed seed by default.
+        cond: Further arguments of the model, one row per example.
+        generator: Random number generator. Its state is not changed. Default: a fixed seed.
 
     Returns:
-        The report, which prints as a table.
+        The report. `print` shows it as a table.
 
     Raises:
-        ValueError: If the objective takes no directional derivative.
+        ValueError: If the objective uses no directional derivative.
 
     Example:
         >>> from fdsm.derivatives import FiniteDifference
@@ -122,15 +129,16 @@ def check_consistency(
     projection: Projection | None = next(found(objective, "projection"), None)
     if derivative is None or projection is None:
         raise ValueError(f"{objective} takes no directional derivative, so there is none to check")
-    recorder = _Recorder()
-    reference = replaced(objective, "derivative", lambda _: recorder)
-    (approximate, a), (exact, b) = _both(
-        objective, reference, model, x, *cond, generator=generator
-    )
+    fallback = _Recorder(Autodiff())
+    exact = _Recorder(Taylor(fallback=fallback))
+    reference = replaced(objective, "derivative", lambda _: exact)
+    (loss, a), (exact_loss, b) = _both(objective, reference, model, x, *cond, generator=generator)
     accuracy = getattr(derivative, "accuracy", 2)
-    f, x, v, order, cond = recorder.seen
+    f, x, v, order, cond = exact.last
+    engine = Taylor(fallback=Autodiff())
     return Consistency(
-        value_error=((approximate - exact).norm() / exact.norm()).item(),
+        reference=f"{engine}, which used the fallback" if fallback.used else str(engine),
+        value_error=((loss - exact_loss).norm() / exact_loss.norm()).item(),
         angle=math.degrees(_angle(a, b)),
         cancellation=rounding_error(f, x, v, *cond, order=order, accuracy=accuracy),
         step=math.sqrt(projection.second_moment(x)),
@@ -140,23 +148,37 @@ def check_consistency(
 
 @dataclass
 class _Recorder:
-    """Autodiff that remembers what it was last asked to differentiate, where and how often."""
+    """A derivative engine that keeps the arguments of its last call.
 
-    seen: tuple[LogDensity, Tensor, Tensor, int, tuple[Tensor, ...]] = field(init=False)
+    Attributes:
+        engine: The engine that computes the derivatives.
+        used: Whether it has been called.
+        last: Function, point, direction, order and conditions of the last call.
+    """
+
+    engine: Derivative
+    used: bool = field(default=False, init=False)
+    last: tuple[LogDensity, Tensor, Tensor, int, tuple[Tensor, ...]] = field(init=False)
 
     def jet(
         self, f: LogDensity, x: Tensor, v: Tensor, order: int, *cond: Tensor
     ) -> tuple[Tensor, ...]:
-        self.seen = f, x.detach(), v, order, cond
-        return Autodiff().jet(f, x, v, order, *cond)
+        self._record(f, x, v, order, cond)
+        return self.engine.jet(f, x, v, order, *cond)
 
     def sliced(self, f: LogDensity, x: Tensor, v: Tensor, *cond: Tensor) -> tuple[Tensor, Tensor]:
-        self.seen = f, x.detach(), v[0], 2, cond
-        return Autodiff().sliced(f, x, v, *cond)
+        self._record(f, x, v[0], 2, cond)
+        return self.engine.sliced(f, x, v, *cond)
 
     def quadratic(self, s: Score, x: Tensor, v: Tensor, *cond: Tensor) -> tuple[Tensor, Tensor]:
-        self.seen = _along(s), x.detach(), v, 1, (v, *cond)
-        return Autodiff().quadratic(s, x, v, *cond)
+        self._record(_along(s), x, v, 1, (v, *cond))
+        return self.engine.quadratic(s, x, v, *cond)
+
+    def _record(
+        self, f: LogDensity, x: Tensor, v: Tensor, order: int, cond: tuple[Tensor, ...]
+    ) -> None:
+        self.used = True
+        self.last = f, x.detach(), v, order, cond
 
 
 def _along(score: Score) -> LogDensity:
@@ -164,13 +186,13 @@ def _along(score: Score) -> LogDensity:
     return lambda x, v, *cond: dot(v, score(x, *cond))
 
 
-def _started(x: Tensor, generator: Generator | None) -> Generator:
-    """Return a generator of its own in the state of the given one, or with a fixed seed."""
-    own = Generator(x.device)
+def _copy_generator(x: Tensor, generator: Generator | None) -> Generator:
+    """Return a new generator in the state of the given one, or with a fixed seed."""
+    copy = Generator(x.device)
     if generator is None:
-        return own.manual_seed(0)
-    own.set_state(generator.get_state())
-    return own
+        return copy.manual_seed(0)
+    copy.set_state(generator.get_state())
+    return copy
 
 
 def _both(
@@ -181,14 +203,16 @@ def _both(
     *cond: Tensor,
     generator: Generator | None,
 ) -> list[tuple[Tensor, Tensor]]:
-    """Return losses and parameter gradients of both objectives under the same randomness."""
+    """Return losses and parameter gradients of both objectives for the same random numbers."""
     parameters = [p for p in model.parameters() if p.requires_grad]
     if not parameters:
-        raise ValueError("the model has no parameters to train, so there is nothing to compare")
+        raise ValueError(
+            "the model has no parameters to train, so there are no gradients to compare"
+        )
     state, results = random_state(x.device), []
-    for chosen in (objective, reference):
+    for each in (objective, reference):
         restore_random_state(state, x.device)
-        losses = chosen(model, x, *cond, generator=_started(x, generator))
+        losses = each(model, x, *cond, generator=_copy_generator(x, generator))
         gradients = torch.autograd.grad(
             losses.mean(), parameters, allow_unused=True, materialize_grads=True
         )

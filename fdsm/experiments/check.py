@@ -1,4 +1,4 @@
-"""Whether the finite differences of a trained model can be trusted."""
+"""Check the finite differences of a trained model."""
 
 from ..derivatives import FiniteDifference
 from ..evaluation import Consistency, check_consistency
@@ -9,23 +9,23 @@ from .run import RunError
 from .trained import Trained
 
 ROWS = 64
-"""How many rows of the training data to check."""
+"""Number of rows of the training data that are used."""
 
 
 def check(trained: Trained) -> Consistency:
-    """Compare the objective of a run by finite differences with the same by autodiff.
+    """Compare the objective of a run, with finite differences, with exact derivatives.
 
-    If the run was trained by exact derivatives, the check is of what finite differences with a
-    step of 0.1 would have done.
+    If the run was trained with exact derivatives, its objective is checked with finite
+    differences of step 0.1 instead. The report names the exact engine.
 
     Args:
         trained: A trained model.
 
     Returns:
-        The report.
+        The report of `check_consistency`.
 
     Raises:
-        RunError: If its objective takes no directional derivative.
+        RunError: If the objective of the run uses no directional derivative.
     """
     run, recipe = trained.run, trained.run.recipe
     if not isinstance(recipe, Differentiable):

@@ -209,7 +209,7 @@ def objectives(step: float) -> dict[str, Objective]:
         "FD-SSM*": SSM(one_by_one, Sphere(step)),
         "FD-SSM": SSM(difference, Sphere(step)),
         "Taylor-DSM": MultiscaleDSM(SlicedDSM(0.1, Taylor(), Sphere(step)), levels),
-        "Taylor-SSM": SSM(Taylor(), Sphere(step), projections=4),
+        "Taylor-SSM": SSM(Taylor(), Sphere(step), directions=4),
     }
 
 

@@ -40,13 +40,13 @@ def _row(name: str, objective: Objective, *, noise: float, lr: float) -> DeepEBM
     )
 
 
-_SLICED = SlicedDSM(0.1, FiniteDifference(), _DIRECTIONS, projections=4)
+_SLICED = SlicedDSM(0.1, FiniteDifference(), _DIRECTIONS, directions=4)
 
 TABLE = (
     _row("DSM", MultiscaleDSM(DSM(0.1), _LEVELS), noise=0.1, lr=6e-3),
     _row("FD-DSM", MultiscaleDSM(_SLICED, _LEVELS), noise=0.1, lr=6e-3),
     _row("SSM", SSM(Autodiff(), _DIRECTIONS), noise=0.3, lr=1e-3),
     _row("FD-SSM", SSM(FiniteDifference(), _DIRECTIONS), noise=0.3, lr=1e-3),
-    _row("Taylor-SSM", SSM(Taylor(), _DIRECTIONS, projections=4), noise=0.3, lr=1e-3),
+    _row("Taylor-SSM", SSM(Taylor(), _DIRECTIONS, directions=4), noise=0.3, lr=1e-3),
 )
 """A row for each objective."""

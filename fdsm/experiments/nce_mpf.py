@@ -37,7 +37,7 @@ from .wells import Family, Wells, quadrature
 
 @dataclass(frozen=True)
 class OneSidedMPF(Sliced):
-    r"""Minimum probability flow in one direction, as the paper has it.
+    r"""Minimum probability flow along `v` only, as in the paper.
 
     $$J(x, v) = \frac{4}{C_v} \left[ e^{(L(x + v) - L(x))/2} - 1 \right]$$
 
@@ -45,17 +45,17 @@ class OneSidedMPF(Sliced):
         Pang et al. (2020), https://arxiv.org/abs/2007.03317, App. B.7.
 
     Attributes:
-        evaluation: How to evaluate the density at the nodes.
+        evaluation: Evaluates the density at the nodes.
         projection: The distribution of `v`.
-        projections: How many directions per example; one.
+        directions: Number of directions per example; always one.
     """
 
     evaluation: FiniteDifference = FiniteDifference()
     projection: Projection = Sphere(0.1)
-    projections: int = 1
+    directions: int = 1
 
     def at(self, f: LogDensity, x: Tensor, v: Tensor, *cond: Tensor) -> Tensor:
-        """Return $J(x, v)$, the deterministic core of the loss, for one direction per example."""
+        """Return $J(x, v)$ for one direction per example."""
         v = v[0] if v.ndim > x.ndim else v
         centre, plus = self.evaluation.values(f, x, v, (0, 1), *cond)
         flow: Tensor = ((plus - centre) / 2).expm1()

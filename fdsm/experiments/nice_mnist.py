@@ -164,7 +164,7 @@ _ROWS = (
     _row("SSMVR", ViaScore(SSMVR(Autodiff(), Rademacher()))),
     _row("FD-SSM", SSM(FiniteDifference(), Sphere(0.1)), itself, 1e-3),
     _row("MLE", MLE()),
-    _row("Taylor-SSM", SSM(Taylor(), Sphere(0.1), projections=4), itself, 1e-3, _OURS),
+    _row("Taylor-SSM", SSM(Taylor(), Sphere(0.1), directions=4), itself, 1e-3, _OURS),
 )
 
 

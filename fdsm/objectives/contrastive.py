@@ -1,9 +1,9 @@
-r"""Objectives that compare the density at the data with its neighbourhood.
+r"""Objectives that compare the density at the data with the density nearby.
 
-Noise-contrastive estimation against shifted data, minimum probability flow to a small sphere
-and the naive finite difference of SSM all tend to SSM as the step vanishes (Sec. 6 and App. B.7
-of the paper). Each is shifted and scaled here so that it equals SSM in that limit, and each is a
-function of the same values of the log-density, $L(x)$ and $L(x ± v)$.
+Noise-contrastive estimation with shifted data as noise, minimum probability flow to a small sphere
+and the one-sided finite difference of SSM all converge to SSM as the step goes to zero (Sec. 6 and
+App. B.7 of the paper). Each is shifted and scaled here so that its limit is SSM. All of them use
+only the values $L(x)$ and $L(x ± v)$ of the log-density.
 """
 
 import math
@@ -25,24 +25,24 @@ class NaiveFD(Sliced):
 
     $$J(x, v) = \frac{1}{2 C_v} \left( Δ² + 4Δ \right), \qquad Δ = L(x + v) - L(x)$$
 
-    Its mean is that of SSM to $O(ε²)$ when `v` is symmetric, but every example has a term
-    $2 v^T∇L/ε²$ whose variance grows as $1/ε²$: to be compared with, not to be used.
+    For symmetric `v` its mean equals that of SSM to $O(ε²)$. Every example also has a term
+    $2 v^T∇L/ε²$ of mean zero, whose variance grows as $1/ε²$. Use it for comparisons only.
 
     Reference:
         Pang et al. (2020), https://arxiv.org/abs/2007.03317, App. B.7.
 
     Attributes:
-        evaluation: How to evaluate the density at the nodes; its accuracy does not matter.
+        evaluation: Evaluates the density at the nodes; its `accuracy` is not used.
         projection: The distribution of `v`.
-        projections: How many directions per example.
+        directions: Number of directions per example.
     """
 
     evaluation: FiniteDifference = FiniteDifference()
     projection: Projection = Sphere(0.1)
-    projections: int = 1
+    directions: int = 1
 
     def at(self, log_density: LogDensity, x: Tensor, v: Tensor, *cond: Tensor) -> Tensor:
-        """Return $J(x, v)$, the deterministic core of the loss."""
+        """Return $J(x, v)$ for given directions."""
 
         def contrast(centre: Tensor, plus: Tensor) -> Tensor:
             delta = plus - centre
@@ -53,30 +53,30 @@ class NaiveFD(Sliced):
 
 @dataclass(frozen=True)
 class NCE(Sliced):
-    r"""Noise-contrastive estimation whose noise is the data shifted by `v`.
+    r"""Noise-contrastive estimation with the data shifted by `v` as noise.
 
     $$J(x, v) = \frac{2}{C_v} \left[ ζ(-G(x)) + ζ(G(x + v)) - 2 \log 2 \right],
       \qquad G(y) = L(y) - L(y - v)$$
 
-    with $ζ$ the softplus. It needs $L(x)$ and $L(x ± v)$ only, and equals SSM to $O(ε²)$, which
-    is better than the paper claims.
+    where $ζ$ is the softplus. It needs only $L(x)$ and $L(x ± v)$. It equals SSM to $O(ε²)$, a
+    higher order than the paper states.
 
     Reference:
         Gutmann and Hyvärinen (2010), Noise-contrastive estimation.
         Pang et al. (2020), https://arxiv.org/abs/2007.03317, Sec. 6.
 
     Attributes:
-        evaluation: How to evaluate the density at the nodes; its accuracy does not matter.
+        evaluation: Evaluates the density at the nodes; its `accuracy` is not used.
         projection: The distribution of `v`.
-        projections: How many directions per example.
+        directions: Number of directions per example.
     """
 
     evaluation: FiniteDifference = FiniteDifference()
     projection: Projection = Sphere(0.1)
-    projections: int = 1
+    directions: int = 1
 
     def at(self, log_density: LogDensity, x: Tensor, v: Tensor, *cond: Tensor) -> Tensor:
-        """Return $J(x, v)$, the deterministic core of the loss."""
+        """Return $J(x, v)$ for given directions."""
 
         def contrast(minus: Tensor, centre: Tensor, plus: Tensor) -> Tensor:
             return 2 * (softplus(minus - centre) + softplus(plus - centre) - 2 * math.log(2))
@@ -91,26 +91,26 @@ class MPF(Sliced):
     $$J(x, v) = \frac{2}{C_v}
       \left[ e^{(L(x + v) - L(x))/2} + e^{(L(x - v) - L(x))/2} - 2 \right]$$
 
-    The flow is $V_ε (1 + \frac{ε²}{4} J)$, with the volume $V_ε$ left out. The paper takes one
-    direction; the pair used here has the same mean without the $O(1/ε)$ noise. (It also takes
-    the ball and the sphere for one another, which changes a constant near one.)
+    The flow is $V_ε (1 + \frac{ε²}{4} J)$; the volume $V_ε$ is left out. The paper uses `v` only.
+    Using `v` and `-v` gives the same mean without the $O(1/ε)$ noise. The paper also treats the
+    ball and the sphere as the same, which changes a constant close to one.
 
     Reference:
         Sohl-Dickstein et al. (2011), https://arxiv.org/abs/0906.4779.
         Pang et al. (2020), https://arxiv.org/abs/2007.03317, App. B.7.
 
     Attributes:
-        evaluation: How to evaluate the density at the nodes; its accuracy does not matter.
+        evaluation: Evaluates the density at the nodes; its `accuracy` is not used.
         projection: The distribution of `v`.
-        projections: How many directions per example.
+        directions: Number of directions per example.
     """
 
     evaluation: FiniteDifference = FiniteDifference()
     projection: Projection = Sphere(0.1)
-    projections: int = 1
+    directions: int = 1
 
     def at(self, log_density: LogDensity, x: Tensor, v: Tensor, *cond: Tensor) -> Tensor:
-        """Return $J(x, v)$, the deterministic core of the loss."""
+        """Return $J(x, v)$ for given directions."""
 
         def contrast(minus: Tensor, centre: Tensor, plus: Tensor) -> Tensor:
             return 2 * (((minus - centre) / 2).expm1() + ((plus - centre) / 2).expm1())
@@ -127,7 +127,7 @@ def _average(
     v: Tensor,
     *cond: Tensor,
 ) -> Tensor:
-    """Return the mean over directions of a function of the values at the nodes, over $C_v$."""
+    """Average `contrast` of the values at the nodes over directions, and divide by $C_v$."""
 
     def loss(x: Tensor, v: Tensor, *cond: Tensor) -> Tensor:
         values = objective.evaluation.values(log_density, x, v, nodes, *cond)

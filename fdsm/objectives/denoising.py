@@ -1,7 +1,7 @@
 r"""Denoising score matching.
 
-The score of data blurred by Gaussian noise, $\tilde x = x + n$ with $n \sim N(0, σ²I)$, is the
-mean of $-n / σ²$ given $\tilde x$, so that a model can be regressed on it.
+Let $\tilde x = x + n$ with $n \sim N(0, σ²I)$. The score of the distribution of $\tilde x$ is the
+conditional mean of $-n / σ²$ given $\tilde x$, so it can be learned by regression.
 """
 
 from abc import ABC, abstractmethod
@@ -24,7 +24,7 @@ class ScoreDSM:
 
     $$J = \frac1d ‖s(\tilde x) + (\tilde x - x) / σ²‖²$$
 
-    No derivative with respect to the data is needed, so there is nothing to difference.
+    It needs no derivative with respect to the data.
 
     Reference:
         Vincent (2011), A connection between score matching and denoising autoencoders.
@@ -42,7 +42,7 @@ class ScoreDSM:
     def __call__(
         self, score: Score, x: Tensor, /, *cond: Tensor, generator: Generator | None = None
     ) -> Tensor:
-        """Return the losses at `x`, shape `(B,)`; `cond` is passed on to the score."""
+        """Return the losses at `x`, shape `(B,)`; `cond` is passed to the score."""
         return self.at(score, x, self.sigma * randn_like(x, generator), *cond)
 
     def at(self, score: Score, x: Tensor, noise: Tensor, *cond: Tensor) -> Tensor:
@@ -54,7 +54,7 @@ class ScoreDSM:
 
 
 class Denoising(ABC):
-    """An objective that regresses on noise of one level.
+    """A denoising objective with a fixed noise level in its regression target.
 
     Attributes:
         sigma: The noise level of the regression target.
@@ -70,7 +70,7 @@ class Denoising(ABC):
         *cond: Tensor,
         generator: Generator | None = None,
     ) -> Tensor:
-        """Return the losses at `x`, shape `(B,)`; `cond` is passed on to the density."""
+        """Return the losses at `x`, shape `(B,)`; `cond` is passed to the density."""
         noise = self.sigma * randn_like(x, generator)
         return self.denoise(log_density, x, noise, *cond, generator=generator)
 
@@ -83,7 +83,7 @@ class Denoising(ABC):
         *cond: Tensor,
         generator: Generator | None = None,
     ) -> Tensor:
-        """Return the losses for given noise $n$, which need not be of level $σ$, shape `(B,)`."""
+        """Return the losses for given noise $n$, of any level, shape `(B,)`."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class DSM(Denoising):
 
     $$J = \frac1d ‖∇\log p(\tilde x) + (\tilde x - x) / σ²‖²$$
 
-    The gradient is taken by autodiff, whole. `SlicedDSM` takes one direction of it.
+    The gradient is computed with autograd. `SlicedDSM` uses directional derivatives instead.
 
     Reference:
         Pang et al. (2020), https://arxiv.org/abs/2007.03317, Eq. 2.
@@ -122,7 +122,7 @@ class DSM(Denoising):
         *cond: Tensor,
         generator: Generator | None = None,
     ) -> Tensor:
-        """Return the losses for given noise, as `at`: nothing else is random."""
+        """Return the losses for given noise $n$, the same as `at`."""
         return self.at(log_density, x, noise, *cond)
 
     def at(self, log_density: LogDensity, x: Tensor, noise: Tensor, *cond: Tensor) -> Tensor:
@@ -137,24 +137,25 @@ class SlicedDSM(Denoising):
     $$J(x, \tilde x, v) = \frac{1}{C_v}
         \left( (v^T∇) \log p(\tilde x) + v^T (\tilde x - x) / σ^2 \right)^2$$
 
-    With `derivative=FiniteDifference()` this is FD-DSM: two evaluations of the density. The
-    gradient noise of slicing grows with $\sqrt{d}$; several directions reduce it. The paper's
-    listing divides $v^T(\tilde x - x)$ by $σ$; Eq. 10, with $σ²$, is right.
+    With `derivative=FiniteDifference()` this is FD-DSM, which needs two evaluations of the
+    density. Random directions add gradient noise that grows with $\sqrt{d}$; several directions
+    per example reduce it. The paper's listing divides $v^T(\tilde x - x)$ by $σ$, which is an
+    error; this class follows Eq. 10 and divides by $σ²$.
 
     Reference:
         Pang et al. (2020), https://arxiv.org/abs/2007.03317, Eq. 10 and App. B.4.
 
     Attributes:
         sigma: The noise level $σ$.
-        derivative: How to differentiate along `v`.
+        derivative: The engine that differentiates along `v`.
         projection: The distribution of `v`.
-        projections: How many directions per example.
+        directions: Number of directions per example.
     """
 
     sigma: float
     derivative: Derivative = Autodiff()
     projection: Projection = Sphere(0.1)
-    projections: int = 1
+    directions: int = 1
 
     def __post_init__(self) -> None:
         require_levels(self.sigma)
@@ -168,13 +169,13 @@ class SlicedDSM(Denoising):
         generator: Generator | None = None,
     ) -> Tensor:
         """Return the losses for given noise $n$ and random directions."""
-        v = draw(self.projection, x, self.projections, generator)
+        v = draw(self.projection, x, self.directions, generator)
         return self.at(log_density, x, noise, v, *cond)
 
     def at(
         self, log_density: LogDensity, x: Tensor, noise: Tensor, v: Tensor, *cond: Tensor
     ) -> Tensor:
-        """Return $J(x, x + n, v)$, the deterministic core of the loss.
+        """Return $J(x, x + n, v)$ for given noise and directions.
 
         The directions `v` have shape `(B, *E)`, or `(V, B, *E)` for several per example.
         """
@@ -190,23 +191,24 @@ class SlicedDSM(Denoising):
 
 @dataclass(frozen=True)
 class MultiscaleDSM:
-    r"""Denoising score matching with noise of many levels and a target of one.
+    r"""Denoising score matching with many noise levels and a target at one fixed level.
 
     $$J_i = \frac{σ_0^4}{σ_i^2} \; \frac1d ‖∇\log p(\tilde x_i) + (\tilde x_i - x_i) / σ_0²‖²,
       \qquad \tilde x_i = x_i + σ_i z_i$$
 
-    What "DSM" means for the paper's deep energy-based models, though the paper does not say so.
-    It is not Eq. 2 at $σ_i$: the target has the fixed $σ_0$, so that one density, not told the
-    noise level, learns $σ_0² ∇\log p(\tilde x) = E[x - \tilde x \,|\, \tilde x]$ over all of
-    them. With a `SlicedDSM` by finite differences it is the FD-DSM of Tables 2 and 4.
+    The paper's deep energy-based models are trained with this form of DSM, although the paper does
+    not mention it. It differs from Eq. 2 at $σ_i$: the target uses the fixed level $σ_0$. The
+    density does not depend on the noise level and learns
+    $σ_0² ∇\log p(\tilde x) = E[x - \tilde x \,|\, \tilde x]$ for all levels together. With
+    `SlicedDSM` and finite differences it is the FD-DSM of Tables 2 and 4.
 
     Reference:
         Li et al. (2019), Learning energy-based models in high-dimensional spaces with
         multi-scale denoising score matching, https://arxiv.org/abs/1910.07762.
 
     Attributes:
-        objective: The regression at $σ_0$.
-        levels: The levels $σ_i$.
+        objective: The denoising objective with level $σ_0$.
+        levels: The noise levels $σ_i$.
     """
 
     objective: Denoising = DSM(0.1)
@@ -220,7 +222,7 @@ class MultiscaleDSM:
         *cond: Tensor,
         generator: Generator | None = None,
     ) -> Tensor:
-        """Return the losses at `x`, shape `(B,)`; `cond` is passed on to the density."""
+        """Return the losses at `x`, shape `(B,)`; `cond` is passed to the density."""
         sigma = self.levels.sample(x, generator)
         noise = per_example(sigma, x) * randn_like(x, generator)
         losses = self.objective.denoise(log_density, x, noise, *cond, generator=generator)

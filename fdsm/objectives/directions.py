@@ -1,4 +1,4 @@
-"""What objectives of random directions share: how many are drawn, and that they are averaged."""
+"""Random directions: drawing several per example and averaging the losses over them."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -14,13 +14,13 @@ from ..typing import Projection
 def draw(
     projection: Projection, x: Tensor, count: int, generator: Generator | None = None
 ) -> Tensor:
-    """Return several directions per row of `x`.
+    """Draw directions for every row of `x`.
 
     Args:
-        projection: Where to draw them from.
+        projection: The distribution of the directions.
         x: The data, shape `(B, *E)`.
-        count: How many per example, `V`.
-        generator: Source of the randomness.
+        count: Number of directions per example, `V`.
+        generator: Random number generator; torch's global one by default.
 
     Returns:
         The directions, shape `(V, B, *E)`.
@@ -35,18 +35,18 @@ def draw(
 
 
 def several(v: Tensor, x: Tensor) -> Tensor:
-    """Return directions with their leading dimension, which one per example may leave out."""
+    """Return `v` with shape `(V, B, *E)`; a single direction per example may have `(B, *E)`."""
     return v[None] if v.ndim == x.ndim else v
 
 
 def average(loss: Callable[..., Tensor], x: Tensor, v: Tensor, *rows: Tensor) -> Tensor:
-    """Return the mean over all directions of a loss that takes one per example.
+    """Average over directions a loss that takes one direction per example.
 
     Args:
         loss: `(N, *E), (N, *E), *rows -> (N,)`.
         x: The data, shape `(B, *E)`.
         v: The directions, shape `(B, *E)` or `(V, B, *E)`.
-        rows: Whatever else the loss takes, a row per example.
+        rows: Further arguments of the loss, one row per example.
 
     Returns:
         One loss per example, shape `(B,)`.
@@ -60,15 +60,15 @@ def average(loss: Callable[..., Tensor], x: Tensor, v: Tensor, *rows: Tensor) ->
 
 
 class Sliced(ABC):
-    """An objective that draws directions and is otherwise deterministic.
+    """An objective whose only randomness is its directions.
 
     Attributes:
         projection: The distribution of `v`.
-        projections: How many directions per example.
+        directions: Number of directions per example.
     """
 
     projection: Projection
-    projections: int
+    directions: int
 
     def __call__(
         self,
@@ -83,13 +83,13 @@ class Sliced(ABC):
         Args:
             f: The model, a log-density or a score.
             x: The data, shape `(B, *E)`.
-            cond: Passed on to the model, a row per example.
-            generator: Source of the directions; torch's global one by default.
+            cond: Further arguments of the model, one row per example.
+            generator: Random number generator; torch's global one by default.
 
         Returns:
             One loss per example, shape `(B,)`.
         """
-        return self.at(f, x, draw(self.projection, x, self.projections, generator), *cond)
+        return self.at(f, x, draw(self.projection, x, self.directions, generator), *cond)
 
     @abstractmethod
     def at(self, f: Callable[..., Tensor], x: Tensor, v: Tensor, *cond: Tensor) -> Tensor:

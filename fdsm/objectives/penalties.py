@@ -1,4 +1,4 @@
-"""Squared slopes: the uses of directional derivatives that the paper leaves to future work."""
+"""Squared directional derivatives, which the paper suggests as future work."""
 
 from dataclasses import dataclass
 
@@ -12,28 +12,28 @@ from .directions import Sliced, average
 
 @dataclass(frozen=True)
 class GradientPenalty(Sliced):
-    r"""The squared gradient of a discriminator or critic, per dimension.
+    r"""The squared gradient norm of a discriminator or critic, per dimension.
 
     $$J(x, v) = \frac{1}{C_v} \left( (v^T∇) D(x) \right)^2, \qquad
       E_v[J] = \frac1d ‖∇D(x)‖²$$
 
-    Multiply by $d$ for the usual $R_1$. With finite differences there is no double backward.
+    Multiply by $d$ to get the usual $R_1$ penalty. Finite differences need no double backward.
 
     Reference:
         Mescheder et al. (2018), https://arxiv.org/abs/1801.04406, Eq. 9.
 
     Attributes:
-        derivative: How to differentiate along `v`.
+        derivative: The engine that differentiates along `v`.
         projection: The distribution of `v`.
-        projections: How many directions per example.
+        directions: Number of directions per example.
     """
 
     derivative: Derivative = Autodiff()
     projection: Projection = Sphere(0.1)
-    projections: int = 1
+    directions: int = 1
 
     def at(self, f: LogDensity, x: Tensor, v: Tensor, *cond: Tensor) -> Tensor:
-        """Return $J(x, v)$, the deterministic core of the loss."""
+        """Return $J(x, v)$ for given directions."""
         return _squared_slope(self, f, x, v, *cond)
 
 
@@ -44,25 +44,25 @@ class FisherInformation(Sliced):
     $$J(x, v) = \frac{1}{C_v} \left( (v^T∇_x) \log p(y|x) \right)^2, \qquad
       E_{y, v}[J] = \frac1d \, \mathrm{tr}\, I(x)$$
 
-    for `y` drawn from $p(y|x)$, which is passed as the condition: `objective(f, x, y)` with
-    `f(x, y)` the log-likelihood. It is what a code is to have much of: maximise it, that is,
-    minimise its negative.
+    for `y` drawn from $p(y|x)$. Pass `y` as the condition: `objective(f, x, y)`, where `f(x, y)`
+    is the log-likelihood. A good code has a large Fisher information, so minimise the negative
+    of this objective.
 
     Reference:
         Brunel and Nadal (1998), Mutual information, Fisher information, and population coding.
 
     Attributes:
-        derivative: How to differentiate along `v`.
+        derivative: The engine that differentiates along `v`.
         projection: The distribution of `v`.
-        projections: How many directions per example.
+        directions: Number of directions per example.
     """
 
     derivative: Derivative = Autodiff()
     projection: Projection = Sphere(0.1)
-    projections: int = 1
+    directions: int = 1
 
     def at(self, f: LogDensity, x: Tensor, v: Tensor, *cond: Tensor) -> Tensor:
-        """Return $J(x, v)$, the deterministic core of the loss."""
+        """Return $J(x, v)$ for given directions."""
         return _squared_slope(self, f, x, v, *cond)
 
 

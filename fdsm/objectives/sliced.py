@@ -18,18 +18,19 @@ class SSM(Sliced):
     $$J(x, v) = \frac{1}{C_v} \left[ (v^T∇)^2 \log p(x)
                 + \tfrac12 \left( (v^T∇) \log p(x) \right)^2 \right]$$
 
-    With `derivative=FiniteDifference()` this is FD-SSM: three evaluations of the density
-    and no gradient with respect to `x`. The step is the length of `v`, so it is set on
-    the projection. Several directions per example are averaged and share the value at `x`.
+    With `derivative=FiniteDifference()` this is FD-SSM, which needs three evaluations of the
+    density and no gradient with respect to `x`. The step is the length of `v`, so set it with the
+    radius of the projection. The loss is the mean over the directions of an example, which share
+    the value at `x`.
 
     Reference:
         Song et al. (2019), https://arxiv.org/abs/1905.07088.
         Pang et al. (2020), https://arxiv.org/abs/2007.03317, Eq. 3 (SSM) and 9 (FD-SSM).
 
     Attributes:
-        derivative: How to differentiate along `v`.
+        derivative: The engine that differentiates along `v`.
         projection: The distribution of `v`.
-        projections: How many directions per example.
+        directions: Number of directions per example.
 
     Example:
         >>> import torch
@@ -42,10 +43,10 @@ class SSM(Sliced):
 
     derivative: Derivative = Autodiff()
     projection: Projection = Sphere(0.1)
-    projections: int = 1
+    directions: int = 1
 
     def at(self, log_density: LogDensity, x: Tensor, v: Tensor, *cond: Tensor) -> Tensor:
-        """Return $J(x, v)$, the deterministic core of the loss.
+        """Return $J(x, v)$ for given directions.
 
         The directions `v` have shape `(B, *E)`, or `(V, B, *E)` for several per example.
         """
@@ -60,16 +61,16 @@ class SSMVR(Sliced):
 
     $$J(x, v) = \frac{1}{C_v} v^T ∇s(x) v + \frac{1}{2d} ‖s(x)‖²$$
 
-    With `derivative=FiniteDifference()` this is FD-SSMVR: two evaluations of the score.
-    For a log-density, wrap it in `ViaScore`.
+    With `derivative=FiniteDifference()` this is FD-SSMVR, which needs two evaluations of the
+    score. To train a log-density, wrap the objective in `ViaScore`.
 
     Reference:
         Pang et al. (2020), https://arxiv.org/abs/2007.03317, Eq. 11 and the one below it.
 
     Attributes:
-        derivative: How to differentiate along `v`.
+        derivative: The engine that differentiates along `v`.
         projection: The distribution of `v`.
-        projections: How many directions per example.
+        directions: Number of directions per example.
 
     Example:
         >>> import torch
@@ -81,10 +82,10 @@ class SSMVR(Sliced):
 
     derivative: Derivative = Autodiff()
     projection: Projection = Sphere(0.1)
-    projections: int = 1
+    directions: int = 1
 
     def at(self, score: Score, x: Tensor, v: Tensor, *cond: Tensor) -> Tensor:
-        """Return $J(x, v)$, the deterministic core of the loss; `v` as for `SSM`."""
+        """Return $J(x, v)$ for given directions, of the same shapes as in `SSM.at`."""
 
         def loss(x: Tensor, v: Tensor, *cond: Tensor) -> Tensor:
             s, curvature = self.derivative.quadratic(score, x, v, *cond)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Generator, Tensor, nn
+from torch.nn.functional import layer_norm, softplus
 
 from fdsm.derivatives import Autodiff, FiniteDifference
 from fdsm.evaluation import check_consistency, gradient_angle
@@ -109,7 +110,7 @@ def test_angle_of_known_gradients() -> None:
 def test_both_objectives_see_the_same_randomness(generator: Generator) -> None:
     model, x = density(nn.Softplus()), torch.randn(8, 5, generator=generator)
     state = generator.get_state()
-    same = SlicedDSM(0.3, projections=2)
+    same = SlicedDSM(0.3, directions=2)
     assert gradient_angle(same, same, model, x, generator=generator) < 1e-12
     assert torch.equal(generator.get_state(), state)
 
@@ -156,6 +157,69 @@ def test_report(name: str, generator: Generator) -> None:
     assert accurate.recommended_step > 5 * report.recommended_step
     assert f"{report.recommended_step:10.2e}" in str(report)
     assert "degrees" in str(report)
+
+
+class Normalized(nn.Module):
+    """A log-density with a layer norm: `nn.LayerNorm`, `F.layer_norm`, or its formula."""
+
+    def __init__(self, norm: str) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(5, 16), nn.Linear(16, 1)
+        norms = {
+            "modular": nn.LayerNorm(16, elementwise_affine=False),
+            "functional": lambda h: layer_norm(h, (16,)),
+            "by hand": lambda h: (h - h.mean(1, True)) / (h.var(1, False, True) + 1e-5).sqrt(),
+        }
+        self.norm = norms[norm]
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(softplus(self.norm(self.first(x)))).squeeze(1)
+
+
+@pytest.mark.parametrize("norm", ["modular", "functional"])
+@pytest.mark.parametrize("name", ["fd-ssm", "fd-dsm"])
+def test_layer_norm_is_compared_with_correct_gradients(
+    norm: str, name: str, generator: Generator
+) -> None:
+    """Autograd is right for the norm written as its formula: the angle must be the same.
+
+    A reference that uses autograd's formulas for `F.layer_norm` is off by several degrees in SSM.
+    """
+    model, by_hand = Normalized(norm), Normalized("by hand")
+    by_hand.load_state_dict(model.state_dict())
+    x = torch.randn(64, 5, generator=generator)
+    objective, exact = (OBJECTIVES[name](d, 0.01) for d in (FiniteDifference(), Autodiff()))
+    report = check_consistency(objective, model, x)
+    truth = math.degrees(gradient_angle(objective, exact, by_hand, x))
+    assert 0 < truth < 0.1
+    assert report.angle == pytest.approx(truth, rel=1e-3)
+
+
+def test_report_names_the_reference(generator: Generator) -> None:
+    x = torch.randn(8, 5, generator=generator)
+    report = check_consistency(SSM(FiniteDifference()), density(nn.Softplus()), x)
+    assert report.reference == "Taylor(fallback=Autodiff())"
+    assert report.reference in str(report)
+
+
+class Recurrent(nn.Module):
+    """A log-density with a function that Taylor has no rule for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell = nn.GRUCell(5, 16)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.cell(x).sum(1)
+
+
+@pytest.mark.parametrize("name", ["fd-ssm", "fd-dsm"])
+def test_report_says_that_the_fallback_was_used(name: str, generator: Generator) -> None:
+    model, x = Recurrent(), torch.randn(8, 5, generator=generator)
+    objective, exact = (OBJECTIVES[name](d, 0.1) for d in (FiniteDifference(), Autodiff()))
+    report = check_consistency(objective, model, x)
+    assert report.reference == "Taylor(fallback=Autodiff()), which used the fallback"
+    assert report.angle == pytest.approx(math.degrees(gradient_angle(objective, exact, model, x)))
 
 
 def test_report_tells_that_an_untrained_network_in_float32_is_noise(generator: Generator) -> None:

@@ -274,4 +274,4 @@ def test_several_directions_reduce_the_variance(generator: Generator) -> None:
 
 def test_no_directions_are_refused() -> None:
     with pytest.raises(ValueError, match="at least one direction per example, but got 0"):
-        SSM(projections=0)(Gaussian(1.0).log_density, torch.ones(2, 3))
+        SSM(directions=0)(Gaussian(1.0).log_density, torch.ones(2, 3))

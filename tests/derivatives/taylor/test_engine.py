@@ -266,7 +266,7 @@ def test_gradients_of_several_tensors_are_refused() -> None:
 def test_a_score_objective_of_a_log_density(generator: Generator) -> None:
     model, x = network(), torch.randn(5, 3, generator=generator)
     losses = [
-        ViaScore(SSMVR(engine, projections=2))(model, x, generator=Generator().manual_seed(0))
+        ViaScore(SSMVR(engine, directions=2))(model, x, generator=Generator().manual_seed(0))
         for engine in (Taylor(), Autodiff())
     ]
     torch.testing.assert_close(*losses)

@@ -88,11 +88,11 @@ DENSITIES: dict[str, Callable[[], nn.Module]] = {
     "nice": lambda: NICE((1, 4, 4), hidden=6, depth=2),
 }
 OBJECTIVES: dict[str, Objective] = {
-    "ssm, three directions": SSM(projections=3, projection=Sphere(1.0)),
+    "ssm, three directions": SSM(directions=3, projection=Sphere(1.0)),
     "sliced dsm": SlicedDSM(0.3),
-    "multi-scale": MultiscaleDSM(SlicedDSM(0.3, projections=2)),
+    "multi-scale": MultiscaleDSM(SlicedDSM(0.3, directions=2)),
     "sm": SM(chunk=7),
-    "gradient penalty": GradientPenalty(projections=2),
+    "gradient penalty": GradientPenalty(directions=2),
     "ssmvr of the gradient": ViaScore(SSMVR(projection=Sphere(1.0))),
 }
 
@@ -112,7 +112,7 @@ def test_a_kernel_family_that_is_finished(generator: Generator) -> None:
     x, v = torch.randn(2, 20, 3, generator=generator)
     model = DKEF(x[:5], features=4)
     model.finalise(model.equations(x, v))
-    assert_same_loss(SSM(projections=2), model, model, x)
+    assert_same_loss(SSM(directions=2), model, model, x)
 
 
 @pytest.mark.parametrize("relative", [True, False])
@@ -153,7 +153,7 @@ def test_decoders_are_likelihoods_of_their_code(name: str, generator: Generator)
     x = torch.rand(3, *shape, generator=generator)
     z = torch.randn(3, 4, generator=generator)
     likelihood = lambda z, x: model.log_likelihood(x, z)
-    for objective in (SSM(projections=2), FisherInformation()):
+    for objective in (SSM(directions=2), FisherInformation()):
         assert_same_loss(objective, likelihood, model, z, x)
 
 
