@@ -1,23 +1,24 @@
 """Exact derivatives by repeated reverse-mode differentiation."""
 
 import warnings
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from ..tensors import dot
 from ..typing import LogDensity, Score
 from .difference_error import levels_to_caller
-from .guards import CalledModules, Record, require_independent_rows
+from .guards import Record, Records
 from .normalization import DECOMPOSED
 from .stencil import require_order
 from .taylor.jet import Jet
 from .validation import check_arguments, require_log_density, require_score
+
+_RECORDS = Records()
 
 
 class WrongGradientWarning(UserWarning):
@@ -52,9 +53,9 @@ class Autodiff:
         require_order(order)
         check_arguments(x, v, cond)
         keep = torch.is_grad_enabled()
-        with _evaluation(keep and order > 1) as evaluate:
+        with torch.enable_grad():
             x = requires_grad_alias(x)
-            terms = [require_log_density(evaluate(f, x, *cond), len(x))]
+            terms = [require_log_density(_evaluate(f, x, cond, keep and order > 1), len(x))]
             terms.append(dot(model_gradient(terms[0], x, keep or order > 1), v))
             for k in range(1, order):
                 terms.append(dot(gradient(terms[k], x, keep or k < order - 1), v))
@@ -67,9 +68,9 @@ class Autodiff:
         """
         check_arguments(x, v, cond, several=True)
         keep = torch.is_grad_enabled()
-        with _evaluation(keep) as evaluate:
+        with torch.enable_grad():
             x = requires_grad_alias(x)
-            value = require_log_density(evaluate(f, x, *cond), len(x))
+            value = require_log_density(_evaluate(f, x, cond, keep), len(x))
             score = model_gradient(value, x, create_graph=True)
             slopes = [dot(score, u) for u in v]
             pairs = zip(slopes, v, strict=True)
@@ -81,9 +82,9 @@ class Autodiff:
         """Return $s(x)$ and $v^T ∇s(x) v$, by one gradient of $v^T s$."""
         check_arguments(x, v, cond)
         keep = torch.is_grad_enabled()
-        with _evaluation(keep) as evaluate:
+        with torch.enable_grad():
             x = requires_grad_alias(x)
-            score = require_score(evaluate(s, x, *cond), x)
+            score = require_score(_evaluate(s, x, cond, keep), x)
             curvature = dot(model_gradient(dot(v, score), x, keep), v)
             return _detached_unless(keep, score), _detached_unless(keep, curvature)
 
@@ -105,46 +106,35 @@ def score_of(log_density: LogDensity) -> Score:
 
     def score(x: Tensor, *cond: Tensor) -> Tensor:
         keep = torch.is_grad_enabled()
-        with _evaluation(third_derivatives=False) as evaluate:
+        with torch.enable_grad():
             x = requires_grad_alias(x)
-            value = require_log_density(evaluate(log_density, x, *cond), len(x))
+            value = require_log_density(_evaluate(log_density, x, cond, False), len(x))
             return model_gradient(value, x, create_graph=keep)
 
     score.__wrapped__ = log_density  # type: ignore[attr-defined]
     return score
 
 
-@contextmanager
-def _evaluation(third_derivatives: bool) -> Generator[Callable[..., Tensor]]:
-    """Record gradients, and guard the evaluation of a model.
+def _evaluate(f: Callable[..., Tensor], x: Tensor, cond: Sequence[Tensor], third: bool) -> Tensor:
+    """Return the values of a model, recorded by autograd.
 
     Args:
-        third_derivatives: Whether the result is trained through by third derivatives, for which
-            norms are decomposed.
+        f: The model.
+        x: Its input, which requires a gradient.
+        cond: Conditions of the model, a row per example.
+        third: Whether third derivatives will be taken, for which norms are decomposed.
 
-    Yields:
-        A function that evaluates a model: `evaluate(f, x, *cond)`.
+    Returns:
+        The values.
     """
-
-    def evaluate(f: Callable[..., Tensor], x: Tensor, *cond: Tensor) -> Tensor:
-        with CalledModules() as guard:
-            y = f(x, *cond)
-
-        def inspect(record: Record, modules: Sequence[nn.Module]) -> None:
-            if not isinstance(x, Jet):
-                require_independent_rows(f, x, cond, modules)
-            if third_derivatives and "norm" not in record.warned and _warn_of_norms(y):
-                record.warned.add("norm")
-
-        guard.inspect_if_due(f, inspect)
-        return y
-
-    with torch.enable_grad():
-        if third_derivatives and not torch.compiler.is_compiling():
-            with DecomposedNorms():
-                yield evaluate
-        else:
-            yield evaluate
+    record = Record() if isinstance(x, Jet) else _RECORDS.examine(f, x.detach(), cond)
+    if not third or torch.compiler.is_compiling():
+        return f(x, *cond)
+    with DecomposedNorms():
+        y = f(x, *cond)
+    if record.is_due and "norm" not in record.warned and _warn_of_norms(y):
+        record.warned.add("norm")
+    return y
 
 
 class DecomposedNorms(TorchFunctionMode):

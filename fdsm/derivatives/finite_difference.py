@@ -2,16 +2,17 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cache, partial
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from ..tensors import dot, tile
 from ..typing import LogDensity, Score
 from .difference_error import difference_error, warn_of_error
-from .guards import Inspect, Record, SameFunction, require_independent_rows, without_side_effects
+from .guards import Observed, Record, Records, SameFunction
 from .precision import widened
 from .stencil import Node, central_nodes, require_order, stencil
 from .validation import check_arguments, checked_density, checked_score
@@ -19,22 +20,25 @@ from .validation import check_arguments, checked_density, checked_score
 Weights = tuple[tuple[float, ...], ...]
 """Weights of the values: a row per result, a column per value."""
 
+Stencil = tuple[tuple[float, ...], Weights]
+"""Nodes and weights."""
+
 INSPECTED_ROWS = 256
 """Maximum number of rows on which the error of a difference is measured."""
 
+_RECORDS = Records()
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+
 @cache
-def _central_stencil(order: int, accuracy: int) -> tuple[tuple[float, ...], Weights]:
+def _central_stencil(order: int, accuracy: int) -> Stencil:
     """Return the nodes, and a row of weights per order from zero on."""
     nodes = central_nodes(order, accuracy)
     rows = stencil(nodes)[: order + 1]
     return tuple(map(float, nodes)), tuple(tuple(map(float, row)) for row in rows)
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 @cache
-def _sliced_stencil(directions: int, accuracy: int) -> tuple[tuple[float, ...], Weights]:
+def _sliced_stencil(directions: int, accuracy: int) -> Stencil:
     """Return the nodes other than zero, and weights for several directions that share $f(x)$.
 
     The values are $f(x)$ and then, direction by direction, those at the nodes. There is a row of
@@ -49,6 +53,12 @@ def _sliced_stencil(directions: int, accuracy: int) -> tuple[tuple[float, ...], 
     )
     total = (directions * second[middle],) + curvature * directions
     return nodes[:middle] + nodes[middle + 1 :], (*slopes, total)
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _constant(stencil: Callable[..., Stencil], *args: int) -> Stencil:
+    """Return a stencil, as a constant to the compiler."""
+    return stencil(*args)
 
 
 @dataclass(frozen=True)
@@ -105,9 +115,10 @@ class FiniteDifference:
         """
         require_order(order)
         check_arguments(x, v, cond)
-        nodes, weights = _central_stencil(order, self.accuracy)
-        inspect = partial(self._inspect, f, x, v, order, cond)
-        values = self._evaluate(checked_density(f), _points(x, v, nodes), cond, inspect)
+        nodes, weights = _constant(_central_stencil, order, self.accuracy)
+        f = checked_density(f)
+        record = _RECORDS.examine(f, x, cond, partial(self._inspect, x, v, order, cond))
+        values = self._evaluate(f, _points(x, v, nodes), cond, record)
         return _weighted_sums(weights, values).unbind()
 
     def sliced(self, f: LogDensity, x: Tensor, v: Tensor, *cond: Tensor) -> tuple[Tensor, Tensor]:
@@ -116,10 +127,11 @@ class FiniteDifference:
         The directions share $f(x)$: $1 + 2V$ values of `f` for second-order accuracy.
         """
         check_arguments(x, v, cond, several=True)
-        nodes, weights = _sliced_stencil(len(v), self.accuracy)
+        nodes, weights = _constant(_sliced_stencil, len(v), self.accuracy)
         points = [x, *(point for u in v.unbind() for point in _points(x, u, nodes))]
-        inspect = partial(self._inspect, f, x, v[0], 2, cond)
-        values = self._evaluate(checked_density(f), points, cond, inspect)
+        f = checked_density(f)
+        record = _RECORDS.examine(f, x, cond, partial(self._inspect, x, v[0], 2, cond))
+        values = self._evaluate(f, points, cond, record)
         slopes, curvature = torch.split(_weighted_sums(weights, values), [len(v), 1])
         return slopes, curvature.squeeze(0)
 
@@ -129,10 +141,10 @@ class FiniteDifference:
         The score itself is interpolated, as in FD-SSMVR.
         """
         check_arguments(x, v, cond)
-        nodes, weights = _central_stencil(1, self.accuracy)
-        along = lambda x, v, *cond: dot(v, s(x, *cond))
-        inspect = partial(self._inspect, along, x, v, 1, (v, *cond))
-        values = self._evaluate(checked_score(s), _points(x, v, nodes), cond, inspect)
+        nodes, weights = _constant(_central_stencil, 1, self.accuracy)
+        s = checked_score(s)
+        record = _RECORDS.examine(s, x, cond, partial(self._inspect, x, v, 1, cond, score=True))
+        values = self._evaluate(s, _points(x, v, nodes), cond, record)
         score, slope = _weighted_sums(weights, values)
         return score, dot(v, slope)
 
@@ -153,23 +165,19 @@ class FiniteDifference:
         """
         check_arguments(x, v, cond)
         points = _points(x, v, [float(node) for node in nodes])
-        return widened(self._evaluate(checked_density(f), points, cond))
+        f = checked_density(f)
+        return widened(self._evaluate(f, points, cond, _RECORDS.examine(f, x, cond)))
 
     def _evaluate(
-        self,
-        f: LogDensity | Score,
-        points: list[Tensor],
-        cond: Sequence[Tensor],
-        inspect: Inspect | None = None,
+        self, f: LogDensity | Score, points: list[Tensor], cond: Sequence[Tensor], record: Record
     ) -> Tensor:
         """Return the values at all points, stacked: from one call of `f`, or one per point."""
         n = len(points)
-        with SameFunction(points, self.parallel, self.chunk) as guard:
+        with SameFunction(record, points, self.parallel, self.chunk) as guard:
             if self.parallel:
                 values = self._call(f, torch.cat(points), [tile(c, n) for c in cond])
             else:
                 values = torch.cat([self._call(f, p, cond) for p in guard.replayed(points)])
-        guard.inspect_if_due(f, inspect)
         return guard.protect(values).view(n, len(points[0]), *values.shape[1:])
 
     def _call(self, f: Callable[..., Tensor], rows: Tensor, cond: Sequence[Tensor]) -> Tensor:
@@ -182,22 +190,26 @@ class FiniteDifference:
 
     def _inspect(
         self,
-        f: LogDensity,
         x: Tensor,
         v: Tensor,
         order: int,
         cond: Sequence[Tensor],
+        model: Observed,
         record: Record,
-        modules: Sequence[nn.Module],
+        *,
+        score: bool = False,
     ) -> None:
-        """Refuse rows that depend on each other; warn about errors of the difference."""
-        if x.is_meta or x.numel() == 0:
+        """Measure the errors of a difference of $f$, or of $v^T s$, and warn if they dominate."""
+        if self.parallel and model.is_random:  # refused when it is evaluated
             return
-        require_independent_rows(f, x, cond, modules)
         every = -(-len(x) // min(self.chunk or INSPECTED_ROWS, INSPECTED_ROWS))
         x, v, *cond = (rows.detach()[::every] for rows in (x, v, *cond))
-        f = without_side_effects(f, modules, x.device)
-        values = lambda nodes: self.values(f, x, v, nodes, *cond)
+
+        def values(nodes: Sequence[Fraction]) -> Tensor:
+            points = _points(x, v, [float(node) for node in nodes])
+            y = widened(self._evaluate(model, points, cond, record))
+            return torch.stack([dot(v, s) for s in y]) if score else y
+
         error = difference_error(values, x, v, order, self.accuracy)
         if "precision" not in record.warned and warn_of_error(error, order):
             record.warned.add("precision")

@@ -8,17 +8,18 @@ function of a single row. The guards refuse what breaks this:
 - buffers that change between the calls of one difference,
 - reduced precision: autocast, TF32 and bfloat16 matrix products, half-precision values.
 
-Some errors can only be measured. On the 1st, 2nd, 4th, 8th, … evaluation of a model, a few more
-values are computed without gradients, and a `PrecisionWarning` reports a difference dominated by
-rounding or truncation. Random state and buffers are the same before and after.
+Not all of it can be seen in one evaluation. Before the 1st, 2nd, 4th, 8th, … evaluation of a model
+it is inspected: evaluated a few more times, without side effects.
 """
 
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Any, ClassVar, Self
-from weakref import WeakKeyDictionary
+from functools import partial
+from types import FunctionType, MethodType, TracebackType
+from typing import Any, Self
+from weakref import WeakKeyDictionary, WeakSet
 
 import torch
 from torch import Tensor, nn
@@ -41,14 +42,19 @@ class Record:
     Attributes:
         evaluations: Number of evaluations so far.
         warned: Names of the warnings already shown for this model.
+        modules: The modules that the model called when it was last inspected.
+        batch_norms: Those of them that are batch norms.
     """
 
     evaluations: int = 0
     warned: set[str] = field(default_factory=set)
+    modules: WeakSet[nn.Module] = field(default_factory=WeakSet)
+    batch_norms: WeakSet[nn.Module] = field(default_factory=WeakSet)
 
-
-Inspect = Callable[[Record, Sequence[nn.Module]], None]
-"""Inspects a model, given its record and the modules that it calls."""
+    @property
+    def is_due(self) -> bool:
+        """Whether to inspect the model at this evaluation: the 1st, 2nd, 4th, 8th, …."""
+        return self.evaluations.bit_count() == 1
 
 
 class Records:
@@ -57,49 +63,199 @@ class Records:
     def __init__(self) -> None:
         self._records: WeakKeyDictionary[Any, Record] = WeakKeyDictionary()
 
-    def of(self, f: object, modules: Sequence[nn.Module] = ()) -> Record:
-        """Return the record of a model.
-
-        Lambdas, methods and partials are new objects at every call. The model behind them is the
-        first module they call that has parameters or submodules. A function that calls no module
-        is identified by its code.
-
-        Args:
-            f: The callable that was evaluated.
-            modules: Modules called during the evaluation.
-
-        Returns:
-            The record, created at the first call.
-        """
-        model: Any = next((m for m in modules if m._modules or m._parameters), f)
-        while (inner := getattr(model, "__wrapped__", getattr(model, "func", None))) is not None:
-            model = inner
-        model = getattr(model, "__self__", model)
-        model = getattr(model, "__code__", model)
+    def of(self, f: object) -> Record:
+        """Return the record of a model, created at its first use."""
+        model = model_behind(f)
         try:
             return self._records.setdefault(model, Record())
         except TypeError:  # not hashable, or without weak references
             return self._records.setdefault(type(model), Record())
 
+    def examine(
+        self,
+        f: Callable[..., Tensor],
+        x: Tensor,
+        cond: Sequence[Tensor],
+        inspect: Callable[["Observed", Record], None] | None = None,
+    ) -> Record:
+        """Count an evaluation of a model, and refuse it if rows depend on each other.
 
-class CalledModules:
-    """Context manager that lists the modules called in this thread, and refuses batch norm.
+        At the 1st, 2nd, 4th, 8th, … evaluation the model is inspected. In between, its batch norms
+        must be in evaluation mode. Nothing is done while compiling.
 
-    Does nothing while compiling.
+        Args:
+            f: The model.
+            x: The data, shape `(B, *E)`.
+            cond: Conditions of the model, a row per example.
+            inspect: A further inspection.
+
+        Returns:
+            The record of the model.
+        """
+        if torch.compiler.is_compiling():
+            return Record()
+        record = self.of(f)
+        record.evaluations += 1
+        if record.is_due and not (x.is_meta or x.numel() == 0):
+            observed = Observed(f, x.device)
+            require_independent_rows(observed, x, cond)
+            record.modules = WeakSet(observed.modules)
+            record.batch_norms = WeakSet(m for m in observed.modules if isinstance(m, _BatchNorm))
+            if inspect is not None:
+                inspect(observed, record)
+        for module in record.batch_norms:
+            require_fixed_statistics(module)
+        return record
+
+
+def model_behind(f: object) -> object:
+    """Return the object that identifies a model.
+
+    Lambdas, methods and partials are new objects at every call. The model is the module that they
+    belong to, wrap, close over, take as an argument or name as a global. A function that refers to
+    no module is identified by its code.
+    """
+    while not isinstance(f, nn.Module):
+        references: Sequence[object] = ()
+        if isinstance(f, MethodType):
+            f = f.__self__
+        elif isinstance(f, partial):
+            references, f = (*f.args, *f.keywords.values()), f.func
+        elif isinstance(f, FunctionType):
+            references, f = _references(f), getattr(f, "__wrapped__", f.__code__)
+        else:
+            break
+        f = next((r for r in references if isinstance(r, nn.Module)), f)
+    return f
+
+
+def _references(f: FunctionType) -> list[object]:
+    """Return the objects that a function closes over or names as globals."""
+    named = [f.__globals__.get(name) for name in f.__code__.co_names]
+    try:
+        return named + [cell.cell_contents for cell in f.__closure__ or ()]
+    except ValueError:  # a name that is bound only later
+        return named
+
+
+def require_fixed_statistics(module: nn.Module) -> None:
+    """Raise `RuntimeError` if a batch norm uses the statistics of the batch."""
+    if isinstance(module, _BatchNorm) and (module.training or module.running_mean is None):
+        raise RuntimeError(
+            f"{type(module).__name__} uses the statistics of the batch, so every row depends on "
+            "all others and has no derivative of its own: call `.eval()` on it, or use a norm "
+            "within each example (group, layer, instance)"
+        )
+
+
+class Observed:
+    """A model that is evaluated without side effects, and whose modules are listed.
+
+    No graph is kept, unless the model needs gradients inside. Modules compute with copies of their
+    buffers, the random state is restored, and compiled modules run eagerly, so that nothing is
+    compiled for an inspection. Batch norm in training mode is refused.
 
     Attributes:
-        modules: The modules, in the order of their calls.
+        modules: The modules called so far, in the order of their first calls.
+        is_random: Whether the model has drawn random numbers.
     """
 
-    _records: ClassVar[Records] = Records()
+    def __init__(self, f: Callable[..., Tensor], device: torch.device) -> None:
+        self._f, self._device = f, device
+        self._thread = threading.get_ident()
+        self.modules: dict[nn.Module, None] = {}
+        self.is_random = False
 
-    def __init__(self) -> None:
-        self.modules: list[nn.Module] = []
+    def __call__(self, *args: Tensor) -> Tensor:
+        """Return the values of the model."""
+        try:
+            return self._evaluate(False, *args)
+        except RuntimeError:  # a score that differentiates inside
+            return self._evaluate(True, *args)
+
+    def _evaluate(self, gradients: bool, *args: Tensor) -> Tensor:
+        state = random_state(self._device)
+        self._restore: list[Callable[[], object]] = []
+        hook = register_module_forward_pre_hook(self._called)
+        try:
+            with (
+                warnings.catch_warnings(action="ignore", category=UserWarning),
+                torch.set_grad_enabled(gradients),
+                torch.compiler.set_stance("force_eager"),
+            ):
+                return self._f(*args).detach()
+        finally:
+            hook.remove()
+            for restore in self._restore:
+                restore()
+            self.is_random |= not _equal(random_state(self._device), state)
+            restore_random_state(state, self._device)
+
+    def _called(self, module: nn.Module, args: object) -> None:
+        """List a module before its call, and make it compute with copies of its buffers."""
+        if threading.get_ident() != self._thread:
+            return
+        require_fixed_statistics(module)
+        self.modules[module] = None
+        if isinstance(module, torch.jit.ScriptModule):  # its submodules are not seen
+            self._restore += [partial(b.copy_, b.clone()) for b in module.buffers()]
+            return
+        for name, buffer in module._buffers.items():
+            if buffer is not None:
+                module._buffers[name] = buffer.clone()
+                self._restore.insert(0, partial(module._buffers.__setitem__, name, buffer))
+
+
+def require_independent_rows(model: Observed, x: Tensor, cond: Sequence[Tensor]) -> None:
+    """Raise `RuntimeError` if the value of a row depends on the other rows of the batch.
+
+    The model is evaluated on the batch, and on a batch of the same size that repeats its first
+    few rows. This notices batch statistics in functional, scripted and compiled form, where no
+    batch norm module is called.
+
+    Args:
+        model: The model.
+        x: The data, shape `(B, *E)`.
+        cond: Conditions of the model, a row per example.
+
+    Raises:
+        RuntimeError: If it does.
+    """
+    whole = model(x, *cond).double()
+    count = min(4, len(x) // 2)
+    if count == 0:
+        return
+    repeated = torch.arange(len(x), device=x.device) % count
+    again = model(x[repeated], *(c[repeated] for c in cond)).double()
+    change = (whole[:count] - again[:count]).square().mean().sqrt()
+    if change > INTERACTION * whole.std(0).square().mean().sqrt():
+        raise RuntimeError(
+            "the value of a row changes with the other rows of the batch (batch norm in training "
+            "mode?), so a row has no derivative of its own: call `model.eval()`, or use a norm "
+            "within each example (group, layer, instance)"
+        )
+
+
+class SameFunction:
+    """Context manager in which all points of a finite difference see the same function.
+
+    Leaves autocast and reduced-precision matrix products. On exit, refuses random numbers if all
+    points were evaluated as one batch, and changed buffers if there were several calls.
+    """
+
+    def __init__(
+        self, record: Record, points: Sequence[Tensor], parallel: bool, chunk: int | None
+    ) -> None:
+        require_full_precision(points[0], "the data")
+        self._device, self._parallel = points[0].device, parallel
+        rows = len(points) * len(points[0])
+        several_calls = not parallel or rows > (chunk or rows)
+        self._buffers = list(_buffer_versions(record)) if several_calls else []
 
     def __enter__(self) -> Self:
-        if not torch.compiler.is_compiling():
-            self._thread = threading.get_ident()
-            self._hook = register_module_forward_pre_hook(self._called)
+        self._state = random_state(self._device)
+        self._precision = full_precision(self._device)
+        self._changed = self._precision.__enter__()
         return self
 
     def __exit__(
@@ -108,66 +264,12 @@ class CalledModules:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if not torch.compiler.is_compiling():
-            self._hook.remove()
-
-    def _called(self, module: nn.Module, args: object) -> None:
-        if torch.compiler.is_compiling() or threading.get_ident() != self._thread:
-            return
-        if isinstance(module, _BatchNorm) and (module.training or module.running_mean is None):
-            raise RuntimeError(
-                f"{type(module).__name__} uses the statistics of the batch, so every row depends "
-                "on all others and has no derivative of its own: call `.eval()` on it, or use a "
-                "norm within each example (group, layer, instance)"
-            )
-        self.modules.append(module)
-
-    def inspect_if_due(self, f: object, inspect: Inspect | None) -> None:
-        """Count an evaluation of `f`; inspect it at the 1st, 2nd, 4th, 8th, … one."""
-        if inspect is not None and not torch.compiler.is_compiling():
-            record = self._records.of(f, self.modules)
-            record.evaluations += 1
-            if record.evaluations & (record.evaluations - 1) == 0:
-                inspect(record, self.modules)
-
-
-class SameFunction(CalledModules):
-    """Context manager in which all points of a finite difference see the same function.
-
-    Leaves autocast and reduced-precision matrix products. On exit, refuses random numbers if all
-    points were evaluated as one batch, and changed buffers if there were several calls.
-    """
-
-    _records: ClassVar[Records] = Records()
-
-    def __init__(self, points: Sequence[Tensor], parallel: bool, chunk: int | None) -> None:
-        super().__init__()
-        require_full_precision(points[0], "the data")
-        self._device, self._parallel = points[0].device, parallel
-        rows = len(points) * len(points[0])
-        self._several_calls = not parallel or rows > (chunk or rows)
-        self._buffers: list[tuple[Tensor, int]] = []
-
-    def __enter__(self) -> Self:
-        self._state = random_state(self._device)
-        self._precision = full_precision(self._device)
-        self._changed = self._precision.__enter__()
-        return super().__enter__()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        super().__exit__(kind, error, trace)
         self._precision.__exit__(kind, error, trace)
         if kind is None:
             self._require_same_function()
 
     def _require_same_function(self) -> None:
-        state = random_state(self._device)
-        if self._parallel and not all(map(torch.equal, state, self._state)):
+        if self._parallel and not _equal(random_state(self._device), self._state):
             raise RuntimeError(
                 "the model drew random numbers (dropout?) while all points of a difference were "
                 "evaluated in one batch, so each point saw different ones (another thread may "
@@ -180,12 +282,6 @@ class SameFunction(CalledModules):
                 "difference evaluated one by one see different functions: use "
                 "FiniteDifference(parallel=True), or call `model.eval()`"
             )
-
-    def _called(self, module: nn.Module, args: object) -> None:
-        super()._called(module, args)
-        if self._several_calls:
-            buffers = module.buffers(recurse=False)
-            self._buffers += [(b, b._version) for b in buffers if not b.is_inference()]
 
     def replayed(self, points: Sequence[Tensor]) -> Iterator[Tensor]:
         """Yield the points, each with the random state of the first."""
@@ -201,82 +297,12 @@ class SameFunction(CalledModules):
         return values
 
 
-def without_side_effects(
-    f: Callable[..., Tensor], modules: Sequence[nn.Module], device: torch.device
-) -> Callable[..., Tensor]:
-    """Return `f`, evaluated without gradients and without changing buffers or random state.
-
-    Modules compute with copies of their buffers. Compiled modules run eagerly, so that nothing
-    is compiled for an inspection. Gradients are enabled for models that need them inside.
-
-    Args:
-        f: The model.
-        modules: The modules that it calls.
-        device: Where it runs.
-
-    Returns:
-        The function.
-    """
-    buffers = [
-        (module, name, buffer)
-        for module in modules
-        for name, buffer in module._buffers.items()
-        if buffer is not None
-    ]
-
-    def evaluated(gradients: bool, *args: Tensor) -> Tensor:
-        state = random_state(device)
-        for module, name, buffer in buffers:
-            module._buffers[name] = buffer.clone()
-        try:
-            with torch.set_grad_enabled(gradients), torch.compiler.set_stance("force_eager"):
-                return f(*args).detach()
-        finally:
-            for module, name, buffer in buffers:
-                module._buffers[name] = buffer
-            restore_random_state(state, device)
-
-    def function(*args: Tensor) -> Tensor:
-        try:
-            return evaluated(False, *args)
-        except RuntimeError:  # a score that differentiates inside
-            return evaluated(True, *args)
-
-    return function
-
-
-def require_independent_rows(
-    f: Callable[..., Tensor], x: Tensor, cond: Sequence[Tensor], modules: Sequence[nn.Module]
-) -> None:
-    """Raise `RuntimeError` if the value of a row depends on the other rows of the batch.
-
-    The model is evaluated on the batch, and on a batch of the same size that repeats its first
-    few rows. This notices batch statistics in functional, scripted and compiled form, where no
-    module is called.
-
-    Args:
-        f: The model.
-        x: The data, shape `(B, *E)`.
-        cond: Conditions of the model, a row per example.
-        modules: The modules that the model calls.
-
-    Raises:
-        RuntimeError: If it does.
-    """
-    count = min(4, len(x) // 2)
-    if count == 0 or x.is_meta:
-        return
-    repeated = torch.arange(len(x), device=x.device) % count
-    f = without_side_effects(f, modules, x.device)
-    whole = f(x, *cond).double()
-    again = f(x[repeated], *(c[repeated] for c in cond)).double()
-    change = (whole[:count] - again[:count]).square().mean().sqrt()
-    if change > INTERACTION * whole.std(0).square().mean().sqrt():
-        raise RuntimeError(
-            "the value of a row changes with the other rows of the batch (batch norm in training "
-            "mode?), so a row has no derivative of its own: call `model.eval()`, or use a norm "
-            "within each example (group, layer, instance)"
-        )
+def _buffer_versions(record: Record) -> Iterator[tuple[Tensor, int]]:
+    """Yield the buffers of a model, and how often each has been written to."""
+    for module in record.modules:
+        for buffer in module.buffers():
+            if not buffer.is_inference():
+                yield buffer, buffer._version
 
 
 def random_state(device: torch.device) -> RandomState:
@@ -295,6 +321,10 @@ def restore_random_state(state: RandomState, device: torch.device) -> None:
         torch.set_rng_state(state[0])
     if len(state) > 1:
         torch.get_device_module(device).set_rng_state(state[1], *_which(device))
+
+
+def _equal(a: RandomState, b: RandomState) -> bool:
+    return all(map(torch.equal, a, b))
 
 
 def _which(device: torch.device) -> tuple[torch.device, ...]:

@@ -62,7 +62,7 @@ class Consistency:
         reference: The derivative engine of the exact objective.
         value_error: Error of the losses relative to the exact ones, root mean square.
         angle: Angle between the parameter gradients, in degrees.
-        cancellation: Estimated relative rounding error of the differences.
+        rounding_error: Estimated relative rounding error of the differences.
         step: Length of the directions.
         recommended_step: Length at which truncation and rounding errors are balanced.
     """
@@ -70,7 +70,7 @@ class Consistency:
     reference: str
     value_error: float
     angle: float
-    cancellation: float
+    rounding_error: float
     step: float
     recommended_step: float
 
@@ -79,7 +79,7 @@ class Consistency:
             f"reference                     {self.reference}",
             f"loss, relative error          {self.value_error:10.2e}",
             f"parameter gradient, angle     {self.angle:10.2e} degrees",
-            f"differences, rounding error   {self.cancellation:10.2e}",
+            f"differences, rounding error   {self.rounding_error:10.2e}",
             f"step                          {self.step:10.2e}",
             f"step, recommended             {self.recommended_step:10.2e}",
         ])
@@ -122,7 +122,7 @@ def check_consistency(
         >>> model = nn.Sequential(nn.Linear(2, 8), nn.Softplus(), nn.Linear(8, 1), nn.Flatten(0))
         >>> x = torch.randn(32, 2, generator=Generator().manual_seed(0)).double()
         >>> report = check_consistency(SSM(FiniteDifference(), Sphere(0.1)), model.double(), x)
-        >>> report.angle < 1 and report.cancellation < 1e-6 and report.step == 0.1
+        >>> report.angle < 1 and report.rounding_error < 1e-6 and report.step == 0.1
         True
     """
     derivative = next(found(objective, "derivative"), None)
@@ -140,7 +140,7 @@ def check_consistency(
         reference=f"{engine}, which used the fallback" if fallback.used else str(engine),
         value_error=((loss - exact_loss).norm() / exact_loss.norm()).item(),
         angle=math.degrees(_angle(a, b)),
-        cancellation=rounding_error(f, x, v, *cond, order=order, accuracy=accuracy),
+        rounding_error=rounding_error(f, x, v, *cond, order=order, accuracy=accuracy),
         step=math.sqrt(projection.second_moment(x)),
         recommended_step=step_size(f, x, v, order, *cond, accuracy=accuracy),
     )

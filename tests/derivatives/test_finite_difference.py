@@ -102,22 +102,43 @@ def test_ways_of_evaluating_agree(parallel: bool, chunk: int | None, generator: 
     torch.testing.assert_close(*results, rtol=1e-10, atol=1e-10)
 
 
+def rows_of_third_call(call: Callable[[Counted], object], f: Callable[..., Tensor]) -> list[int]:
+    """Return the rows per call of the model; the first and second evaluation are inspected."""
+    counted = Counted(f)
+    for _ in range(3):
+        counted.rows = []
+        call(counted)
+    return counted.rows
+
+
 @pytest.mark.parametrize("several", [1, 3])
 def test_number_of_evaluations(several: int, generator: Generator) -> None:
     x, v = torch.randn(2, 5, 3, generator=generator)
-    counts = {}
-    for parallel in (True, False):
-        engine = FiniteDifference(parallel)
-        f, s = Counted(lambda x: x.square().sum(1)), Counted(lambda x: -x)
-        engine.jet(f, x, v, 1)
-        engine.jet(f, x, v, 2)
-        engine.jet(f, x, v, 5)
-        engine.sliced(f, x, v.expand(several, 5, 3))
-        engine.quadratic(s, x, v)
-        counts[parallel] = f.rows, s.rows
-    v_rows = 1 + 2 * several
-    assert counts[True] == ([10, 15, 30, 5 * v_rows], [10])
-    assert counts[False] == ([5] * (2 + 3 + 6 + v_rows), [5, 5])
+    square, score = lambda x: x.square().sum(1), lambda x: -x
+    directions = v.expand(several, 5, 3)
+    for order, points in ((1, 2), (2, 3), (5, 6)):
+        jet = lambda f, order=order: FiniteDifference().jet(f, x, v, order)
+        one_by_one = lambda f, order=order: FiniteDifference(False).jet(f, x, v, order)
+        assert rows_of_third_call(jet, square) == [5 * points]
+        assert rows_of_third_call(one_by_one, square) == [5] * points
+    for engine, expected in (
+        (FiniteDifference(), [5 * (1 + 2 * several)]),
+        (FiniteDifference(parallel=False), [5] * (1 + 2 * several)),
+    ):
+        sliced = lambda f, engine=engine: engine.sliced(f, x, directions)
+        assert rows_of_third_call(sliced, square) == expected
+    quadratic = lambda f: FiniteDifference().quadratic(f, x, v)
+    assert rows_of_third_call(quadratic, score) == [10]
+
+
+def test_inspections_double_their_distance(generator: Generator) -> None:
+    x, v = torch.randn(2, 5, 3, generator=generator)
+    f, calls = Counted(lambda x: x.square().sum(1)), []
+    for _ in range(40):
+        f.rows = []
+        FiniteDifference().jet(f, x, v, 2)
+        calls.append(len(f.rows))
+    assert [k + 1 for k, count in enumerate(calls) if count > 1] == [1, 2, 4, 8, 16, 32]
 
 
 def test_chunks_bound_the_rows_of_a_call(generator: Generator) -> None:
@@ -125,7 +146,10 @@ def test_chunks_bound_the_rows_of_a_call(generator: Generator) -> None:
     x, v = torch.randn(2, 5, 3, generator=generator)
     with torch.no_grad():
         FiniteDifference(chunk=4).jet(f, x, v, 2)
-    assert f.rows == [4, 4, 4, 3]
+        assert f.rows[:4] == [4, 4, 4, 3]
+        assert max(f.rows) <= 5  # an inspection takes the batch itself
+        third = rows_of_third_call(lambda f: FiniteDifference(chunk=4).jet(f, x, v, 2), f.f)
+    assert third == [4, 4, 4, 3]
 
 
 def saved_bytes(engine: FiniteDifference, net: nn.Module, x: Tensor, v: Tensor) -> int:

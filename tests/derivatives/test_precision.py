@@ -140,7 +140,9 @@ def quadratic(offset: float, curvature: float) -> nn.Module:
 
 
 @pytest.mark.parametrize(("offset", "step"), [(1.0, 1e-2), (1.0, 1e-3), (1e3, 0.1), (1e3, 1e-2)])
-def test_rounding_error_is_the_error_made(offset: float, step: float, generator: Generator) -> None:
+def test_rounding_error_is_the_error_made(
+    offset: float, step: float, generator: Generator
+) -> None:
     x = torch.randn(4000, 3, generator=generator).float()
     v = Sphere(step).sample(x, generator)
     f = quadratic(offset, -1.0)

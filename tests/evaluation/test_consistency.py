@@ -145,7 +145,7 @@ def test_report(name: str, generator: Generator) -> None:
     assert report.angle == pytest.approx(math.degrees(angle))
     assert report.step == pytest.approx(0.2)
     assert 0 < report.value_error < 0.05
-    assert report.cancellation < 1e-9
+    assert report.rounding_error < 1e-9
     best = check_consistency(
         OBJECTIVES[name](FiniteDifference(), report.recommended_step), model, x
     )
@@ -231,6 +231,6 @@ def test_report_tells_that_an_untrained_network_in_float32_is_noise(generator: G
     x = torch.randn(64, 5, generator=generator).float()
     with pytest.warns(UserWarning, match="rounding error"):
         report = check_consistency(SSM(FiniteDifference(), Sphere(0.05)), model, x)
-    assert report.cancellation > 0.1
+    assert report.rounding_error > 0.1
     assert report.angle > 5
     assert report.recommended_step > 0.2

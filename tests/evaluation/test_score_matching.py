@@ -157,7 +157,7 @@ def test_what_would_give_a_wrong_number_is_refused() -> None:
     x = torch.zeros(3, 2)
     with pytest.raises(ValueError, match="without gradients"):
         sm_losses_of_score(lambda x: -x.detach(), x)
-    with pytest.raises(ValueError, match="must have that shape"):
+    with pytest.raises(ValueError, match="must return the shape of its input"):
         sm_losses_of_score(lambda x: x[:, :1], x)
     with pytest.raises(ValueError, match="drop its last dimension"):
         sm_losses(lambda x: x[:, :1], x)

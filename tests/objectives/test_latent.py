@@ -86,6 +86,7 @@ def mean_and_error(sample: Tensor) -> tuple[float, float]:
     return sample.mean().item(), (sample.std() / len(sample) ** 0.5).item()
 
 
+@pytest.mark.filterwarnings("ignore:the step is too large")
 @pytest.mark.parametrize("radius", [0.3, 0.1])
 @pytest.mark.parametrize(("gain", "slack"), [(1.0, 0.05), (0.7, 1.0)])
 def test_bound_holds_and_does_not_grow_as_the_step_shrinks(

@@ -122,7 +122,9 @@ def test_what_makes_no_sense_is_refused() -> None:
         importance_log_partition(lambda x: x[:, 0], q, 1)
     with pytest.raises(ValueError, match="batch must be"):
         importance_log_partition(lambda x: x[:, 0], q, 10, batch=0)
-    with pytest.raises(ValueError, match=r"must have shape \(10,\) and cannot be \(10, 1\)"):
+    with pytest.raises(
+        ValueError, match=r"must return shape \(B,\) = \(10,\), but returned \(10, 1\)"
+    ):
         importance_log_partition(lambda x: x, q, 10)
     with pytest.raises(ValueError, match="scale must be a positive number"):
         normal(1, 0.0)
