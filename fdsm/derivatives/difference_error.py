@@ -17,7 +17,7 @@ from .stencil import central_nodes, stencil
 ROUNDING, TRUNCATION, ROW = 0.1, 0.5, 0.5
 """Relative errors above which to warn: of all rows by rounding or truncation, of a single row."""
 
-NEGLIGIBLE = 1e-3
+NEGLIGIBLE = 1e-4
 """Rounding error of a second difference, relative to the half squared slope it is added to."""
 
 
@@ -89,11 +89,12 @@ def difference_error(
     if order == 2:
         slope, _ = difference(1, [Fraction(-1), Fraction(1)])
         negligible = NEGLIGIBLE * _rms(slope.square() / 2)
-        rounding, truncation = (e if e > negligible else 0.0 for e in (rounding, truncation))
+        lost = lost * (lost > negligible)
+        rounding, truncation = (e * (e > negligible) for e in (rounding, truncation))
     return DifferenceError(
         rounding=_ratio(rounding, _without(size, rounding)),
         truncation=_ratio(truncation, _rms(finer)),
-        worst_row=_ratio(lost.max().item(), size) if rounding else 0.0,
+        worst_row=_ratio(lost.max().item(), size),
     )
 
 

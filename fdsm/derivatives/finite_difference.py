@@ -222,5 +222,5 @@ def _points(x: Tensor, v: Tensor, nodes: Sequence[float]) -> list[Tensor]:
 def _weighted_sums(weights: Weights, values: Tensor) -> Tensor:
     r"""Return $\sum_j w_{kj} f_j$ for all $k$, computed in float64, in the type of the values."""
     wide = widened(values)
-    sums: Tensor = torch.tensordot(wide.new_tensor(weights), wide, dims=1)
-    return sums.to(values.dtype)
+    sums = wide.new_tensor(weights) @ wide.flatten(1)
+    return sums.to(values.dtype).view(-1, *values.shape[1:])

@@ -65,8 +65,10 @@ class Records:
 
     def of(self, f: object) -> Record:
         """Return the record of a model, created at its first use."""
-        model = model_behind(f)
+        model = f if isinstance(f, nn.Module) else model_behind(f)
         try:
+            return self._records[model]
+        except KeyError:
             return self._records.setdefault(model, Record())
         except TypeError:  # not hashable, or without weak references
             return self._records.setdefault(type(model), Record())
@@ -103,8 +105,9 @@ class Records:
             record.batch_norms = WeakSet(m for m in observed.modules if isinstance(m, _BatchNorm))
             if inspect is not None:
                 inspect(observed, record)
-        for module in record.batch_norms:
-            require_fixed_statistics(module)
+        if record.batch_norms:
+            for module in record.batch_norms:
+                require_fixed_statistics(module)
         return record
 
 
@@ -180,6 +183,7 @@ class Observed:
         try:
             with (
                 warnings.catch_warnings(action="ignore", category=UserWarning),
+                full_precision(self._device),
                 torch.set_grad_enabled(gradients),
                 torch.compiler.set_stance("force_eager"),
             ):

@@ -1,0 +1,261 @@
+"""Errors of finite differences are measured, and reported once per model."""
+
+import re
+import warnings
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+import torch
+from torch import Generator, Tensor, nn
+from torch.nn import functional
+
+from fdsm.derivatives import Autodiff, FiniteDifference, PrecisionWarning, rounding_error
+from fdsm.objectives import SSM, SlicedDSM
+from fdsm.projections import Sphere
+
+LogDensity = Callable[[Tensor], Tensor]
+
+
+class Quadratic(nn.Module):
+    """The log-density `offset + curvature ‖x‖² / 2`."""
+
+    def __init__(self, offset: float, curvature: float) -> None:
+        super().__init__()
+        self.offset, self.curvature = offset, curvature
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.offset + self.curvature * x.square().sum(1) / 2
+
+
+def network(dtype: torch.dtype = torch.float32) -> nn.Module:
+    layers = nn.Linear(3, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 1)
+    return nn.Sequential(*layers, nn.Flatten(0)).to(dtype)
+
+
+def data(generator: Generator, step: float = 0.1) -> tuple[Tensor, Tensor]:
+    x = torch.randn(64, 3, generator=generator).float()
+    return x, Sphere(step).sample(x, generator)
+
+
+def differences_warn(f: LogDensity, x: Tensor, v: Tensor, order: int = 2) -> list[str]:
+    """Return the precision warnings of one difference."""
+    with warnings.catch_warnings(record=True) as given:
+        warnings.simplefilter("always")
+        FiniteDifference().jet(f, x, v, order)
+    return [str(w.message) for w in given if issubclass(w.category, PrecisionWarning)]
+
+
+def in_bfloat16(net: nn.Module, x: Tensor) -> Tensor:
+    return net(x.bfloat16()).float()
+
+
+def with_autocast_inside(net: nn.Module, x: Tensor) -> Tensor:
+    with torch.autocast("cpu", torch.bfloat16):
+        return net(x).float()
+
+
+def with_offset_inside(net: nn.Module, x: Tensor) -> Tensor:
+    return (50 * net(x) + 1e6) - 1e6
+
+
+HIDDEN = {
+    "bfloat16 weights": lambda: partial(in_bfloat16, network(torch.bfloat16)),
+    "bfloat16 weights, scaled": lambda: partial(
+        lambda net, x: 4000 * in_bfloat16(net, x), network(torch.bfloat16)
+    ),
+    "autocast inside": lambda: partial(with_autocast_inside, network()),
+    "offset inside": lambda: partial(with_offset_inside, network()),
+}
+
+
+@pytest.mark.parametrize("name", HIDDEN)
+def test_low_precision_inside_a_model_is_noticed(name: str, generator: Generator) -> None:
+    x, v = data(generator)
+    f = HIDDEN[name]()
+    (message,) = differences_warn(f, x, v)
+    assert re.search(r"second difference along v is dominated by rounding.*Taylor\(\)", message)
+
+
+def test_float32_norm_inside_a_float64_network_is_noticed(generator: Generator) -> None:
+    first, norm, last = nn.Linear(3, 64), nn.LayerNorm(64).float(), nn.Linear(64, 1)
+    f = lambda x: last(100 * norm(first(x).float()).double()).squeeze(1)
+    x = torch.randn(64, 3, generator=generator)
+    v = Sphere(1e-3).sample(x, generator)
+    (message,) = differences_warn(f, x, v)
+    assert "dominated by rounding" in message
+
+
+def test_data_far_from_zero_are_noticed(generator: Generator) -> None:
+    x, v = data(generator)
+    far = lambda x: -32 * (x - 1e6).square().sum(1)
+    assert "dominated by rounding" in differences_warn(far, x + 1e6, v)[0]
+    assert (
+        differences_warn(lambda x: -32 * (x - 1e6).square().sum(1), x.double() + 1e6, v.double())
+        == []
+    )
+
+
+def test_first_differences_are_checked(generator: Generator) -> None:
+    x, _ = data(generator)
+    f = Quadratic(1e8, -1.0)
+    with pytest.warns(PrecisionWarning, match="first difference along v is dominated by rounding"):
+        SlicedDSM(0.1, FiniteDifference(), Sphere(0.1))(f, x, generator=generator)
+
+
+def test_a_single_bad_row_is_noticed(generator: Generator) -> None:
+    x, v = data(generator)
+    x[7] = 5.0
+    f = lambda x: -0.05 * x.square().sum(1) + 1e5 * (x[:, 0] > 4)
+    (message,) = differences_warn(f, x, v)
+    assert "dominated by rounding" in message
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: -functional.softplus(1e3 * x).sum(1),
+        lambda x: torch.stack([-5e5 * (x - m).square().sum(1) for m in (-1e-3, 1e-3)]).logsumexp(
+            0
+        ),
+    ],
+    ids=["softplus", "mixture"],
+)
+def test_a_step_too_large_for_the_data_is_noticed(f: LogDensity, generator: Generator) -> None:
+    x, v = data(generator)
+    (message,) = differences_warn(f, 1e-3 * x, v)
+    assert re.search(r"step is too large.*truncation error of \d+%.*smaller step", message)
+    assert differences_warn(lambda x: f(x), 1e-3 * x.double(), 1e-4 * v.double()) == []
+
+
+def test_small_errors_are_not_reported(generator: Generator) -> None:
+    x, v = data(generator)
+    linear = lambda x: 2 * x.sum(1) + 1
+    for dtype in (torch.float32, torch.float64):
+        torch.set_default_dtype(dtype)
+        rows, steps = x.to(dtype), v.to(dtype)
+        for f in (Quadratic(1.0, -1.0), network(dtype), lambda x: linear(x), nn.LogSoftmax(1)):
+            f = (
+                f
+                if not isinstance(f, nn.LogSoftmax)
+                else (lambda x: -functional.log_softmax(x, 1).sum(1))
+            )
+            assert differences_warn(f, rows, steps) == []
+    assert rounding_error(Quadratic(1.0, -1.0), x.double(), v.double()) < 1e-9
+
+
+@pytest.mark.parametrize(("offset", "step"), [(1.0, 1e-2), (1.0, 1e-3), (1e3, 0.1), (1e3, 1e-2)])
+def test_rounding_error_is_the_error_made(
+    offset: float, step: float, generator: Generator
+) -> None:
+    x = torch.randn(4000, 3, generator=generator).float()
+    v = Sphere(step).sample(x, generator)
+    f = Quadratic(offset, -1.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrecisionWarning)
+        curvature = FiniteDifference().jet(f, x, v, 2)[2]
+    true = -v.double().square().sum(1)
+    actual = ((curvature - true).norm() / true.norm()).item()
+    assert actual / 2 < rounding_error(f, x, v) < 2 * actual
+
+
+def test_rounding_error_of_a_step_that_is_lost() -> None:
+    x = torch.full((8, 3), 1000.0).float()
+    assert rounding_error(Quadratic(0.0, -1.0), x, torch.full_like(x, 1e-5)) > 1
+    assert rounding_error(lambda x: 2 * x.sum(1) + 1, x, x) > 1
+
+
+def test_rounding_error_of_a_first_difference(generator: Generator) -> None:
+    x = torch.randn(4000, 3, generator=generator).float()
+    v = Sphere(1e-3).sample(x, generator)
+    f = Quadratic(100.0, -1.0)
+    slope = FiniteDifference().jet(f, x, v, 1)[1]
+    true = -(x.double() * v.double()).sum(1)
+    actual = ((slope - true).norm() / true.norm()).item()
+    assert actual / 2 < rounding_error(f, x, v, order=1) < 2 * actual
+
+
+def test_warns_once_per_model_with_the_error_made(generator: Generator) -> None:
+    x = torch.randn(64, 3, generator=generator).float()
+    objective, f = SSM(FiniteDifference(), Sphere(1e-3)), Quadratic(1.0, -1.0)
+    with pytest.warns(
+        PrecisionWarning, match=r"relative error (\d+)%.*float64.*once per"
+    ) as given:
+        objective(f, x, generator=generator)
+    assert given[0].filename == __file__, "the warning names the line of the user"
+    stated = float(re.search(r"(\d+)%", str(given[0].message))[1]) / 100
+    v = Sphere(1e-3).sample(x, generator)
+    curvature = FiniteDifference().jet(f, x, v, 2)[2]
+    actual = (curvature / 1e-6 + 1).square().mean().sqrt().item()
+    assert actual / 3 < stated < 6 * actual
+    for _ in range(8):
+        objective(f, x, generator=generator)
+        FiniteDifference().jet(f, x, 1e-4 * x, 3)
+
+
+def test_every_model_has_its_own_state(generator: Generator) -> None:
+    x = torch.randn(64, 3, generator=generator).float()
+    objective, good, bad = (
+        SSM(FiniteDifference(), Sphere(1e-2)),
+        Quadratic(1.0, -10.0),
+        Quadratic(1e4, -1.0),
+    )
+    for _ in range(1025):
+        objective(good, x, generator=generator)
+    with pytest.warns(PrecisionWarning, match="dominated by rounding"):
+        objective(bad, x, generator=generator)
+    with pytest.warns(PrecisionWarning, match="dominated by rounding"):
+        objective(Quadratic(1e4, -1.0), x, generator=generator)
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda net: lambda x: net(x),
+        lambda net: partial(lambda model, x: model(x), net),
+        lambda net: partial(lambda x, model: model(x), model=net),
+        lambda net: net.forward,
+    ],
+    ids=["lambda", "partial", "keyword", "method"],
+)
+def test_a_wrapped_model_has_the_state_of_the_model(
+    wrap: Callable[[nn.Module], LogDensity], generator: Generator
+) -> None:
+    x, v = data(generator, 1e-3)
+    for _ in range(2):
+        bad = Quadratic(1e4, -1.0)
+        assert len(differences_warn(wrap(bad), x, v)) == 1
+        assert all(differences_warn(wrap(bad), x, v) == [] for _ in range(8))
+
+
+def test_a_model_that_goes_wrong_later_is_noticed(generator: Generator) -> None:
+    x = torch.randn(64, 3, generator=generator).float()
+    objective, f = SSM(FiniteDifference(), Sphere(1e-2)), Quadratic(1.0, -10.0)
+    for _ in range(20):
+        objective(f, x, generator=generator)
+    f.offset, f.curvature = 1e4, -1.0
+    with pytest.warns(PrecisionWarning, match="dominated by rounding"):
+        for _ in range(20):
+            objective(f, x, generator=generator)
+
+
+def test_an_inspection_has_no_side_effects(generator: Generator) -> None:
+    """Random state, buffers and their versions are those of a single evaluation."""
+    net = nn.Sequential(
+        nn.utils.parametrizations.spectral_norm(nn.Linear(3, 8)), nn.Softplus(), nn.Dropout(0.5)
+    )
+    f = lambda x: net(x).sum(1)
+    x, v = torch.randn(2, 6, 3, generator=generator)
+    buffers = [b.clone() for b in net.buffers()]
+    reference = FiniteDifference(parallel=False)
+    torch.manual_seed(3)
+    with torch.no_grad():
+        Autodiff().jet(f, x, v, 1)
+    once, state = [b.clone() for b in net.buffers()], torch.get_rng_state()
+    for buffer, saved in zip(net.buffers(), buffers, strict=True):
+        buffer.copy_(saved)
+    torch.manual_seed(3)
+    net(x)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert all(map(torch.equal, net.buffers(), once))
+    assert reference.chunk is None
