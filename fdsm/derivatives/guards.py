@@ -97,8 +97,8 @@ class Records:
         if torch.compiler.is_compiling():
             return Record()
         record = self.of(f)
-        record.evaluations += 1
-        if record.is_due and not (x.is_meta or x.numel() == 0):
+        due = (record.evaluations + 1).bit_count() == 1
+        if due and not (x.is_meta or x.numel() == 0):
             observed = Observed(f, x.device)
             require_independent_rows(observed, x, cond)
             record.modules = WeakSet(observed.modules)
@@ -108,6 +108,7 @@ class Records:
         if record.batch_norms:
             for module in record.batch_norms:
                 require_fixed_statistics(module)
+        record.evaluations += 1  # not reached by a model that is refused, which stays due
         return record
 
 

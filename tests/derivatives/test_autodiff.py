@@ -1,10 +1,16 @@
 """Autodiff is exact, shares its first gradient and keeps nothing it should not."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Generator, Tensor, nn
+from torch.nn import functional
+from torch.utils.checkpoint import CheckpointError, checkpoint
 
-from fdsm.derivatives import Autodiff, Taylor, WrongGradientWarning, score_of
+from fdsm.derivatives import Autodiff, WrongGradientWarning, score_of
+from fdsm.evaluation import exact_sm_loss_of_score
+from fdsm.objectives import DSM, SM, SSM, SSMVR, ViaScore
 from tests.oracles import wiggle
 
 
@@ -73,7 +79,7 @@ def test_models_without_gradients_are_refused() -> None:
         lambda: Autodiff().quadratic(lambda x: torch.ones_like(x), x, x),
         lambda: score_of(frozen)(x),
     ):
-        with pytest.raises(ValueError, match="evaluated without gradients"):
+        with pytest.raises(ValueError, match=r"evaluated without gradients"):
             call()
     with torch.inference_mode(), pytest.raises(RuntimeError, match="inference mode"):
         Autodiff().jet(lambda x: x.square().sum(1), x, x, 1)
@@ -101,36 +107,117 @@ def test_works_inside_autocast(generator: Generator) -> None:
     assert (rough - exact).norm() < 0.1 * exact.norm()
 
 
-@pytest.mark.parametrize("norm", [nn.LayerNorm(6, elementwise_affine=False), nn.InstanceNorm1d(1)])
-def test_warns_of_norms_that_torch_differentiates_wrongly(
-    norm: nn.Module, generator: Generator
-) -> None:
-    """With one channel, both centre each row and divide it by its standard deviation.
+def standardised(h: Tensor) -> Tensor:
+    centred = h - h.mean(-1, keepdim=True)
+    return centred / (centred.square().mean(-1, keepdim=True) + 1e-5).sqrt()
 
-    If this fails because `Autodiff` is right, PyTorch has been repaired and the warning can go.
-    """
+
+def in_channels(h: Tensor) -> Tensor:
+    """Standardise each of two halves."""
+    return standardised(h.view(-1, 2, 3)).flatten(1)
+
+
+NORMS = {
+    "LayerNorm": (nn.LayerNorm(6).double(), standardised),
+    "LayerNorm without weights": (nn.LayerNorm(6, elementwise_affine=False), standardised),
+    "layer_norm": (lambda h: functional.layer_norm(h, (6,)), standardised),
+    "torch.layer_norm": (lambda h: torch.layer_norm(h, (6,)), standardised),
+    "InstanceNorm1d": (lambda h: nn.InstanceNorm1d(2)(h.view(-1, 2, 3)).flatten(1), in_channels),
+    "InstanceNorm1d, tracking": (
+        lambda h: nn.InstanceNorm1d(2, track_running_stats=True)(h.view(-1, 2, 3)).flatten(1),
+        in_channels,
+    ),
+    "instance_norm": (
+        lambda h: functional.instance_norm(h.view(-1, 2, 3), weight=torch.ones(2)).flatten(1),
+        in_channels,
+    ),
+    "GroupNorm": (nn.GroupNorm(2, 6).double(), in_channels),
+}
+
+
+@pytest.mark.parametrize("name", NORMS)
+def test_gradients_through_norms_are_right(name: str, generator: Generator) -> None:
+    """PyTorch's own third derivatives through these norms are wrong (or refused, from 2.15)."""
+    norm, by_hand = NORMS[name]
     w = torch.randn(6, 6, generator=generator, requires_grad=True)
     x, v = torch.randn(2, 4, 6, generator=generator)
+    results = []
+    for normalise in (norm, by_hand):
+        density = lambda x, normalise=normalise: normalise(x @ w).tanh().sum(1)
+        losses = (
+            Autodiff().jet(density, x, v, 2)[2],
+            SSM(Autodiff()).at(density, x, v),
+            ViaScore(SSMVR(Autodiff()))(density, x, generator=Generator().manual_seed(1)),
+            SSMVR(Autodiff()).at(score_of(density), x, v),
+        )
+        gradients = [torch.autograd.grad(loss.sum(), w, retain_graph=True)[0] for loss in losses]
+        results.append((*losses, *gradients))
+    torch.testing.assert_close(*results, rtol=1e-10, atol=1e-10)
 
-    def by_torch(x: Tensor) -> Tensor:
-        return norm((x @ w)[:, None]).tanh().sum((1, 2))
 
-    def by_hand(x: Tensor) -> Tensor:
-        h = x @ w
-        centred = h - h.mean(1, keepdim=True)
-        return (centred / (centred.square().mean(1, keepdim=True) + 1e-5).sqrt()).tanh().sum(1)
+def test_running_statistics_of_a_decomposed_norm_are_updated(generator: Generator) -> None:
+    norms = [nn.InstanceNorm1d(2, track_running_stats=True) for _ in range(2)]
+    x, v = torch.randn(2, 4, 6, generator=generator)
+    Autodiff().jet(lambda x: norms[0](x.view(-1, 2, 3)).tanh().sum((1, 2)), x, v, 2)
+    norms[1](x.view(-1, 2, 3))
+    torch.testing.assert_close(norms[0].running_mean, norms[1].running_mean)
+    torch.testing.assert_close(norms[0].running_var, norms[1].running_var)
 
-    with pytest.warns(WrongGradientWarning, match=r"Norm.* wrongly.*Taylor\(\)"):
-        *_, wrong = Autodiff().jet(by_torch, x, v, 2)
-    with pytest.warns(WrongGradientWarning):
-        Autodiff().sliced(by_torch, x, v[None])
-    *_, right = Autodiff().jet(by_hand, x, v, 2)
-    *_, taylor = Taylor().jet(by_torch, x, v, 2)
-    torch.testing.assert_close(wrong, right)
-    torch.testing.assert_close(taylor, right)
-    slopes = [torch.autograd.grad(y.sum(), w)[0] for y in (wrong, taylor, right)]
-    torch.testing.assert_close(slopes[1], slopes[2])
-    assert (slopes[0] - slopes[2]).norm() > 1e-3 * slopes[2].norm()
-    with torch.no_grad():
-        Autodiff().jet(by_torch, x, v, 2)  # nothing to train, nothing to warn of
-    Autodiff().jet(by_torch, x, v, 1)
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+def test_warns_once_of_a_scripted_norm(generator: Generator) -> None:
+    net = nn.Sequential(
+        nn.Linear(6, 6), nn.LayerNorm(6), nn.Tanh(), nn.Linear(6, 1), nn.Flatten(0)
+    )
+    x, v = torch.randn(2, 4, 6, generator=generator)
+    for f in (torch.jit.script(net), torch.jit.trace(net, x)):
+        with pytest.warns(WrongGradientWarning, match=r"NativeLayerNorm.*Taylor\(\).*once per"):
+            Autodiff().jet(f, x, v, 2)
+        Autodiff().sliced(f, x, v[None])
+        with torch.no_grad():
+            Autodiff().jet(f, x, v, 2)
+    scripted = torch.jit.script(net)
+    Autodiff().jet(scripted, x, v, 1)  # first derivatives and their gradients are right
+
+
+def test_checkpointed_norms_are_right_or_refused(generator: Generator) -> None:
+    net = nn.Sequential(
+        nn.Linear(6, 6), nn.LayerNorm(6), nn.Tanh(), nn.Linear(6, 1), nn.Flatten(0)
+    )
+    x, v = torch.randn(2, 4, 6, generator=generator)
+    expected = torch.autograd.grad(Autodiff().jet(net, x, v, 2)[2].sum(), net[0].weight)
+    with pytest.raises(CheckpointError, match="different number of tensors"):
+        torch.autograd.grad(
+            Autodiff().jet(lambda x: checkpoint(net, x, use_reentrant=False), x, v, 2)[2].sum(),
+            net[0].weight,
+        )
+    assert expected[0].norm() > 0
+
+
+def detached_score(net: nn.Module) -> Callable[[Tensor], Tensor]:
+    def score(x: Tensor) -> Tensor:
+        z = x.detach().requires_grad_()
+        return torch.autograd.grad(net(z).sum(), z, create_graph=True)[0]
+
+    return score
+
+
+@pytest.mark.parametrize("gradients", [True, False])
+def test_models_that_detach_their_input_are_refused(gradients: bool, generator: Generator) -> None:
+    net = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 1), nn.Flatten(0))
+    detached, score = lambda x: net(x.detach()), detached_score(net)
+    x, v = torch.randn(2, 5, 3, generator=generator)
+    with torch.set_grad_enabled(gradients):
+        for call in (
+            lambda: Autodiff().jet(detached, x, v, 1),
+            lambda: Autodiff().jet(detached, x, v, 2),
+            lambda: Autodiff().sliced(detached, x, v[None]),
+            lambda: Autodiff().quadratic(score, x, v),
+            lambda: score_of(detached)(x),
+            lambda: DSM(0.1)(detached, x, generator=generator),
+            lambda: SSM(Autodiff())(detached, x, generator=generator),
+            lambda: SM(Autodiff())(detached, x),
+            lambda: exact_sm_loss_of_score(score, x),
+        ):
+            with pytest.raises(ValueError, match=r"does not depend on its input.*detach\(\)"):
+                call()

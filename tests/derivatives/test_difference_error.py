@@ -235,8 +235,7 @@ def test_a_model_that_goes_wrong_later_is_noticed(generator: Generator) -> None:
         objective(f, x, generator=generator)
     f.offset, f.curvature = 1e4, -1.0
     with pytest.warns(PrecisionWarning, match="dominated by rounding"):
-        for _ in range(20):
-            objective(f, x, generator=generator)
+        _ = [objective(f, x, generator=generator) for _ in range(20)]
 
 
 def test_an_inspection_has_no_side_effects(generator: Generator) -> None:

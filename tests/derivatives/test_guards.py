@@ -1,14 +1,17 @@
-"""Every node of a difference sees the same function."""
+"""Every value that a derivative is computed from belongs to one function of a single row."""
 
+from collections.abc import Callable
 from functools import partial
 
 import pytest
 import torch
 from torch import Generator, Tensor, nn
+from torch.func import functional_call
+from torch.nn import functional
 from torch.nn.utils.parametrizations import spectral_norm
 
-from fdsm.derivatives import Autodiff, FiniteDifference
-from fdsm.objectives import SSM
+from fdsm.derivatives import Autodiff, FiniteDifference, score_of
+from fdsm.objectives import DSM, SSM, SSMVR, ViaScore
 from fdsm.projections import Sphere
 
 
@@ -92,38 +95,131 @@ class Holder:
         return self.model.log_density(x)
 
 
-MODEL = Energetic()
+MODEL = Energetic().double()
 
 
 def helper(x: Tensor) -> Tensor:
     return MODEL.log_density(x)
 
 
-def closed_over(model: Energetic) -> list[object]:
-    return [
-        model.net,
-        model.log_density,
-        lambda x: model.net(x).squeeze(1),
-        partial(lambda m, x: m(x).squeeze(1), model.net),
-        lambda x: (lambda y: model.log_density(y))(x),
-        lambda x: MODEL.log_density(x),
-        Holder(model),
-        Holder(model).method,
-        lambda x, models=(model,): models[0].log_density(x),
-        (lambda models: lambda x: models[0].log_density(x))([model]),
-        lambda x: helper(x) + 0,
-    ]
+def functional_batch_norm(model: Energetic, x: Tensor) -> Tensor:
+    first, norm, last = model.net
+    h = functional.batch_norm(first(x), None, None, norm.weight, norm.bias, training=True)
+    return last(h).squeeze(1)
 
 
-@pytest.mark.parametrize("parallel", [True, False])
-@pytest.mark.parametrize("index", range(11))
-def test_batch_norm_in_training_mode_is_refused_wherever_it_hides(
-    index: int, parallel: bool
+def by_functional_call(model: Energetic) -> Callable[[Tensor], Tensor]:
+    weights = dict(model.net.named_parameters())
+    return lambda x: functional_call(model.net, weights, (x,)).squeeze(1)
+
+
+def scripted(model: Energetic) -> Callable[[Tensor], Tensor]:
+    net = torch.jit.script(model.net)
+    return lambda x: net(x).squeeze(1)
+
+
+def compiled(model: Energetic) -> Callable[[Tensor], Tensor]:
+    net = torch.compile(model.net, backend="eager")
+    return lambda x: net(x).squeeze(1)
+
+
+def compiled_functional(model: Energetic) -> Callable[[Tensor], Tensor]:
+    return torch.compile(partial(functional_batch_norm, model), backend="eager")
+
+
+WRAPPED = {
+    "module": lambda model: nn.Sequential(*model.net, nn.Flatten(0)),
+    "method": lambda model: model.log_density,
+    "lambda": lambda model: lambda x: model.net(x).squeeze(1),
+    "partial": lambda model: partial(lambda m, x: m(x).squeeze(1), model.net),
+    "keyword of a partial": lambda model: partial(lambda x, m: m(x).squeeze(1), m=model.net),
+    "nested": lambda model: lambda x: (lambda y: model.log_density(y))(x),
+    "global": lambda model: lambda x: MODEL.log_density(x),
+    "global of a helper": lambda model: lambda x: helper(x) + 0,
+    "object": Holder,
+    "method of an object": lambda model: Holder(model).method,
+    "default": lambda model: lambda x, models=(model,): models[0].log_density(x),
+    "list": lambda model: (lambda models: lambda x: models[0].log_density(x))([model]),
+    "functional_call": by_functional_call,
+    "functional": lambda model: partial(functional_batch_norm, model),
+    "scripted": scripted,
+    "compiled": compiled,
+    "compiled functional": compiled_functional,
+}
+ENGINES = [FiniteDifference(), FiniteDifference(parallel=False), Autodiff()]
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+@pytest.mark.parametrize("engine", ENGINES, ids=str)
+@pytest.mark.parametrize("name", WRAPPED)
+def test_batch_norm_in_training_mode_is_refused(
+    name: str, engine: FiniteDifference | Autodiff, generator: Generator
 ) -> None:
-    MODEL.double().train()
-    f = closed_over(MODEL)[index]
-    with pytest.raises(RuntimeError, match=r"BatchNorm1d normalises by .*batch.*eval\(\)"):
-        FiniteDifference(parallel).jet(f, torch.ones(4, 3), torch.ones(4, 3), 1)
+    MODEL.train()
+    f = WRAPPED[name](MODEL)
+    x, v = torch.randn(2, 16, 3, generator=generator)
+    statistics = MODEL.net[1].running_mean.clone()
+    for _ in range(3):
+        with pytest.raises(RuntimeError, match=r"BatchNorm1d uses|with the other rows.*eval\(\)"):
+            engine.jet(f, x, v, 1)
+    assert torch.equal(MODEL.net[1].running_mean, statistics)
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=str)
+def test_batch_norm_is_refused_when_training_mode_comes_later(
+    engine: FiniteDifference | Autodiff, generator: Generator
+) -> None:
+    model = Energetic().eval()
+    x, v = torch.randn(2, 16, 3, generator=generator)
+    for _ in range(5):
+        engine.jet(model.log_density, x, v, 1)
+    model.train()
+    with pytest.raises(RuntimeError, match="BatchNorm1d uses the statistics of the batch"):
+        engine.jet(model.log_density, x, v, 1)
+
+
+@pytest.mark.parametrize(
+    "norm",
+    [
+        nn.BatchNorm1d(3).double(),
+        nn.SyncBatchNorm(3).double(),
+        nn.BatchNorm1d(3, track_running_stats=False).double().eval(),
+    ],
+)
+def test_scores_and_their_objectives_refuse_batch_norm(
+    norm: nn.Module, generator: Generator
+) -> None:
+    x = torch.randn(16, 3, generator=generator)
+    density = lambda x: -norm(x).square().sum(1)
+    for call in (
+        lambda: score_of(density)(x),
+        lambda: DSM(0.1)(density, x, generator=generator),
+        lambda: SSMVR(Autodiff())(norm, x, generator=generator),
+        lambda: ViaScore(SSMVR(FiniteDifference()))(density, x, generator=generator),
+    ):
+        with pytest.raises(RuntimeError, match="uses the statistics of the batch"):
+            call()
+
+
+def test_models_that_mix_rows_are_refused(generator: Generator) -> None:
+    attention = nn.MultiheadAttention(4, 2)
+    mixing = lambda x: attention(x, x, x)[0].sum(1)  # rows attend to each other
+    x, v = torch.randn(2, 16, 4, generator=generator)
+    for engine in ENGINES:
+        with pytest.raises(RuntimeError, match="changes with the other rows of the batch"):
+            engine.jet(mixing, x, v, 1)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 64])
+def test_independent_rows_are_accepted(rows: int, generator: Generator) -> None:
+    """With dropout replayed, spectral norm in training mode, and a large offset in float32."""
+    net = nn.Sequential(
+        spectral_norm(nn.Linear(3, 8)), nn.Softplus(), nn.Dropout(0.5), nn.Linear(8, 1)
+    ).float()
+    f = lambda x: net(x).squeeze(1) + 1e4
+    x, v = torch.randn(2, rows, 3, generator=generator).float()
+    value, slope = Autodiff().jet(f, x, v, 1)
+    assert value.shape == slope.shape == (rows,)
 
 
 def test_batch_norm_in_evaluation_mode_is_a_function(generator: Generator) -> None:
@@ -154,10 +250,3 @@ def test_changing_buffers_are_no_harm_in_one_call() -> None:
     torch.testing.assert_close(
         curvature, Autodiff().jet(net.eval(), x, 1e-3 * v, 2)[2], rtol=1e-3, atol=0
     )
-
-
-def test_modules_are_found_once_each() -> None:
-    net = dropping()
-    found = list(modules_of(lambda x: net(x) + net[0](x).sum(1)))
-    assert len(found) == 6
-    assert set(found) == set(net.modules())
