@@ -18,7 +18,8 @@ ROUNDING, TRUNCATION, ROW = 0.1, 0.5, 0.5
 """Relative errors above which to warn: of all rows by rounding or truncation, of a single row."""
 
 NEGLIGIBLE = 1e-4
-"""Rounding error of a second difference, relative to the half squared slope it is added to."""
+"""Error of a second difference, relative to the half squared slope that it is added to in losses,
+below which it is not reported. Its square is the bound for other orders, relative to the slope."""
 
 
 @dataclass(frozen=True)
@@ -86,11 +87,12 @@ def difference_error(
     lost = torch.hypot(norm * noise, order * step_error * result.abs())
     rounding, size = _rms(lost), _rms(result)
     truncation = _without(_rms(result - finer), math.hypot(norm, finer_norm) * _rms(noise))
-    if order == 2:
-        slope, _ = difference(1, [Fraction(-1), Fraction(1)])
-        negligible = NEGLIGIBLE * _rms(slope.square() / 2)
-        lost = lost * (lost > negligible)
-        rounding, truncation = (e * (e > negligible) for e in (rounding, truncation))
+    slope, _ = difference(1, [Fraction(-1), Fraction(1)])
+    negligible = NEGLIGIBLE * (
+        _rms(slope.square() / 2) if order == 2 else NEGLIGIBLE * _rms(slope)
+    )
+    lost = lost * (lost > negligible)
+    rounding, truncation = (e * (e > negligible) for e in (rounding, truncation))
     return DifferenceError(
         rounding=_ratio(rounding, _without(size, rounding)),
         truncation=_ratio(truncation, _rms(finer)),

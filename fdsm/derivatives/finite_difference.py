@@ -56,9 +56,11 @@ def _sliced_stencil(directions: int, accuracy: int) -> Stencil:
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
-def _constant(stencil: Callable[..., Stencil], *args: int) -> Stencil:
-    """Return a stencil, as a constant to the compiler."""
-    return stencil(*args)
+def _stencil(accuracy: int, order: int = 2, directions: int | None = None) -> Stencil:
+    """Return nodes and weights, as constants to the compiler."""
+    if directions is None:
+        return _central_stencil(order, accuracy)
+    return _sliced_stencil(directions, accuracy)
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,7 @@ class FiniteDifference:
         """
         require_order(order)
         check_arguments(x, v, cond)
-        nodes, weights = _constant(_central_stencil, order, self.accuracy)
+        nodes, weights = _stencil(self.accuracy, order)
         f = checked_density(f)
         record = _RECORDS.examine(f, x, cond, partial(self._inspect, x, v, order, cond))
         values = self._evaluate(f, _points(x, v, nodes), cond, record)
@@ -127,7 +129,7 @@ class FiniteDifference:
         The directions share $f(x)$: $1 + 2V$ values of `f` for second-order accuracy.
         """
         check_arguments(x, v, cond, several=True)
-        nodes, weights = _constant(_sliced_stencil, len(v), self.accuracy)
+        nodes, weights = _stencil(self.accuracy, directions=len(v))
         points = [x, *(point for u in v.unbind() for point in _points(x, u, nodes))]
         f = checked_density(f)
         record = _RECORDS.examine(f, x, cond, partial(self._inspect, x, v[0], 2, cond))
@@ -141,7 +143,7 @@ class FiniteDifference:
         The score itself is interpolated, as in FD-SSMVR.
         """
         check_arguments(x, v, cond)
-        nodes, weights = _constant(_central_stencil, 1, self.accuracy)
+        nodes, weights = _stencil(self.accuracy, 1)
         s = checked_score(s)
         record = _RECORDS.examine(s, x, cond, partial(self._inspect, x, v, 1, cond, score=True))
         values = self._evaluate(s, _points(x, v, nodes), cond, record)
@@ -222,5 +224,6 @@ def _points(x: Tensor, v: Tensor, nodes: Sequence[float]) -> list[Tensor]:
 def _weighted_sums(weights: Weights, values: Tensor) -> Tensor:
     r"""Return $\sum_j w_{kj} f_j$ for all $k$, computed in float64, in the type of the values."""
     wide = widened(values)
-    sums = wide.new_tensor(weights) @ wide.flatten(1)
-    return sums.to(values.dtype).view(-1, *values.shape[1:])
+    w = wide.new_tensor(weights)
+    sums: Tensor = w @ wide if wide.ndim == 2 else torch.tensordot(w, wide, dims=1)
+    return sums.to(values.dtype)

@@ -57,6 +57,9 @@ class Record:
         return self.evaluations.bit_count() == 1
 
 
+_UNKNOWN = Record()
+
+
 class Records:
     """A `Record` per model, kept as long as the model lives."""
 
@@ -95,7 +98,7 @@ class Records:
             The record of the model.
         """
         if torch.compiler.is_compiling():
-            return Record()
+            return _UNKNOWN
         record = self.of(f)
         due = (record.evaluations + 1).bit_count() == 1
         if due and not (x.is_meta or x.numel() == 0):

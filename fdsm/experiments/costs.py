@@ -2,13 +2,14 @@
 
 import math
 import statistics
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from ..derivatives import Autodiff, FiniteDifference, Taylor, central_nodes
+from ..derivatives import Autodiff, FiniteDifference, PrecisionWarning, Taylor, central_nodes
 from ..evaluation import Measurement
 from ..record import Json
 from ..samplers import Progress
@@ -96,7 +97,8 @@ def costs(
         As many costs for each engine as the budget allows.
     """
     found: dict[str, list[Cost]] = {name: [] for name in ENGINES}
-    with one_thread():
+    with one_thread(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrecisionWarning)  # the step does not change the cost
         for i in progress(range(budget.orders)):
             runs = {
                 name: _derivative(ENGINES[name], f, x, v, i + 1)

@@ -146,8 +146,8 @@ def test_chunks_bound_the_rows_of_a_call(generator: Generator) -> None:
     x, v = torch.randn(2, 5, 3, generator=generator)
     with torch.no_grad():
         FiniteDifference(chunk=4).jet(f, x, v, 2)
-        assert f.rows[:4] == [4, 4, 4, 3]
-        assert max(f.rows) <= 5  # an inspection takes the batch itself
+        assert f.rows[-4:] == [4, 4, 4, 3]
+        assert max(f.rows) == 5  # an inspection takes the batch itself
         third = rows_of_third_call(lambda f: FiniteDifference(chunk=4).jet(f, x, v, 2), f.f)
     assert third == [4, 4, 4, 3]
 
@@ -171,6 +171,7 @@ def saved_bytes(engine: FiniteDifference, net: nn.Module, x: Tensor, v: Tensor) 
 def test_chunks_bound_what_the_backward_pass_keeps(generator: Generator) -> None:
     net = nn.Sequential(nn.Linear(3, 256), nn.Tanh(), nn.Linear(256, 1), nn.Flatten(0))
     x, v = torch.randn(2, 64, 3, generator=generator)
+    v = 0.1 * v
     whole = saved_bytes(FiniteDifference(), net, x, v)
     chunked = saved_bytes(FiniteDifference(chunk=16), net, x, v)
     assert whole > 3 * 64 * 256 * 8
@@ -205,6 +206,7 @@ def test_condition_follows_its_row(generator: Generator) -> None:
 def test_caller_keeps_its_tensors(generator: Generator) -> None:
     x, v = torch.randn(2, 5, 3, generator=generator)
     net = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 1), nn.Flatten(0))
+    v = 0.1 * v
     before = x.clone(), v.clone()
     for engine in (FiniteDifference(), Autodiff()):
         engine.sliced(net, x, v[None])[1].sum().backward()

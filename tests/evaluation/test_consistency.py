@@ -8,7 +8,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn.functional import layer_norm, softplus
 
-from fdsm.derivatives import Autodiff, FiniteDifference
+from fdsm.derivatives import Autodiff, FiniteDifference, PrecisionWarning
 from fdsm.evaluation import check_consistency, gradient_angle
 from fdsm.objectives import SSM, SSMVR, SlicedDSM
 from fdsm.projections import Sphere
@@ -229,7 +229,7 @@ def test_report_tells_that_an_untrained_network_in_float32_is_noise(generator: G
             p.mul_(0.3)
         model[4].bias.fill_(10)
     x = torch.randn(64, 5, generator=generator).float()
-    with pytest.warns(UserWarning, match="rounding error"):
+    with pytest.warns(PrecisionWarning, match="dominated by rounding"):
         report = check_consistency(SSM(FiniteDifference(), Sphere(0.05)), model, x)
     assert report.rounding_error > 0.1
     assert report.angle > 5

@@ -159,7 +159,7 @@ def test_what_would_give_a_wrong_number_is_refused() -> None:
         sm_losses_of_score(lambda x: -x.detach(), x)
     with pytest.raises(ValueError, match="must return the shape of its input"):
         sm_losses_of_score(lambda x: x[:, :1], x)
-    with pytest.raises(ValueError, match="drop its last dimension"):
+    with pytest.raises(ValueError, match=r"Use `.squeeze\(1\)`"):
         sm_losses(lambda x: x[:, :1], x)
     with pytest.raises(ValueError, match="not finite"):
         sm_losses(lambda x: x.sum(1), x / 0)

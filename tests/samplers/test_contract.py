@@ -187,9 +187,9 @@ def test_impossible_numbers_of_steps_are_refused(steps: int) -> None:
 
 def test_models_of_the_wrong_shape_are_refused() -> None:
     x = torch.zeros(2, 3)
-    with pytest.raises(ValueError, match="a score of data of shape"):
+    with pytest.raises(ValueError, match="score must return the shape of its input"):
         langevin(lambda x: x.sum(1), x, 1, 0.1)
-    with pytest.raises(ValueError, match="a log-density of data of shape"):
+    with pytest.raises(ValueError, match="log_density must return shape"):
         hmc(lambda x: x.sum(1, keepdim=True), x, 1)
-    with pytest.raises(ValueError, match="a log-density of data of shape"):
+    with pytest.raises(ValueError, match="log_density must return shape"):
         ais(standard_normal, lambda x: x, x, temperatures=BETAS)
