@@ -1,22 +1,29 @@
 """Exact derivatives by repeated reverse-mode differentiation."""
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.autograd.function import BackwardCFunction
+from torch.autograd.graph import Node
 from torch.overrides import TorchFunctionMode
 
-from ..tensors import dot
+from ..tensors import dot, length
 from ..typing import LogDensity, Score
 from .difference_error import levels_to_caller
 from .guards import Record, Records
 from .normalization import DECOMPOSED
+from .precision import unit_round_off
 from .stencil import require_order
 from .taylor.jet import Jet
-from .validation import check_arguments, require_log_density, require_score
+from .validation import check_arguments, require_density_shape, require_score_shape
+
+UNRECORDED = 0.02
+"""Relative error of a second derivative above which its backward pass was not recorded."""
 
 _RECORDS = Records()
 
@@ -55,10 +62,14 @@ class Autodiff:
         keep = torch.is_grad_enabled()
         with torch.enable_grad():
             x = requires_grad_alias(x)
-            terms = [require_log_density(_evaluate(f, x, cond, keep and order > 1), len(x))]
-            terms.append(dot(model_gradient(terms[0], x, keep or order > 1), v))
+            value, record = _evaluate(f, x, cond, keep and order > 1)
+            require_density_shape(value.shape, len(x))
+            terms = [value, dot(model_gradient(value, x, keep or order > 1), v)]
             for k in range(1, order):
                 terms.append(dot(gradient(terms[k], x, keep or k < order - 1), v))
+            if record.is_due and order > 1:
+                with record.still_due_if_refused():
+                    _require_recorded_backward(value, partial(_slope, f), terms[2], x, v, cond)
             return tuple(_detached_unless(keep, term) for term in terms)
 
     def sliced(self, f: LogDensity, x: Tensor, v: Tensor, *cond: Tensor) -> tuple[Tensor, Tensor]:
@@ -70,11 +81,16 @@ class Autodiff:
         keep = torch.is_grad_enabled()
         with torch.enable_grad():
             x = requires_grad_alias(x)
-            value = require_log_density(_evaluate(f, x, cond, keep), len(x))
+            value, record = _evaluate(f, x, cond, keep)
+            require_density_shape(value.shape, len(x))
             score = model_gradient(value, x, create_graph=True)
             slopes = [dot(score, u) for u in v]
             pairs = zip(slopes, v, strict=True)
-            curvatures = [dot(gradient(slope, x, keep), u) for slope, u in pairs]
+            curvatures = [dot(gradient(s, x, keep), u) for s, u in pairs]
+            if record.is_due:
+                with record.still_due_if_refused():
+                    slope = partial(_slope, f)
+                    _require_recorded_backward(value, slope, curvatures[0], x, v[0], cond)
             results = torch.stack(slopes), torch.stack(curvatures).sum(0)
             return _detached_unless(keep, results[0]), _detached_unless(keep, results[1])
 
@@ -84,8 +100,13 @@ class Autodiff:
         keep = torch.is_grad_enabled()
         with torch.enable_grad():
             x = requires_grad_alias(x)
-            score = require_score(_evaluate(s, x, cond, keep), x)
+            score, record = _evaluate(s, x, cond, keep)
+            require_score_shape(score.shape, x)
             curvature = dot(model_gradient(dot(v, score), x, keep), v)
+            if record.is_due:
+                with record.still_due_if_refused():
+                    slope = lambda x, v, *cond: dot(v, s(x, *cond))
+                    _require_recorded_backward(score, slope, curvature, x, v, cond)
             return _detached_unless(keep, score), _detached_unless(keep, curvature)
 
 
@@ -108,15 +129,18 @@ def score_of(log_density: LogDensity) -> Score:
         keep = torch.is_grad_enabled()
         with torch.enable_grad():
             x = requires_grad_alias(x)
-            value = require_log_density(_evaluate(log_density, x, cond, False), len(x))
+            value, _ = _evaluate(log_density, x, cond, False)
+            require_density_shape(value.shape, len(x))
             return model_gradient(value, x, create_graph=keep)
 
     score.__wrapped__ = log_density  # type: ignore[attr-defined]
     return score
 
 
-def _evaluate(f: Callable[..., Tensor], x: Tensor, cond: Sequence[Tensor], third: bool) -> Tensor:
-    """Return the values of a model, recorded by autograd.
+def _evaluate(
+    f: Callable[..., Tensor], x: Tensor, cond: Sequence[Tensor], third: bool
+) -> tuple[Tensor, Record]:
+    """Evaluate a model, recorded by autograd.
 
     Args:
         f: The model.
@@ -125,16 +149,102 @@ def _evaluate(f: Callable[..., Tensor], x: Tensor, cond: Sequence[Tensor], third
         third: Whether third derivatives will be taken, for which norms are decomposed.
 
     Returns:
-        The values.
+        The values, and the record of the model.
     """
-    record = Record() if isinstance(x, Jet) else _RECORDS.examine(f, x.detach(), cond)
-    if not third or torch.compiler.is_compiling():
-        return f(x, *cond)
+    if isinstance(x, Jet) or torch.compiler.is_compiling():
+        return f(x, *cond), Record()
+    record = _RECORDS.examine(f, x.detach(), cond)
+    if not third:
+        return f(x, *cond), record
     with DecomposedNorms():
         y = f(x, *cond)
-    if record.is_due and "norm" not in record.warned and _warn_of_norms(y):
+    if record.is_due and "norm" not in record.warned and _has_wrong_norm(y, record.modules):
         record.warned.add("norm")
-    return y
+        warnings.warn(
+            "PyTorch computes wrong parameter gradients of second derivatives through a layer or "
+            "instance norm of this model (https://github.com/pytorch/pytorch/issues/175754), "
+            "which is scripted or exported and cannot be replaced. Use the module itself, "
+            "Taylor(), or FiniteDifference(). (Shown once per model.)",
+            WrongGradientWarning,
+            stacklevel=levels_to_caller(),
+        )
+    return y, record
+
+
+def _slope(f: LogDensity, x: Tensor, v: Tensor, *cond: Tensor) -> Tensor:
+    """Return $v^T∇f(x)$."""
+    x = requires_grad_alias(x.detach())
+    return dot(gradient(f(x, *cond), x, create_graph=False), v)
+
+
+def _require_recorded_backward(
+    value: Tensor,
+    slope: Callable[..., Tensor],
+    curvature: Tensor,
+    x: Tensor,
+    v: Tensor,
+    cond: Sequence[Tensor],
+) -> None:
+    """Raise `RuntimeError` if autograd has lost a part of a second derivative.
+
+    A custom `autograd.Function` whose backward pass is not differentiable (`once_differentiable`,
+    or `torch.no_grad()` inside) contributes nothing. Where the graph has a custom function, the
+    second derivative is compared with a difference of first derivatives.
+
+    Args:
+        value: The output of the model, with its graph.
+        slope: Returns $v^T∇f(x)$, or $v^T s(x)$, given `x`, `v` and the conditions.
+        curvature: The second derivative along `v`, by autograd.
+        x: The data.
+        v: The directions.
+        cond: Conditions of the model.
+
+    Raises:
+        RuntimeError: If they differ.
+    """
+    if not any(isinstance(node, BackwardCFunction) for node in _nodes(value)) or len(x) == 0:
+        return
+    step = unit_round_off(x.dtype) ** (1 / 3) / float(length(v).mean())
+    x, v = x.detach(), v.detach()
+    ahead, behind = (slope(x + h * v, v, *cond).detach() for h in (step, -step))
+    expected = (ahead - behind) / (2 * step)
+    error = float((curvature.detach() - expected).norm() / expected.norm())
+    if error > UNRECORDED:
+        raise RuntimeError(
+            "a custom `autograd.Function` in the model has a backward pass that autograd does not "
+            "record (`once_differentiable`, or `torch.no_grad()` inside), so second derivatives "
+            f"by Autodiff are wrong (estimated relative error {error:.0%}): use FiniteDifference()"
+        )
+
+
+def _nodes(y: Tensor) -> Iterator[Node]:
+    """Yield the nodes of the graph of a tensor, each once."""
+    pending, seen = [y.grad_fn], set()
+    while pending:
+        node = pending.pop()
+        if node is not None and node not in seen:
+            seen.add(node)
+            yield node
+            pending += [parent for parent, _ in node.next_functions]
+
+
+def _has_wrong_norm(y: Tensor, modules: Iterable[nn.Module]) -> bool:
+    """Return whether a norm with a wrong double backward is left in a graph or a script."""
+    scripts = (m for m in modules if isinstance(m, torch.jit.ScriptModule))
+    operations = {node.kind() for script in scripts for node in script.inlined_graph.nodes()}
+    if operations & _WRONG_OPERATIONS:
+        return True
+    return any(
+        node.name() in _WRONG_NODES and getattr(node, "_saved_training", True)
+        for node in _nodes(y)
+    )
+
+
+_WRONG_OPERATIONS = {"aten::layer_norm", "aten::instance_norm"}
+_WRONG_NODES = {
+    "NativeLayerNormBackward0", "NativeBatchNormBackward0", "CudnnBatchNormBackward0",
+    "MiopenBatchNormBackward0",
+}  # fmt: skip
 
 
 class DecomposedNorms(TorchFunctionMode):
@@ -220,34 +330,6 @@ def _gradient_or_none(
         allow_unused=True,
     )
     return result
-
-
-_WRONG_NODES = {
-    "NativeLayerNormBackward0", "NativeBatchNormBackward0", "CudnnBatchNormBackward0",
-    "MiopenBatchNormBackward0",
-}  # fmt: skip
-
-
-def _warn_of_norms(y: Tensor) -> bool:
-    """Warn if the graph of `y` has a norm whose double backward is wrong; return whether so."""
-    pending, seen = [y.grad_fn], set()
-    while pending:
-        node = pending.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        if node.name() in _WRONG_NODES and getattr(node, "_saved_training", True):
-            warnings.warn(
-                f"PyTorch computes wrong parameter gradients of second derivatives through "
-                f"`{node.name()}` (https://github.com/pytorch/pytorch/issues/175754), and a "
-                "scripted norm cannot be replaced. Use the module without `torch.jit`, Taylor(), "
-                "or FiniteDifference(). (Shown once per model.)",
-                WrongGradientWarning,
-                stacklevel=levels_to_caller(),
-            )
-            return True
-        pending += [inner for inner, _ in node.next_functions]
-    return False
 
 
 def _detached_unless(keep: bool, y: Tensor) -> Tensor:

@@ -14,10 +14,13 @@ it is inspected: evaluated a few more times, without side effects.
 
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from types import FunctionType, MethodType, TracebackType
+from itertools import islice
+from types import CellType, FunctionType, MethodType, TracebackType
 from typing import Any, Self
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -28,7 +31,10 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 
 from .precision import full_precision, full_precision_backward, require_full_precision
 
-INTERACTION = 0.1
+MOST_REFERENCES = 16
+"""Maximum number of items of a container that are searched for the modules of a model."""
+
+INTERACTION = 0.01
 """Change of a row with the other rows, in standard deviations of the values, that is refused."""
 
 RandomState = tuple[Tensor, ...]
@@ -55,6 +61,15 @@ class Record:
     def is_due(self) -> bool:
         """Whether to inspect the model at this evaluation: the 1st, 2nd, 4th, 8th, …."""
         return self.evaluations.bit_count() == 1
+
+    @contextmanager
+    def still_due_if_refused(self) -> Generator[None]:
+        """Inspect the model again at its next evaluation if an inspection raises an error."""
+        try:
+            yield
+        except BaseException:
+            self.evaluations = 0
+            raise
 
 
 _UNKNOWN = Record()
@@ -100,49 +115,56 @@ class Records:
         if torch.compiler.is_compiling():
             return _UNKNOWN
         record = self.of(f)
-        due = (record.evaluations + 1).bit_count() == 1
-        if due and not (x.is_meta or x.numel() == 0):
-            observed = Observed(f, x.device)
-            require_independent_rows(observed, x, cond)
-            record.modules = WeakSet(observed.modules)
-            record.batch_norms = WeakSet(m for m in observed.modules if isinstance(m, _BatchNorm))
-            if inspect is not None:
-                inspect(observed, record)
-        if record.batch_norms:
-            for module in record.batch_norms:
-                require_fixed_statistics(module)
-        record.evaluations += 1  # not reached by a model that is refused, which stays due
+        record.evaluations += 1
+        if record.is_due and not (x.is_meta or x.numel() == 0):
+            with record.still_due_if_refused():
+                observed = Observed(f, x.device)
+                require_independent_rows(observed, x, cond)
+                record.modules = WeakSet(observed.modules)
+                record.batch_norms = WeakSet(
+                    m for m in record.modules if isinstance(m, _BatchNorm)
+                )
+                if inspect is not None:
+                    inspect(observed, record)
+        for module in record.batch_norms:
+            require_fixed_statistics(module)
         return record
 
 
 def model_behind(f: object) -> object:
     """Return the object that identifies a model.
 
-    Lambdas, methods and partials are new objects at every call. The model is the module that they
-    belong to, wrap, close over, take as an argument or name as a global. A function that refers to
-    no module is identified by its code.
+    Lambdas, methods and partials are new objects at every call. The model is the first module that
+    they belong to, wrap, close over, take as an argument or name as a global, also through other
+    functions. A function that refers to no module is identified by its code.
     """
-    while not isinstance(f, nn.Module):
-        references: Sequence[object] = ()
-        if isinstance(f, MethodType):
-            f = f.__self__
-        elif isinstance(f, partial):
-            references, f = (*f.args, *f.keywords.values()), f.func
-        elif isinstance(f, FunctionType):
-            references, f = _references(f), getattr(f, "__wrapped__", f.__code__)
-        else:
-            break
-        f = next((r for r in references if isinstance(r, nn.Module)), f)
-    return f
+    pending, seen = deque([f]), set()
+    while pending:
+        reference = pending.popleft()
+        if isinstance(reference, nn.Module):
+            return reference
+        if id(reference) not in seen:
+            seen.add(id(reference))
+            pending += _references(reference)
+    f = getattr(f, "__wrapped__", getattr(f, "func", f))
+    f = getattr(f, "__self__", f)
+    return getattr(f, "__code__", f)
 
 
-def _references(f: FunctionType) -> list[object]:
-    """Return the objects that a function closes over or names as globals."""
+def _references(f: object) -> list[object]:
+    """Return the objects that a callable, or a container of callables, refers to."""
+    if isinstance(f, partial):
+        return [f.func, *f.args, *f.keywords.values()]
+    if isinstance(f, MethodType):
+        return [f.__self__, f.__func__]
+    if isinstance(f, (list, tuple)):
+        return list(f[:MOST_REFERENCES])
+    if not isinstance(f, FunctionType):
+        return list(islice(getattr(f, "__dict__", {}).values(), MOST_REFERENCES * callable(f)))
+    cells = [cell for cell in f.__closure__ or () if cell != CellType()]
     named = [f.__globals__.get(name) for name in f.__code__.co_names]
-    try:
-        return named + [cell.cell_contents for cell in f.__closure__ or ()]
-    except ValueError:  # a name that is bound only later
-        return named
+    functions = [g for g in named if isinstance(g, (nn.Module, FunctionType))]
+    return [*(cell.cell_contents for cell in cells), *(f.__defaults__ or ()), *functions]
 
 
 def require_fixed_statistics(module: nn.Module) -> None:

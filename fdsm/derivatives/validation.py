@@ -15,46 +15,31 @@ from ..tensors import length, require_floating
 from ..typing import LogDensity, Score
 
 
-def require_log_density(y: Tensor, rows: int) -> Tensor:
-    """Return the values of a log-density.
-
-    Args:
-        y: What the model returned.
-        rows: The number of rows it was given.
-
-    Returns:
-        The values, shape `(rows,)`.
-
-    Raises:
-        ValueError: If they have another shape.
-    """
-    if y.shape != (rows,):
-        hint = ". Use `.squeeze(1)`" if y.shape == (rows, 1) else ""
+def require_density_shape(shape: torch.Size, rows: int) -> None:
+    """Raise `ValueError` unless a log-density of `rows` rows has the shape `(rows,)`."""
+    if shape != (rows,):
+        hint = ". Use `.squeeze(1)`" if shape == (rows, 1) else ""
         raise ValueError(
-            f"log_density must return shape (B,) = ({rows},), but returned {tuple(y.shape)}{hint}"
+            f"log_density must return shape (B,) = ({rows},), but returned {tuple(shape)}{hint}"
         )
-    return y
 
 
-def require_score(y: Tensor, x: Tensor) -> Tensor:
-    """Return the values of a score at `x`.
-
-    Raises:
-        ValueError: If they do not have the shape of `x`.
-    """
-    if y.shape != x.shape:
+def require_score_shape(shape: torch.Size, x: Tensor) -> None:
+    """Raise `ValueError` unless a score at `x` has the shape of `x`."""
+    if shape != x.shape:
         raise ValueError(
             f"score must return the shape of its input, {tuple(x.shape)}, "
-            f"but returned {tuple(y.shape)}"
+            f"but returned {tuple(shape)}"
         )
-    return y
 
 
 def checked_density(f: LogDensity) -> LogDensity:
     """Return `f`, which then raises `ValueError` unless it maps `(N, *E)` to `(N,)`."""
 
     def density(x: Tensor, *cond: Tensor) -> Tensor:
-        return require_log_density(f(x, *cond), len(x))
+        y = f(x, *cond)
+        require_density_shape(y.shape, len(x))
+        return y
 
     density.__wrapped__ = f  # type: ignore[attr-defined]
     return density
@@ -64,7 +49,9 @@ def checked_score(s: Score) -> Score:
     """Return `s`, which then raises `ValueError` unless it maps `(N, *E)` to `(N, *E)`."""
 
     def score(x: Tensor, *cond: Tensor) -> Tensor:
-        return require_score(s(x, *cond), x)
+        y = s(x, *cond)
+        require_score_shape(y.shape, x)
+        return y
 
     score.__wrapped__ = s  # type: ignore[attr-defined]
     return score
