@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from fdsm.derivatives import precision
-from fdsm.derivatives.taylor import kinks
 
 torch.set_num_threads(1)  # the tensors are small, and threads that wait for a shared core are slow
 
@@ -24,7 +23,6 @@ def _float64() -> Iterator[None]:
 def _nothing_seen_yet(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(precision._Watch, "seen", 0)
     monkeypatch.setattr(precision._Watch, "warned", False)
-    monkeypatch.setattr(kinks._Warned, "names", frozenset())
 
 
 @pytest.fixture

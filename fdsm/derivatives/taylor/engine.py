@@ -5,6 +5,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -15,9 +16,9 @@ from ...typing import Derivative, LogDensity, Score
 from ..checks import check_arguments, checked_density, checked_score
 from ..randomness import modules_of
 from ..stencil import require_order
-from .composition import rows_like
-from .jet import Jet, MissingRule
-from .truncation import Run, Truncation
+from .jet import Jet
+from .registry import MissingRule
+from .series import Propagation, Truncation, empty_rows
 
 Model = Callable[..., Tensor]
 Result = TypeVar("Result")
@@ -114,19 +115,37 @@ def _propagated(
     if torch.compiler.is_compiling() and isinstance(f, nn.Module):
         checked(f)(x, *cond)  # not used, but tells the compiler what the model depends on
         return _traced(f, x, v, order, cond)
-    coefficients: Tensor = _run(checked(f), x, v, order, cond)
+    coefficients: Tensor = _run(checked(f), x, v, order, cond, _warned_about(f))
     return coefficients
+
+
+_WARNED: WeakKeyDictionary[object, set[str]] = WeakKeyDictionary()
+
+
+def _warned_about(f: object) -> set[str]:
+    """Return the names of the functions that were warned about for a model."""
+    try:
+        return _WARNED.setdefault(f, set())
+    except TypeError:  # it cannot be hashed or weakly referenced
+        return set()
 
 
 @torch.compiler.disable(  # type: ignore[no-untyped-call, untyped-decorator]
     reason="Taylor series are compiled only through models that are an `nn.Module`: pass the "
     "module itself, or leave out `fullgraph=True`"
 )
-def _run(f: Model, x: Tensor, v: Tensor, order: int, cond: tuple[Tensor, ...]) -> Tensor:
+def _run(
+    f: Model,
+    x: Tensor,
+    v: Tensor,
+    order: int,
+    cond: tuple[Tensor, ...],
+    warned: set[str] | None = None,
+) -> Tensor:
     if not any(map(_is_compiled, modules_of(f))):
-        return _coefficients(f, x, v, order, cond)
+        return _coefficients(f, x, v, order, cond, warned)
     with torch.compiler.set_stance("force_eager"):
-        return _coefficients(f, x, v, order, cond)
+        return _coefficients(f, x, v, order, cond, warned)
 
 
 def _is_compiled(module: nn.Module) -> bool:
@@ -139,38 +158,45 @@ _traced: Callable[..., Tensor] = getattr(torch._dynamo, "nonstrict_trace", lambd
 """For the compiler, which takes it for one call and follows the tensors through it."""
 
 
-def _coefficients(f: Model, x: Tensor, v: Tensor, order: int, cond: tuple[Tensor, ...]) -> Tensor:
+def _coefficients(
+    f: Model,
+    x: Tensor,
+    v: Tensor,
+    order: int,
+    cond: tuple[Tensor, ...],
+    warned: set[str] | None,
+) -> Tensor:
     if isinstance(x, Jet) or isinstance(v, Jet):
         raise MissingRule(
             "Taylor cannot differentiate inside of what it differentiates: use Autodiff() inside, "
             "or a higher order"
         )
-    with _recorded(x) as run:
-        coefficients = _of_jets(f, x, v, Truncation(order, len(v), run), cond)
+    with _recorded(x, warned) as propagation:
+        cond = tuple(c.clone() if isinstance(c, Tensor) and c.is_inference() else c for c in cond)
+        coefficients = _of_jets(f, x, v, Truncation(order, len(v), propagation), cond)
     return coefficients if torch.is_grad_enabled() else coefficients.detach()
 
 
 @contextmanager
-def _recorded(x: Tensor) -> Generator[Run]:
-    """Make autograd record a run, so that what it would not differentiate is noticed.
+def _recorded(x: Tensor, warned: set[str] | None) -> Generator[Propagation]:
+    """Make autograd record a propagation, so that what it would not differentiate is noticed.
 
-    Where gradients are off nothing is kept of the record, unless the model asks for gradients
-    itself. In inference mode there is none.
+    If gradients are switched off, no tensors are kept for a backward pass, unless the model takes
+    gradients itself.
 
     Yields:
-        The run.
+        The propagation.
     """
-    if torch.is_inference_mode_enabled() or x.is_inference():
-        yield Run()
-    elif torch.is_grad_enabled():
-        yield Run(recording=True)
-    else:
-        run = Run(recording=True, keeping=x.requires_grad)
-        hooks = torch.autograd.graph.saved_tensors_hooks(
-            lambda saved: saved if run.keeping else None, lambda saved: saved
-        )
-        with torch.enable_grad(), hooks:
-            yield run
+    propagation = Propagation(recording=True, warned=set() if warned is None else warned)
+    if torch.is_grad_enabled():
+        yield propagation
+        return
+    propagation.keeping = x.requires_grad
+    hooks = torch.autograd.graph.saved_tensors_hooks(
+        lambda saved: saved if propagation.keeping else None, lambda saved: saved
+    )
+    with torch.inference_mode(False), torch.enable_grad(), hooks:
+        yield propagation
 
 
 def _of_jets(
@@ -178,7 +204,7 @@ def _of_jets(
 ) -> Tensor:
     c = torch.cat([x[None], v])
     if not x.is_contiguous():
-        c = rows_like(x[None], len(c)).copy_(c)
+        c = empty_rows(x[None], len(c)).copy_(c)
     y = f(Jet(c, truncation), *cond)
     if not isinstance(y, Jet) or y.degree == 0:
         raise ValueError(

@@ -26,8 +26,8 @@ from fdsm.derivatives.taylor import (
     sums,
     values,
 )
-from fdsm.derivatives.taylor.jet import _RULES
-from fdsm.derivatives.taylor.truncation import Truncation
+from fdsm.derivatives.taylor.registry import _RULES
+from fdsm.derivatives.taylor.series import Truncation
 from tests.derivatives.taylor.agreement import is_from
 
 OURS = (elementwise, linear, products, matrix_products, sums, einsum, shapes, values)
@@ -252,7 +252,7 @@ def test_out_none_is_nothing() -> None:
 
 
 def test_own_rule(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fdsm.derivatives.taylor.jet._RULES", dict(_RULES))
+    monkeypatch.setattr("fdsm.derivatives.taylor.registry._RULES", dict(_RULES))
     calls = []
 
     @rule("frac")
