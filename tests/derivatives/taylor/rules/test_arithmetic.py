@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from fdsm.derivatives import Autodiff, Taylor
+from fdsm.derivatives import Autodiff, Jet, Taylor
 from fdsm.derivatives.taylor.rules import arithmetic
 
 from ..agreement import assert_rule, names_of_rules
@@ -121,8 +121,13 @@ CASES: dict[str, tuple[Rule, ...]] = {
         lambda x: x % C(3, 1),
         lambda x: torch.remainder(C(4), x.square() + 0.3),
     ),
-    "__rmod__": (lambda x: 2.3 % (x.square() + 0.3),),
+    "__rmod__": (lambda x: reflected_remainder(2.3, x.square() + 0.3),),
 }
+
+
+def reflected_remainder(a: float, b: Tensor) -> Tensor:
+    """Return `a % b`, which Autodiff cannot differentiate if `a` is a number."""
+    return a % b if isinstance(b, Jet) else torch.remainder(torch.tensor(a), b)
 
 
 def test_every_rule_has_a_case() -> None:
