@@ -133,7 +133,9 @@ def _combined(results: Tensor | Sequence[Tensor]) -> Tensor:
 
 def names_of_rules(module: ModuleType) -> set[str]:
     """Return the names of all functions of torch that have a rule in a module."""
-    return {_name(function) for function, rule in _RULES.items() if is_from(module, function, rule)}
+    return {
+        _name(function) for function, rule in _RULES.items() if is_from(module, function, rule)
+    }
 
 
 def is_from(module: ModuleType, function: object, rule: Callable[..., object]) -> bool:
@@ -149,7 +151,9 @@ def is_from(module: ModuleType, function: object, rule: Callable[..., object]) -
         return False
     name, source = _name(function), inspect.getsource(module)
     pattern = re.sub(r"\d", "{_n}", name)
-    return any(text in source for text in (f'"{name}"', f"rule(functional.{name})", f'"{pattern}"'))
+    return any(
+        text in source for text in (f'"{name}"', f"rule(functional.{name})", f'"{pattern}"')
+    )
 
 
 def _name(function: object) -> str:

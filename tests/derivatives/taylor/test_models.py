@@ -45,7 +45,7 @@ from fdsm.typing import Derivative, Objective
 from ...models.test_contract import CASES, Case
 
 LEVELS = Geometric(1.0, 0.1, 3)
-pytestmark = pytest.mark.filterwarnings("ignore::fdsm.derivatives.taylor.rules.piecewise.KinkWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::fdsm.derivatives.KinkWarning")
 
 
 def assert_same_loss(
