@@ -189,12 +189,32 @@ def absolute(x: Jet) -> Jet:
 
 @_piecewise("clamp", "clip")
 def clamp(x: Tensor, min: Operand | None = None, max: Operand | None = None) -> Tensor:
-    """Return $x$ clamped between two numbers or tensors, with slope one on them."""
+    """Return $x$ clamped between two numbers or tensors, with the slopes of torch on them."""
     if min is not None:
-        x = torch.where(value_of(x) < value_of(min), min, x)
+        x = _bounded(x, min, value_of(x) < value_of(min))
     if max is not None:
-        x = torch.where(value_of(x) > value_of(max), max, x)
+        x = _bounded(x, max, value_of(x) > value_of(max))
     return x
+
+
+def _bounded(x: Tensor, bound: Operand, outside: Tensor) -> Tensor:
+    """Return $x$, but the bound outside of it. Where they are equal, torch's versions differ."""
+    if _CLAMP_HAS_SLOPE_ONE_ON_BOUNDS:
+        return torch.where(outside, bound, x)
+    equal = value_of(x) == value_of(bound)
+    if not isinstance(bound, Tensor):
+        return torch.where(outside | equal, bound, x)
+    return torch.where(equal, (x + bound) / 2, torch.where(outside, bound, x))
+
+
+def _slope_of_clamp_on_a_bound() -> float:
+    """Return the derivative of `clamp(x, min=0)` at zero: one before torch 2.15, then zero."""
+    with torch.inference_mode(False), torch.enable_grad():
+        x = torch.zeros((), device="cpu", requires_grad=True)
+        return torch.autograd.grad(x.clamp(min=0), x)[0].item()
+
+
+_CLAMP_HAS_SLOPE_ONE_ON_BOUNDS = _slope_of_clamp_on_a_bound() == 1
 
 
 @_piecewise("clamp_min")
