@@ -141,7 +141,7 @@ def test_selections(op: BatchOp) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::fdsm.derivatives.KinkWarning")
-def test_places_of_what_was_selected() -> None:
+def test_indices_of_the_selected_elements() -> None:
     def f(x: Tensor) -> Tensor:
         values, places = x.sort(1)
         torch.testing.assert_close(values.detach(), x.detach().gather(1, places))
@@ -211,7 +211,7 @@ NONE: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 @pytest.mark.parametrize("op", NONE.values(), ids=NONE)
-def test_values_of_what_is_no_number(op: Callable[[Tensor], Tensor]) -> None:
+def test_values_of_nan_and_infinity(op: Callable[[Tensor], Tensor]) -> None:
     x = torch.tensor([math.nan, math.inf, -math.inf, 1.0])
     jet: Any = op(Jet(torch.stack([x, torch.ones(4)]), Truncation(1)))
     torch.testing.assert_close(jet.value, op(x), equal_nan=True)
@@ -236,7 +236,7 @@ def test_random_slopes_are_the_same_for_all_coefficients() -> None:
         (nn.MaxPool1d(2), "`max_pool1d` has kinks"),
     ],
 )
-def test_a_warning_says_what_is_wrong_where_and_once(module: nn.Module, words: str) -> None:
+def test_the_warning_names_the_problem_and_the_place_once(module: nn.Module, words: str) -> None:
     f, x, v = (lambda x: module(x).square().sum(1)), torch.randn(2, 4), torch.randn(2, 4)
     Taylor().jet(f, x, v, 1)
     with pytest.warns(KinkWarning, match=words) as caught:
@@ -245,7 +245,17 @@ def test_a_warning_says_what_is_wrong_where_and_once(module: nn.Module, words: s
     Taylor().sliced(f, x, v[None])
 
 
-def test_no_warning_of_what_has_no_derivatives() -> None:
+def test_every_model_is_warned_about() -> None:
+    x, models = torch.randn(2, 4), [nn.Sequential(nn.ReLU(), nn.Flatten(0)) for _ in range(3)]
+    for model in models:
+        with pytest.warns(KinkWarning, match="`relu` has kinks"):
+            Taylor().jet(model, x[:, :1], x[:, 1:2], 2)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            Taylor().jet(model, x[:, :1], x[:, 1:2], 2)
+
+
+def test_no_warning_without_derivatives() -> None:
     x = torch.randn(2, 4)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
