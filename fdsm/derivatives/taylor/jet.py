@@ -7,6 +7,7 @@ from weakref import ReferenceType, ref
 
 import torch
 from torch import Tensor
+from torch.autograd.graph import Node
 from torch.utils import _pytree
 
 from .registry import MissingRule, Rule, rule_of
@@ -60,6 +61,8 @@ class Jet(Tensor):
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         """Apply the rule of a function of torch."""
+        if _current_functorch_level() is not None:
+            raise MissingRule("Taylor has no rules for `torch.vmap` and the like (torch.func)")
         _check_operands(args)
         if not kwargs:
             return rule_of(function, _in_place)(*args)
@@ -189,54 +192,58 @@ _GRADIENTS_OFF = (
     "`use_reentrant=False` for the checkpoint, or another engine, e.g. "
     "`Taylor(fallback=Autodiff())`"
 )
+_CUSTOM_FUNCTION = (
+    "Taylor has no rule for a custom `autograd.Function`: use functions of torch, or another "
+    "engine, e.g. `Taylor(fallback=Autodiff())`"
+)
+_TWO_CALLS = (
+    "jets of two calls of Taylor meet: the model has kept a tensor from an earlier call, or calls "
+    "Taylor itself. Use Autodiff() inside the model"
+)
 
 
 def _check_operands(args: Iterable[Any]) -> None:
     """Check that the operands of a function belong together and that autograd sees them.
 
     Raises:
-        MissingRule: If jets belong to different propagations, `torch.func` is at work, or an
-            operand is the output of a custom `autograd.Function`.
+        MissingRule: If jets belong to different propagations, or an operand is the output of a
+            custom `autograd.Function`.
     """
-    if torch._C._functorch.maybe_current_level() is not None:
-        raise MissingRule("Taylor has no rules for `torch.vmap` and other functions of torch.func")
     propagation: Propagation | None = None
-    with torch._C.DisableTorchFunctionSubclass():
-        for x in _tensors(args):
-            node = x.grad_fn
+    operands = list(args)
+    with _without_torch_function():
+        while operands:
+            x = operands.pop()
             if type(x) is Jet:
                 propagation = propagation or x.truncation.propagation
                 if x.truncation.propagation is not propagation:
-                    raise MissingRule(
-                        "jets of two calls of Taylor meet: the model has kept a tensor from an "
-                        "earlier call, or calls Taylor itself. Use Autodiff() inside the model"
-                    )
-            if node is not None and (type(x) is Jet or _depends_on_a_jet(node)):
-                raise MissingRule(
-                    "Taylor has no rule for a custom `autograd.Function`: use functions of torch, "
-                    "or another engine, e.g. `Taylor(fallback=Autodiff())`"
-                )
+                    raise MissingRule(_TWO_CALLS)
+                if x.grad_fn is not None:
+                    raise MissingRule(_CUSTOM_FUNCTION)
+            elif isinstance(x, Tensor):
+                if x.grad_fn is not None and _depends_on_a_jet(x.grad_fn):
+                    raise MissingRule(_CUSTOM_FUNCTION)
+            elif type(x) in (list, tuple):
+                operands += x
 
 
-def _tensors(args: Iterable[Any]) -> Iterator[Tensor]:
-    for x in args:
-        if isinstance(x, Tensor):
-            yield x
-        elif type(x) in (list, tuple):
-            yield from _tensors(x)
-
-
-def _depends_on_a_jet(node: torch.autograd.graph.Node) -> bool:
+def _depends_on_a_jet(node: Node) -> bool:
     """Return whether a jet is among the leaves of a graph of autograd."""
     nodes, seen = [node], {node}
     while nodes:
         node = nodes.pop()
-        if type(getattr(node, "variable", None)) is Jet:
+        parents = node.next_functions
+        if not parents and type(getattr(node, "variable", None)) is Jet:
             return True
-        new = {parent for parent, _ in node.next_functions if parent is not None} - seen
-        seen |= new
-        nodes += new
+        for parent, _ in parents:
+            if parent is not None and parent not in seen:
+                seen.add(parent)
+                nodes.append(parent)
     return False
+
+
+_current_functorch_level = torch._C._functorch.maybe_current_level
+_without_torch_function = torch._C.DisableTorchFunctionSubclass
 
 
 @dataclass
