@@ -66,7 +66,7 @@ MUTATIONS = (
     Mutation("Taylor: no fallback", "derivatives/taylor/engine.py", "return otherwise(self.fallback)", "raise", f"{TAYLOR}/test_engine.py"),
     Mutation("Taylor: curvature of the last slope alone", "derivatives/taylor/composition.py", "squares = _dot(u[truncation.block(1)], u[truncation.block(1)])", "squares = u[truncation.block(1)][-1].square()", f"{TAYLOR}/test_engine.py"),
     Mutation("Taylor: lost ½ of the curvature of an activation", "derivatives/taylor/composition.py", "out=y[-1]).mul_(0.5)", "out=y[-1])", f"{TAYLOR}/test_engine.py"),
-    Mutation("Taylor: lost ½, with a curvature before", "derivatives/taylor/composition.py", "squares, value=0.5)", "squares, value=1.0)", f"{TAYLOR}/test_engine.py"),
+    Mutation("Taylor: lost ½, with a curvature before", "derivatives/taylor/composition.py", "squares, value=0.5)", "squares, value=1.0)", f"{TAYLOR}/rules/test_elementwise.py"),
     Mutation("Taylor: gradient without the third derivative", "derivatives/taylor/composition.py", "grad[-1], value=0.5)", "grad[-1], value=0.0)", f"{TAYLOR}/test_engine.py {TAYLOR}/rules/test_elementwise.py"),
     Mutation("Taylor: gradient of slopes without the second derivative", "derivatives/taylor/composition.py", "addcmul_(u[slopes], second * grad[-1])", "addcmul_(u[slopes], 0 * grad[-1])", f"{TAYLOR}/test_engine.py {TAYLOR}/rules/test_elementwise.py"),
     Mutation("Taylor: recurrence without its factor", "derivatives/taylor/composition.py", "j * u[j] * slope[k - j]", "u[j] * slope[k - j]", f"{TAYLOR}/test_engine.py"),

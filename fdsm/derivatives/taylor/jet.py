@@ -31,9 +31,13 @@ class Jet(Tensor):
         aliases: This jet and the tensors that may share memory with it.
     """
 
+    coefficients: Tensor
+    truncation: Truncation
+    aliases: list[ReferenceType[Tensor]]
+
     @staticmethod
     def __new__(cls: type["Jet"], coefficients: Tensor, truncation: Truncation) -> "Jet":
-        """Return a tensor with the shape of the value, without memory."""
+        """Return a jet: a tensor with the shape of its value, without memory."""
         if truncation.propagation.recording and not torch.is_grad_enabled():
             raise MissingRule(_GRADIENTS_OFF)
         if coefficients.is_complex():
@@ -45,12 +49,8 @@ class Jet(Tensor):
             device=coefficients.device,
             requires_grad=coefficients.is_floating_point(),
         )
+        jet.coefficients, jet.truncation, jet.aliases = coefficients, truncation, []
         return jet
-
-    def __init__(self, coefficients: Tensor, truncation: Truncation) -> None:
-        self.coefficients = coefficients
-        self.truncation = truncation
-        self.aliases: list[ReferenceType[Tensor]] = []
 
     @classmethod
     def __torch_function__(
