@@ -69,7 +69,7 @@ MUTATIONS = (
     Mutation("Taylor: lost ½, with a curvature before", "derivatives/taylor/composition.py", "squares, value=0.5)", "squares, value=1.0)", f"{TAYLOR}/rules/test_elementwise.py"),
     Mutation("Taylor: gradient without the third derivative", "derivatives/taylor/composition.py", "grad[-1], value=0.5)", "grad[-1], value=0.0)", f"{TAYLOR}/test_engine.py {TAYLOR}/rules/test_elementwise.py"),
     Mutation("Taylor: gradient of slopes without the second derivative", "derivatives/taylor/composition.py", "addcmul_(u[slopes], second * grad[-1])", "addcmul_(u[slopes], 0 * grad[-1])", f"{TAYLOR}/test_engine.py {TAYLOR}/rules/test_elementwise.py"),
-    Mutation("Taylor: recurrence without its factor", "derivatives/taylor/composition.py", "j * u[j] * slope[k - j]", "u[j] * slope[k - j]", f"{TAYLOR}/test_engine.py"),
+    Mutation("Taylor: recurrence without its factor", "derivatives/taylor/composition.py", "j * u[j] * slope[k - j]", "u[j] * slope[k - j]", f"{TAYLOR}/rules/test_elementwise.py"),
     Mutation("Taylor: a bias for all coefficients", "derivatives/taylor/rules/arithmetic.py", "c[:rows].add_(b)", "c.add_(b)", f"{TAYLOR}/test_engine.py {TAYLOR}/rules/test_arithmetic.py"),
     Mutation("Taylor: product rule without its mixed term", "derivatives/taylor/algebra.py", "range(1, min(b.degree, top - i) + 1)", "range(1, 1)", f"{TAYLOR}/rules/test_arithmetic.py"),
     Mutation("Taylor: slope of softplus", "derivatives/taylor/rules/activation.py", "first = torch.addcmul(s, s, s, value=-1)", "first = torch.addcmul(s, s, s, value=1)", f"{TAYLOR}/rules/test_activation.py"),
