@@ -1,4 +1,4 @@
-"""The table of rules: what each function of torch does to jets."""
+"""The table of rules, which say how functions of torch act on jets."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar

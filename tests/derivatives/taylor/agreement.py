@@ -1,4 +1,4 @@
-"""The truth of every rule: Taylor agrees with Autodiff, in values and in gradients."""
+"""The reference for every rule: Taylor agrees with Autodiff, in values and in gradients."""
 
 import inspect
 import re
@@ -114,7 +114,7 @@ def assert_rule(
 def _unchanging(
     f: Callable[[Tensor], Tensor | Sequence[Tensor]], x: Tensor
 ) -> Tensor | Sequence[Tensor]:
-    """Return what a function makes of a tensor, which it must not change."""
+    """Return the result of a function, and check that its argument is unchanged."""
     memory = getattr(x, "coefficients", x)
     version = memory._version
     result = f(x)

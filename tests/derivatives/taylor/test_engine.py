@@ -88,7 +88,7 @@ class Products(TorchDispatchMode):
 def test_the_model_is_called_once_and_layers_once_for_all_coefficients(
     generator: Generator,
 ) -> None:
-    """The first layer sees value and slopes alone: what is linear has no curvature yet."""
+    """The first layer gets values and slopes only: its input is linear and has no curvature."""
     model, x, v = network(), torch.randn(6, 3), torch.randn(4, 6, 3, generator=generator)
     calls: list[object] = []
     model.register_forward_pre_hook(lambda module, args: calls.append(args))
@@ -206,7 +206,7 @@ def test_vectorising_inside_a_model_is_refused() -> None:
 
 
 def test_without_gradients_nothing_is_kept_for_a_backward_pass() -> None:
-    """What autograd sees then is only looked at: the largest tensor is forgotten at once."""
+    """The propagation is recorded, but no tensor is saved: the largest one is freed at once."""
     model, x = network(64), torch.rand(32, 3)
     kept: list[weakref.ref[Tensor]] = []
 

@@ -1,4 +1,4 @@
-"""All models of this library under Taylor: what every objective makes of them is Autodiff's."""
+"""All models of this library: the losses of every objective agree for Taylor and Autodiff."""
 
 from collections.abc import Callable
 from typing import Any, cast

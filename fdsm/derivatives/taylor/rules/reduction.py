@@ -26,8 +26,8 @@ def _sum_or_mean(function: Callable[..., Tensor]) -> Rule:
         c = input.coefficients
         if not input.ndim:
             return Jet(c.to(dtype or c.dtype, copy=True), input.truncation)
-        places = tuple(d % input.ndim + 1 for d in dims_of(input, dim))
-        return Jet(function(c, places, keepdim, dtype=dtype), input.truncation)
+        over = tuple(d % input.ndim + 1 for d in dims_of(input, dim))
+        return Jet(function(c, over, keepdim, dtype=dtype), input.truncation)
 
     return applied
 

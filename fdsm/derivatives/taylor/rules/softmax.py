@@ -37,13 +37,13 @@ def _logsumexp(x: Jet, dims: tuple[int, ...]) -> Tensor:
         shift = _finite(value.detach())
         return (x - shift).exp().sum(dims, keepdim=True).log() + shift
     p = (x.value - _finite(value)).exp()
-    places = tuple(shift_dim(d) for d in dims)
+    over = tuple(shift_dim(d) for d in dims)
     slopes = x.part(1)
-    mean = (p * slopes).sum(places, True)
+    mean = (p * slopes).sum(over, True)
     terms = [value[None], mean]
     if x.truncation.order == 2:
         q = (slopes - mean).square().sum(0, True) / 2
-        terms.append((p * (q + x.part(2) if x.degree == 2 else q)).sum(places, True))
+        terms.append((p * (q + x.part(2) if x.degree == 2 else q)).sum(over, True))
     return Jet(torch.cat(terms), x.truncation)
 
 

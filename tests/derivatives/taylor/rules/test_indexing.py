@@ -182,14 +182,14 @@ def test_writing_into_a_tensor(index: object, kind: str, start: str) -> None:
 
 @pytest.mark.parametrize("i", INDICES, ids=str)
 def test_views_are_views(i: object) -> None:
-    """What is written into a part reaches the whole only where torch has them share memory."""
+    """Writing into a part changes the whole only if torch makes them share memory."""
     assert_rule(lambda x: written(x, lambda y: y[i].add_(1)), constant(*SHAPE))
 
 
 @pytest.mark.filterwarnings("ignore:Using a non-tuple sequence")
 @pytest.mark.parametrize("i", [[[0, 1], [1, 2]], [torch.tensor([0, 1]), [2, 0]]], ids=str)
 def test_lists_of_lists(i: list[object]) -> None:
-    """They are what torch takes them for, a tuple or a tensor."""
+    """Torch treats them as a tuple or as a tensor."""
     assert_rule(lambda x: x[0][i], constant(*SHAPE))
     assert_rule(lambda x: written(x, lambda y: y[0].__setitem__(i, x[0, 0, 0])), constant(*SHAPE))
 

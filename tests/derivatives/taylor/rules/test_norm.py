@@ -72,7 +72,7 @@ REPLACED: dict[str, MatrixOp] = {
         lambda a, b, c: (a * 0).norm(dim=1) + b.norm(), lambda a, b, c: b.norm() + torch.zeros(4)
     ),
 }  # fmt: skip
-"""Functions that Autodiff cannot differentiate twice, and what replaces them for it."""
+"""Functions that Autodiff cannot differentiate twice, with replacements for it."""
 
 
 @pytest.mark.parametrize("op", (SMOOTH | REPLACED).values(), ids=SMOOTH | REPLACED)

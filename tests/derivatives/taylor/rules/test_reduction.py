@@ -76,7 +76,7 @@ REPLACED: dict[str, MatrixOp] = {
         lambda a, b, c: a.exp().cumsum(0).log() + (b + c).exp().cumsum(-1).log(),
     ),
 }  # fmt: skip
-"""Functions that Autodiff cannot differentiate twice, and what replaces them for it."""
+"""Functions that Autodiff cannot differentiate twice, with replacements for it."""
 
 
 @pytest.mark.parametrize("op", (SMOOTH | REPLACED).values(), ids=SMOOTH | REPLACED)
