@@ -187,9 +187,9 @@ _SYNONYMS = {"axis": "dim", "keepdims": "keepdim", "self": "input"}
 _GRADIENTS_OFF = (
     "gradients are switched off inside the model: by `torch.no_grad()`, by a custom "
     "`autograd.Function`, whose `forward` runs without gradients, or by a checkpoint with "
-    "`use_reentrant=True`. Autograd does not differentiate this part, and Taylor would. Use `.detach()` "
-    "instead of `torch.no_grad()`, functions of torch instead of the custom function and "
-    "`use_reentrant=False` for the checkpoint, or another engine, e.g. "
+    "`use_reentrant=True`. Autograd would differentiate this part differently from Taylor. Use "
+    "`.detach()` instead of `torch.no_grad()`, functions of torch instead of the custom function "
+    "and `use_reentrant=False` for the checkpoint, or another engine, e.g. "
     "`Taylor(fallback=Autodiff())`"
 )
 _CUSTOM_FUNCTION = (
