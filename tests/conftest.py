@@ -5,8 +5,6 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from fdsm.derivatives.taylor import kinks
-
 torch.set_num_threads(1)  # the tensors are small, and threads that wait for a shared core are slow
 
 
@@ -17,11 +15,6 @@ def _float64() -> Iterator[None]:
     torch.manual_seed(0)
     yield
     torch.set_default_dtype(default)
-
-
-@pytest.fixture(autouse=True)
-def _nothing_seen_yet(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kinks._Warned, "names", frozenset())
 
 
 @pytest.fixture

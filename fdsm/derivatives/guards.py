@@ -79,17 +79,19 @@ class Records:
     """A `Record` per model, kept as long as the model lives."""
 
     def __init__(self) -> None:
-        self._records: WeakKeyDictionary[Any, Record] = WeakKeyDictionary()
+        self._models: WeakKeyDictionary[Any, Record] = WeakKeyDictionary()
+        self._functions: dict[Any, Record] = {}
 
     def of(self, f: object) -> Record:
         """Return the record of a model, created at its first use."""
         model = f if isinstance(f, nn.Module) else model_behind(f)
         try:
-            return self._records[model]
+            return self._models[model]
         except KeyError:
-            return self._records.setdefault(model, Record())
-        except TypeError:  # not hashable, or without weak references
-            return self._records.setdefault(type(model), Record())
+            return self._models.setdefault(model, Record())
+        except TypeError:  # codes of functions, or an object without hash or weak references
+            key = model if isinstance(model, tuple) else type(model)
+            return self._functions.setdefault(key, Record())
 
     def examine(
         self,
@@ -136,19 +138,18 @@ def model_behind(f: object) -> object:
 
     Lambdas, methods and partials are new objects at every call. The model is the first module that
     they belong to, wrap, close over, take as an argument or name as a global, also through other
-    functions. A function that refers to no module is identified by its code.
+    functions. Functions that refer to no module are identified by their codes.
     """
-    pending, seen = deque([f]), set()
+    pending, seen = deque([f]), {}
     while pending:
         reference = pending.popleft()
         if isinstance(reference, nn.Module):
             return reference
         if id(reference) not in seen:
-            seen.add(id(reference))
+            seen[id(reference)] = reference
             pending += _references(reference)
-    f = getattr(f, "__wrapped__", getattr(f, "func", f))
-    f = getattr(f, "__self__", f)
-    return getattr(f, "__code__", f)
+    codes = tuple(g.__code__ for g in seen.values() if isinstance(g, FunctionType))
+    return codes or f
 
 
 def _references(f: object) -> list[object]:

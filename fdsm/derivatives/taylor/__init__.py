@@ -1,32 +1,13 @@
-"""Exact derivatives by propagating power series through any torch code.
+"""Exact derivatives by propagating power series through torch code (Taylor-mode AD).
 
-A `Jet` is a tensor with the coefficients of its power series; torch's functions act on jets by
-rules, a family to a file.
+A `Jet` is a tensor with the coefficients of its power series. Functions of torch act on jets by
+rules. The package `rules` has one file for each section of torch's documentation.
 """
 
-from . import (  # ruff: ignore[unused-import]
-    attention,
-    binary,
-    dropout,
-    einsum,
-    elementwise,
-    gradients,
-    linear,
-    losses,
-    matrices,
-    matrix_products,
-    normalisation,
-    norms,
-    operators,
-    products,
-    reductions,
-    shapes,
-    softmax,
-    sums,
-    values,
-)
+from . import rules  # ruff: ignore[unused-import]
 from .engine import Taylor
-from .jet import Jet, MissingRule, rule
-from .kinks import KinkWarning
+from .jet import Jet
+from .registry import MissingRule, rule
+from .rules.piecewise import KinkWarning
 
 __all__ = ["Jet", "KinkWarning", "MissingRule", "Taylor", "rule"]

@@ -1,7 +1,7 @@
-r"""Smooth functions of each element.
+r"""Series of smooth elementwise functions.
 
-With $n$ the part of a series without its value, $g(u_0 + n) = g(u_0) + g'(u_0) n +
-\tfrac12 g''(u_0) n² + …$; up to degree two, $n² = \sum_i u_{1i}² s$.
+Let $n$ be a series without its value. Then $g(u_0 + n) = g(u_0) + g'(u_0) n +
+\tfrac12 g''(u_0) n² + …$, and up to degree two $n² = \sum_i u_{1i}² s$.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,21 +12,22 @@ import torch
 from torch import Tensor
 from torch.autograd.function import FunctionCtx
 
-from .jet import Jet, Rule, rule
-from .truncation import Truncation
+from .jet import Jet
+from .registry import Rule, rule
+from .series import Truncation, empty_rows
 
 Derivatives = Callable[[Tensor], Iterator[Tensor]]
-"""Yields $g'(x), g''(x), g'''(x)$; the first of them from functions that have rules."""
+"""Yields $g'(x), g''(x), g'''(x)$. The first must be computed by functions that have rules."""
 
 
 def smooth(*functions: Callable[..., Tensor] | str) -> Callable[[Rule], Rule]:
-    """Return a decorator that makes a rule of the derivatives of a smooth elementwise function.
+    """Return a decorator that registers a smooth elementwise function by its derivatives.
 
     Args:
-        functions: The function, as for `rule`; the first must be the function itself.
+        functions: The function, as for `rule`. The first must compute the value.
 
     Returns:
-        The decorator of a generator of $g'$, $g''$ and $g'''$, with the arguments of the function.
+        The decorator of a generator of $g'$, $g''$ and $g'''$ with the arguments of the function.
     """
 
     def register(derivatives: Callable[..., Iterator[Tensor]]) -> Rule:
@@ -45,7 +46,7 @@ def smooth(*functions: Callable[..., Tensor] | str) -> Callable[[Rule], Rule]:
 
 
 def compose(x: Jet, g: Callable[[Tensor], Tensor], derivatives: Derivatives) -> Jet:
-    """Return $g(x)$ for a smooth function of each element.
+    """Return $g(x)$ for a smooth elementwise function.
 
     Args:
         x: The jet.
@@ -53,7 +54,7 @@ def compose(x: Jet, g: Callable[[Tensor], Tensor], derivatives: Derivatives) -> 
         derivatives: Its derivatives.
 
     Returns:
-        The jet of the composition.
+        The composition.
     """
     truncation = x.truncation
     if x.degree == 0:
@@ -67,7 +68,7 @@ def compose(x: Jet, g: Callable[[Tensor], Tensor], derivatives: Derivatives) -> 
 def _integrated(x: Jet, g: Callable[[Tensor], Tensor], derivatives: Derivatives) -> Jet:
     r"""Return $g(x)$ from $\dot y = g'(x) \dot x$, or $k y_k = \sum_j j x_j g'(x)_{k - j}$."""
     order = x.truncation.order
-    shorter = Truncation(order - 1, run=x.truncation.run)
+    shorter = Truncation(order - 1, propagation=x.truncation.propagation)
     outer = next(derivatives(Jet(x.coefficients[:order], shorter)))
     slope = outer.coefficients if isinstance(outer, Jet) else outer[None]
     u = x.coefficients
@@ -83,7 +84,7 @@ def _integrated(x: Jet, g: Callable[[Tensor], Tensor], derivatives: Derivatives)
 class _Composition(torch.autograd.Function):
     """The coefficients of $g(u)$ up to degree two, with a backward pass in closed form.
 
-    Autograd would keep and revisit every intermediate result; this keeps `u` alone.
+    It saves only `u`, where autograd would save every intermediate result.
     """
 
     @staticmethod
@@ -96,7 +97,7 @@ class _Composition(torch.autograd.Function):
     ) -> Tensor:
         ctx.save_for_backward(u)
         ctx.truncation, ctx.derivatives = truncation, derivatives  # type: ignore[attr-defined]
-        y = rows_like(u, truncation.rows(truncation.order))
+        y = empty_rows(u, truncation.rows(truncation.order))
         y[0] = g(u[0])
         first, *second = islice(derivatives(u[0]), truncation.order)
         torch.mul(u[1:], first, out=y[1 : len(u)])
@@ -110,7 +111,7 @@ class _Composition(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        r"""Return the gradient with respect to `u`, given that with respect to $y$, $\bar y$.
+        r"""Return the gradient with respect to `u`, given $\bar y$, the gradient of the result.
 
         $$\bar u_0 = g' \bar y_0 + g'' \sum_{k>0} u_k \bar y_k
                      + \tfrac12 g''' \sum_i u_{1i}² \bar y_2, \quad
@@ -128,19 +129,11 @@ class _Composition(torch.autograd.Function):
         return result, None, None, None
 
 
-def rows_like(u: Tensor, rows: int) -> Tensor:
-    """Return an empty tensor of so many rows, each with the memory layout of those of `u`."""
-    if u.is_contiguous():
-        return u.new_empty(rows, *u.shape[1:])
-    row = torch.empty_like(u[0], device="meta")
-    return u.new_empty_strided((rows, *u.shape[1:]), (row.numel(), *row.stride()))
-
-
 def _dot(a: Tensor, b: Tensor) -> Tensor:
     """Return the sum over the first dimension of a product."""
     if a.device.type != "cpu":
         return (a * b).sum(0)
     result = a[0] * b[0]
-    for x, y in zip(a[1:], b[1:], strict=True):  # the faster the more there are, up to ten times
+    for x, y in zip(a[1:], b[1:], strict=True):  # up to ten times faster than `(a * b).sum(0)`
         result.addcmul_(x, y)
     return result

@@ -4,26 +4,45 @@ import math
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeVar
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
 
 from ...tensors import dot
 from ...typing import Derivative, LogDensity, Score
+from ..guards import Records
 from ..stencil import require_order
-from ..validation import check_arguments, checked_density, checked_score
-from .composition import rows_like
-from .jet import Jet, MissingRule
-from .truncation import Run, Truncation
+from ..validation import check_arguments, require_density_shape, require_score_shape
+from .jet import Jet
+from .registry import MissingRule
+from .series import Propagation, Truncation, empty_rows
 
 Model = Callable[..., Tensor]
-Result = TypeVar("Result")
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+_RECORDS = Records()
+
+
+def _with_fallback(method: Method) -> Method:
+    """Return a method that hands models without rules to the same method of the fallback."""
+
+    @wraps(method)
+    def differentiate(self: "Taylor", *args: Any) -> Any:
+        if self.fallback is None:
+            return method(self, *args)
+        try:
+            return method(self, *args)
+        except MissingRule:
+            return getattr(self.fallback, method.__name__)(*args)
+
+    return cast(Method, differentiate)
 
 
 @dataclass(frozen=True)
 class Taylor:
-    r"""Forward propagation of value, slope and curvature together, through any torch code.
+    r"""Taylor-mode automatic differentiation: value, slope and curvature in one forward pass.
 
     Every tensor on the way from `x` to $f(x)$ becomes a `Jet`, which holds the coefficients of its
     power series along `v`,
@@ -32,20 +51,20 @@ class Taylor:
 
     and every function of torch that the model calls acts on them by its rule: a linear layer on
     all of them in one call, an activation $g$ by $g' h_1$ and $g' h_2 + \tfrac12 g'' h_1^2$. The
-    result is exact in any precision, under autocast too, needs no step size and is trained
-    through by one ordinary backward pass, at about the price of finite differences. Along several
+    result is exact in any precision, also under autocast, needs no step size, and is trained
+    through by one ordinary backward pass, at about the cost of finite differences. Along several
     directions the curvatures are summed on the way: $V + 2$ coefficients.
 
-    Functions without a rule raise `MissingRule`; see `rule` for how to add one. Of functions with
-    kinks, such as ReLU, the derivatives are those almost everywhere; a `KinkWarning` tells where
-    that makes a second derivative wrong to train with.
+    Functions without a rule raise `MissingRule`; see `rule` for how to add one. Derivatives of
+    piecewise functions such as ReLU are those of the pieces; a `KinkWarning` is shown where a
+    second derivative is then wrong to train with.
 
     Reference:
         Griewank and Walther (2008), Evaluating derivatives, chapter 13.
         Li et al. (2023), https://arxiv.org/abs/2307.08214, for the sum of curvatures.
 
     Attributes:
-        fallback: What differentiates models that use a function without a rule.
+        fallback: Engine for models that use a function without a rule.
 
     Example:
         >>> f = lambda x: x.pow(3).sum(1)
@@ -56,125 +75,124 @@ class Taylor:
 
     fallback: Derivative | None = None
 
+    @_with_fallback
     def jet(
         self, f: LogDensity, x: Tensor, v: Tensor, order: int, *cond: Tensor
     ) -> tuple[Tensor, ...]:
         """Return $(v^T∇)^k f(x)$ for `k = 0, …, order`, from one call of `f`."""
         require_order(order)
         check_arguments(x, v, cond)
+        y = series(f, x, v[None], order, *cond)
+        require_density_shape(y.shape[1:], len(x))
+        return tuple(math.factorial(k) * y[k] if k > 1 else y[k] for k in range(order + 1))
 
-        def propagated() -> tuple[Tensor, ...]:
-            y = _propagated(checked_density, f, x, v[None], order, cond)
-            return tuple(math.factorial(k) * y[k] if k > 1 else y[k] for k in range(order + 1))
-
-        return self._or_fallback(propagated, lambda other: other.jet(f, x, v, order, *cond))
-
+    @_with_fallback
     def sliced(self, f: LogDensity, x: Tensor, v: Tensor, *cond: Tensor) -> tuple[Tensor, Tensor]:
         """Return the slopes along all `v` and the sum of the curvatures, from one call of `f`."""
         check_arguments(x, v, cond, several=True)
+        y = series(f, x, v, 2, *cond)
+        require_density_shape(y.shape[1:], len(x))
+        return y[1:-1], 2 * y[-1]
 
-        def propagated() -> tuple[Tensor, Tensor]:
-            y = _propagated(checked_density, f, x, v, 2, cond)
-            return y[1:-1], 2 * y[-1]
-
-        return self._or_fallback(propagated, lambda other: other.sliced(f, x, v, *cond))
-
+    @_with_fallback
     def quadratic(self, s: Score, x: Tensor, v: Tensor, *cond: Tensor) -> tuple[Tensor, Tensor]:
         """Return $s(x)$ and $v^T ∇s(x) v$, from one call of `s`."""
         check_arguments(x, v, cond)
-
-        def propagated() -> tuple[Tensor, Tensor]:
-            score, slope = _propagated(checked_score, s, x, v[None], 1, cond)
-            return score, dot(v, slope)
-
-        return self._or_fallback(propagated, lambda other: other.quadratic(s, x, v, *cond))
-
-    def _or_fallback(
-        self, propagated: Callable[[], Result], otherwise: Callable[[Derivative], Result]
-    ) -> Result:
-        if self.fallback is None:
-            return propagated()
-        try:
-            return propagated()
-        except MissingRule:
-            return otherwise(self.fallback)
+        y = series(s, x, v[None], 1, *cond)
+        require_score_shape(y.shape[1:], x)
+        score, slope = y
+        return score, dot(v, slope)
 
 
-def _propagated(
-    checked: Callable[[Model], Model],
-    f: Model,
-    x: Tensor,
-    v: Tensor,
-    order: int,
-    cond: tuple[Tensor, ...],
-) -> Tensor:
-    """Return all coefficients of $f$ along the directions `v`, shape `(rows, *shape)`."""
-    if torch.compiler.is_compiling() and isinstance(f, nn.Module):
-        checked(f)(x, *cond)  # not used, but tells the compiler what the model depends on
-        return _traced(f, x, v, order, cond)
-    coefficients: Tensor = _run(checked(f), x, v, order, cond)
-    return coefficients
+def series(f: Model, x: Tensor, v: Tensor, order: int, *cond: Tensor) -> Tensor:
+    r"""Return the coefficients of the power series of `f` along `v`.
+
+    Args:
+        f: A function of `x` and the conditions.
+        x: The data, shape `(B, *E)`.
+        v: The directions, shape `(V, B, *E)`; one of them if the order is above two.
+        order: The highest degree.
+        cond: Further arguments of `f`.
+
+    Returns:
+        $f_0$, the slopes $f_{1i}$, and $f_2, …$ along one direction or the sum of all $f_{2i}$,
+        stacked.
+    """
+    if torch.compiler.is_compiling():
+        return _series_while_compiling(f, x, v, order, cond)
+    with torch.compiler.set_stance("force_eager"):  # compiled modules cannot follow jets
+        return _propagate(f, x, v, order, cond)
 
 
-@torch.compiler.disable(  # type: ignore[no-untyped-call, untyped-decorator]
-    reason="Taylor series are compiled only through models that are an `nn.Module`: pass the "
-    "module itself, or leave out `fullgraph=True`"
-)
-def _run(f: Model, x: Tensor, v: Tensor, order: int, cond: tuple[Tensor, ...]) -> Tensor:
-    with torch.compiler.set_stance("force_eager"):
-        return _coefficients(f, x, v, order, cond)
-
-
-_traced: Callable[..., Tensor] = getattr(torch._dynamo, "nonstrict_trace", lambda f: f)(_run)
-"""For the compiler, which takes it for one call and follows the tensors through it."""
-
-
-def _coefficients(f: Model, x: Tensor, v: Tensor, order: int, cond: tuple[Tensor, ...]) -> Tensor:
+def _propagate(f: Model, x: Tensor, v: Tensor, order: int, cond: tuple[Tensor, ...]) -> Tensor:
     if isinstance(x, Jet) or isinstance(v, Jet):
         raise MissingRule(
             "Taylor cannot differentiate inside of what it differentiates: use Autodiff() inside, "
             "or a higher order"
         )
-    with _recorded(x) as run:
-        coefficients = _of_jets(f, x, v, Truncation(order, len(v), run), cond)
-    return coefficients if torch.is_grad_enabled() else coefficients.detach()
+    keep = torch.is_grad_enabled()
+    with _recording(f, x) as propagation:
+        cond = tuple(c.clone() if c.is_inference() else c for c in cond)
+        y = f(Jet(_first_coefficients(x, v), Truncation(order, len(v), propagation)), *cond)
+        result = _all_coefficients(y, x.dtype)
+    return result if keep else result.detach()
 
 
 @contextmanager
-def _recorded(x: Tensor) -> Generator[Run]:
-    """Make autograd record a run, so that what it would not differentiate is noticed.
+def _recording(f: Model, x: Tensor) -> Generator[Propagation]:
+    """Make autograd record a propagation, so that code it does not record is noticed.
 
-    Where gradients are off nothing is kept of the record, unless the model asks for gradients
-    itself. In inference mode there is none.
+    Gradients are enabled even in inference mode. Where the caller has disabled them, tensors that
+    autograd saves are dropped, unless the model computes gradients itself.
+
+    Args:
+        f: The model.
+        x: The data.
 
     Yields:
-        The run.
+        The propagation.
     """
-    if torch.is_inference_mode_enabled() or x.is_inference():
-        yield Run()
-    elif torch.is_grad_enabled():
-        yield Run(recording=True)
-    else:
-        run = Run(recording=True, keeping=x.requires_grad)
-        hooks = torch.autograd.graph.saved_tensors_hooks(
-            lambda saved: saved if run.keeping else None, lambda saved: saved
-        )
-        with torch.enable_grad(), hooks:
-            yield run
+    keep = torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
+    warned = _RECORDS.of(f).warned
+    propagation = Propagation(recording=True, keeping=keep or x.requires_grad, warned=warned)
+    if keep:
+        yield propagation
+        return
+    hooks = torch.autograd.graph.saved_tensors_hooks(
+        lambda saved: saved if propagation.keeping else None, lambda saved: saved
+    )
+    with torch.inference_mode(False), torch.enable_grad(), hooks:
+        yield propagation
 
 
-def _of_jets(
-    f: Model, x: Tensor, v: Tensor, truncation: Truncation, cond: tuple[Tensor, ...]
-) -> Tensor:
+def _first_coefficients(x: Tensor, v: Tensor) -> Tensor:
+    """Return `x` and `v` stacked, each row with the memory layout of `x`."""
     c = torch.cat([x[None], v])
-    if not x.is_contiguous():
-        c = rows_like(x[None], len(c)).copy_(c)
-    y = f(Jet(c, truncation), *cond)
+    return c if x.is_contiguous() else empty_rows(x[None], len(c)).copy_(c)
+
+
+def _all_coefficients(y: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return the coefficients of the output of a model, with those that vanish."""
     if not isinstance(y, Jet) or y.degree == 0:
         raise ValueError(
-            "the model does not depend on its input, or makes constants of it on the way "
-            "(`.detach()`?), so its derivatives would be taken to be zero"
+            "the model does not depend on its input, or treats it as a constant on the way "
+            "(`.detach()`?), so its derivatives would be zero"
         )
-    c = y.coefficients.to(torch.promote_types(x.dtype, y.dtype))  # under autocast it is half
-    missing = truncation.rows(truncation.order) - len(c)
+    c = y.coefficients.to(torch.promote_types(dtype, y.dtype))  # half precision under autocast
+    missing = y.truncation.rows(y.truncation.order) - len(c)
     return torch.cat([c, c.new_zeros(missing, *y.shape)]) if missing else c
+
+
+def _series_while_compiling(
+    f: Model, x: Tensor, v: Tensor, order: int, cond: tuple[Tensor, ...]
+) -> Tensor:
+    """Return the coefficients, traced through modules; other callables break the graph."""
+    if not isinstance(f, nn.Module):
+        return _untraced(f, x, v, order, cond)
+    f(x, *cond)  # tells the compiler which tensors the module depends on
+    return _traced(f, x, v, order, cond)
+
+
+_untraced: Callable[..., Tensor] = torch.compiler.disable(_propagate)  # type: ignore[no-untyped-call]
+_traced: Callable[..., Tensor] = getattr(torch._dynamo, "nonstrict_trace", lambda f: f)(_propagate)
+"""For the compiler, which treats it as one call and follows the tensors through it."""

@@ -1,5 +1,7 @@
-"""The truth of every rule: Taylor agrees with Autodiff, in values and in gradients."""
+"""The reference for every rule: Taylor agrees with Autodiff, in values and in gradients."""
 
+import inspect
+import re
 from collections.abc import Callable, Sequence
 from types import ModuleType
 
@@ -7,8 +9,8 @@ import torch
 from torch import Tensor
 
 from fdsm.derivatives import Autodiff
-from fdsm.derivatives.taylor import Taylor
-from fdsm.derivatives.taylor.jet import _RULES
+from fdsm.derivatives.taylor import Taylor, algebra
+from fdsm.derivatives.taylor.registry import _RULES
 from fdsm.typing import Derivative
 
 
@@ -112,7 +114,7 @@ def assert_rule(
 def _unchanging(
     f: Callable[[Tensor], Tensor | Sequence[Tensor]], x: Tensor
 ) -> Tensor | Sequence[Tensor]:
-    """Return what a function makes of a tensor, which it must not change."""
+    """Return the result of a function, and check that its argument is unchanged."""
     memory = getattr(x, "coefficients", x)
     version = memory._version
     result = f(x)
@@ -131,13 +133,27 @@ def _combined(results: Tensor | Sequence[Tensor]) -> Tensor:
 
 def names_of_rules(module: ModuleType) -> set[str]:
     """Return the names of all functions of torch that have a rule in a module."""
-    return {_name(function) for function, rule in _RULES.items() if is_from(module, rule)}
+    return {
+        _name(function) for function, rule in _RULES.items() if is_from(module, function, rule)
+    }
 
 
-def is_from(module: ModuleType, rule: Callable[..., object]) -> bool:
-    """Return whether a rule, or what it was made of, is defined in a module."""
-    makings = [cell.cell_contents for cell in rule.__closure__ or ()]
-    return any(getattr(f, "__module__", None) == module.__name__ for f in (rule, *makings))
+def is_from(module: ModuleType, function: object, rule: Callable[..., object]) -> bool:
+    """Return whether the rule of a function is registered in a module.
+
+    It is if the module defines the rule or a function in its closure. A rule that was built by
+    `fdsm.derivatives.taylor.algebra` alone must be named in the source of the module.
+    """
+    parts = [cell.cell_contents for cell in rule.__closure__ or ()]
+    if any(getattr(f, "__module__", None) == module.__name__ for f in (rule, *parts)):
+        return True
+    if rule.__module__ != algebra.__name__:
+        return False
+    name, source = _name(function), inspect.getsource(module)
+    pattern = re.sub(r"\d", "{_n}", name)
+    return any(
+        text in source for text in (f'"{name}"', f"rule(functional.{name})", f'"{pattern}"')
+    )
 
 
 def _name(function: object) -> str:

@@ -17,7 +17,7 @@ WIDTH, LENGTH = 4, 3
 
 
 class Parameters:
-    """Parameters of a network, made when they are first asked for."""
+    """Parameters of a network, created on first use."""
 
     def __init__(self) -> None:
         self.made: list[Tensor] = []

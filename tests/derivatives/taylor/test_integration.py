@@ -217,7 +217,7 @@ def test_parameters_may_be_passed_as_arguments(objective: Objective, generator: 
 
 
 class Conditional(nn.Module):
-    """A density given a label and a vector that scales and shifts what is inside."""
+    """A density given a label and a vector that scales and shifts the hidden layer."""
 
     def __init__(self) -> None:
         super().__init__()

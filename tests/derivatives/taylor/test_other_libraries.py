@@ -98,8 +98,11 @@ def test_flows_that_differentiate_by_themselves_are_refused(
     zuko = pytest.importorskip("zuko")
     flow = getattr(zuko.flows, name)(3, hidden_features=(8,))
     x, v = torch.randn(2, 4, 3, generator=generator)
-    with pytest.raises(MissingRule, match=r"autograd.Function"):
-        Taylor().jet(lambda x: flow().log_prob(x), x, v, 2)
+    f = lambda x: flow().log_prob(x)
+    with pytest.raises(MissingRule, match=r"custom `autograd\.Function`"):
+        Taylor().jet(f, x, v, 2)
+    safe = Taylor(fallback=Autodiff())
+    torch.testing.assert_close(safe.jet(f, x, v, 2), Autodiff().jet(f, x, v, 2))
 
 
 def _normflows(*flows: nn.Module) -> Made:
@@ -301,7 +304,7 @@ def test_tabm(embedded: bool, generator: Generator) -> None:
 
 @pytest.fixture(autouse=True)
 def _validating(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Distributions look at what they are given, as they do by default: zuko switches it off."""
+    """Distributions validate their arguments, as they do by default. Zuko switches this off."""
     monkeypatch.setattr(distributions.Distribution, "_validate_args", True)
 
 

@@ -1,0 +1,27 @@
+"""The rules, one file for each section of torch's documentation. Importing registers them."""
+
+from . import (  # ruff: ignore[unused-import]
+    activation,
+    arithmetic,
+    attention,
+    autograd,
+    casting,
+    convolution,
+    dropout,
+    elementwise,
+    indexing,
+    joining,
+    linalg,
+    loss,
+    matmul,
+    nondifferentiable,
+    norm,
+    normalization,
+    piecewise,
+    pooling,
+    reduction,
+    shape,
+    softmax,
+    special,
+    vision,
+)

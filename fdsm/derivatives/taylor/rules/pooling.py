@@ -1,0 +1,46 @@
+"""Pooling functions: averages, which are linear, and maxima, which have kinks."""
+
+from collections.abc import Callable
+from typing import Any
+
+from torch.nn import functional
+
+from ..algebra import map_images
+from ..jet import Jet
+from ..registry import rule
+from .piecewise import warn_kink
+
+for _n in (1, 2, 3):
+    for _name in (f"avg_pool{_n}d", f"adaptive_avg_pool{_n}d"):
+        rule(_name)(map_images(getattr(functional, _name), _n + 1))
+
+
+def _pooling(name: str, function: Callable[..., Any], dimensions: int) -> Callable[..., Any]:
+    """Return the rule of a maximum over windows of images, together with its indices."""
+
+    def applied(input: Jet, *args: Any, return_indices: bool = True, **kwargs: Any) -> Any:
+        warn_kink(name, input)
+        _, indices = function(input.value.detach(), *args, **kwargs)
+        c = input.coefficients.flatten(-dimensions)
+        c = c.gather(
+            -1, indices.flatten(-dimensions).expand(len(c), *indices.shape[:-dimensions], -1)
+        )
+        return Jet(c.reshape(len(c), *indices.shape), input.truncation), indices
+
+    return applied
+
+
+def _without_indices(pooling: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the rule without the indices."""
+    return lambda *args, **kwargs: pooling(*args, **kwargs)[0]
+
+
+for _n in (1, 2, 3):
+    _name = f"max_pool{_n}d"
+    _pool = _pooling(_name, getattr(functional, f"{_name}_with_indices"), _n)
+    rule(_name)(_without_indices(_pool))
+    rule(f"{_name}_with_indices")(_pool)
+    _name = f"adaptive_max_pool{_n}d"
+    _pool = _pooling(_name, getattr(functional, f"{_name}_with_indices"), _n)
+    rule(_name, f"{_name}_with_indices")(_pool)
+    rule(getattr(functional, _name))(_without_indices(_pool))

@@ -1,0 +1,64 @@
+"""Truncated power series: which coefficients are kept, and the propagation they belong to."""
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+
+@dataclass(eq=False)
+class Propagation:
+    """One propagation through a model. Jets of different propagations must not meet.
+
+    Attributes:
+        recording: Whether autograd records the propagation. If so, operations with gradients
+            switched off are refused, because autograd would treat their results as constants.
+        keeping: Whether the tensors that autograd saves for the backward pass are kept.
+        warned: Names of the functions that a `KinkWarning` was issued for, for this model.
+    """
+
+    recording: bool = False
+    keeping: bool = True
+    warned: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True)
+class Truncation:
+    r"""Power series of a given order along one direction, or of order two along several.
+
+    $$a = a_0 + \sum_i a_{1i} t_i + a_2 s + …, \qquad t_i t_j = δ_{ij} s, \quad t_i s = 0$$
+
+    Along one direction, $s = t^2$ and these are Taylor series in $t$. Along several directions the
+    second-order terms share one symbol, so that only the sum of the curvatures is computed:
+    $1 + V + 1$ coefficients instead of $1 + 2V$. Coefficients are stacked by degree. Trailing
+    coefficients that are known to be zero are left out.
+
+    Attributes:
+        order: The highest degree that is kept.
+        directions: The number of directions, `V`. It must be one if the order is above two.
+        propagation: The propagation that the series belong to.
+    """
+
+    order: int
+    directions: int = 1
+    propagation: Propagation = field(default_factory=Propagation)
+
+    def rows(self, degree: int) -> int:
+        """Return the number of coefficients of a series up to a degree."""
+        return self.directions + degree if degree else 1
+
+    def degree(self, rows: int) -> int:
+        """Return the degree of a series with this number of coefficients."""
+        return rows - self.directions if rows > 1 else 0
+
+    def block(self, degree: int) -> slice:
+        """Return the rows that hold the coefficients of a degree."""
+        return slice(self.rows(degree - 1) if degree else 0, self.rows(degree))
+
+
+def empty_rows(u: Tensor, rows: int) -> Tensor:
+    """Return an empty tensor with `rows` rows, each with the memory layout of the rows of `u`."""
+    if u.is_contiguous():
+        return u.new_empty(rows, *u.shape[1:])
+    row = torch.empty_like(u[0], device="meta")
+    return u.new_empty_strided((rows, *u.shape[1:]), (row.numel(), *row.stride()))
