@@ -16,7 +16,7 @@ import threading
 import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -26,6 +26,7 @@ from weakref import WeakKeyDictionary, WeakSet
 
 import torch
 from torch import Tensor, nn
+from torch._dynamo.eval_frame import OptimizedModule
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.module import register_module_forward_pre_hook
 
@@ -50,12 +51,14 @@ class Record:
         warned: Names of the warnings already shown for this model.
         modules: The modules that the model called when it was last inspected.
         batch_norms: Those of them that are batch norms.
+        is_compiled: Whether it had compiled parts when it was last inspected.
     """
 
     evaluations: int = 0
     warned: set[str] = field(default_factory=set)
     modules: WeakSet[nn.Module] = field(default_factory=WeakSet)
     batch_norms: WeakSet[nn.Module] = field(default_factory=WeakSet)
+    is_compiled: bool = False
 
     @property
     def is_due(self) -> bool:
@@ -140,20 +143,41 @@ def model_behind(f: object) -> object:
     they belong to, wrap, close over, take as an argument or name as a global, also through other
     functions. Functions that refer to no module are identified by their codes.
     """
-    pending, seen = deque([f]), {}
-    while pending:
-        reference = pending.popleft()
+    codes = []
+    for reference in _reachable(f):
         if isinstance(reference, nn.Module):
             return reference
+        if isinstance(reference, FunctionType):
+            codes.append(reference.__code__)
+    return tuple(codes) or f
+
+
+def is_compiled(f: object) -> bool:
+    """Return whether a model has parts that run through `torch.compile`."""
+    return any(
+        getattr(part, "_compiled_call_impl", None) is not None
+        or hasattr(part, "_torchdynamo_orig_callable")
+        or isinstance(part, OptimizedModule)
+        for reference in _reachable(f)
+        for part in (reference.modules() if isinstance(reference, nn.Module) else [reference])
+    )
+
+
+def _reachable(f: object) -> Iterator[object]:
+    """Yield `f` and all that it refers to, each once, nearest first."""
+    pending, seen = deque([f]), set()
+    while pending:
+        reference = pending.popleft()
         if id(reference) not in seen:
-            seen[id(reference)] = reference
+            seen.add(id(reference))
+            yield reference
             pending += _references(reference)
-    codes = tuple(g.__code__ for g in seen.values() if isinstance(g, FunctionType))
-    return codes or f
 
 
 def _references(f: object) -> list[object]:
     """Return the objects that a callable, or a container of callables, refers to."""
+    if isinstance(f, nn.Module):
+        return []
     if isinstance(f, partial):
         return [f.func, *f.args, *f.keywords.values()]
     if isinstance(f, MethodType):
@@ -178,6 +202,28 @@ def require_fixed_statistics(module: nn.Module) -> None:
         )
 
 
+class _Eagerly:
+    """Context manager in which compiled functions run eagerly, in any number of threads."""
+
+    def __init__(self) -> None:
+        self._lock, self._users = threading.Lock(), 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._users == 0:
+                self._stance = torch.compiler.set_stance("force_eager")
+            self._users += 1
+
+    def __exit__(self, *exception: object) -> None:
+        with self._lock:
+            self._users -= 1
+            if self._users == 0:
+                self._stance.__exit__(None, None, None)
+
+
+EAGERLY = _Eagerly()
+
+
 class Observed:
     """A model that is evaluated without side effects, and whose modules are listed.
 
@@ -192,6 +238,7 @@ class Observed:
 
     def __init__(self, f: Callable[..., Tensor], device: torch.device) -> None:
         self._f, self._device = f, device
+        self._eagerly: AbstractContextManager[None] = EAGERLY if is_compiled(f) else nullcontext()
         self._thread = threading.get_ident()
         self.modules: dict[nn.Module, None] = {}
         self.is_random = False
@@ -212,7 +259,7 @@ class Observed:
                 warnings.catch_warnings(action="ignore", category=UserWarning),
                 full_precision(self._device),
                 torch.set_grad_enabled(gradients),
-                torch.compiler.set_stance("force_eager"),
+                self._eagerly,
             ):
                 return self._f(*args).detach()
         finally:

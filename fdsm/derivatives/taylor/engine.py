@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, TypeVar, cast
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from ...tensors import dot
 from ...typing import Derivative, LogDensity, Score
-from ..guards import Records
+from ..guards import EAGERLY, Records, is_compiled
 from ..stencil import require_order
 from ..validation import check_arguments, require_density_shape, require_score_shape
 from .jet import Jet
@@ -120,7 +120,11 @@ def series(f: Model, x: Tensor, v: Tensor, order: int, *cond: Tensor) -> Tensor:
     """
     if torch.compiler.is_compiling():
         return _series_while_compiling(f, x, v, order, cond)
-    with torch.compiler.set_stance("force_eager"):  # compiled modules cannot follow jets
+    record = _RECORDS.of(f)
+    record.evaluations += 1
+    if record.is_due:
+        record.is_compiled = is_compiled(f)
+    with EAGERLY if record.is_compiled else nullcontext():  # the compiler cannot follow jets
         return _propagate(f, x, v, order, cond)
 
 
@@ -193,6 +197,10 @@ def _series_while_compiling(
     return _traced(f, x, v, order, cond)
 
 
-_untraced: Callable[..., Tensor] = torch.compiler.disable(_propagate)  # type: ignore[no-untyped-call]
+_untraced: Callable[..., Tensor] = torch.compiler.disable(  # type: ignore[no-untyped-call]
+    _propagate,
+    reason="Taylor series are compiled only through models that are an `nn.Module`: pass the "
+    "module itself, or leave out `fullgraph=True`",
+)
 _traced: Callable[..., Tensor] = getattr(torch._dynamo, "nonstrict_trace", lambda f: f)(_propagate)
 """For the compiler, which treats it as one call and follows the tensors through it."""
