@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -13,6 +14,7 @@ from .public_models_cases import (
     NO_DOUBLE_BACKWARD,
     NO_RULE,
     ONLY_VALUES,
+    REFUSED,
     Case,
     Model,
     density_of,
@@ -72,6 +74,22 @@ def forward_flow(make: Make) -> Model:
     return log_density(density, flow, torch.randn(3, 4) * 0.7)
 
 
+def residual_flow() -> Model:
+    """Return a residual flow in training mode, which records its log-determinant on a copy."""
+    library = package("normflows")
+    residual = library.flows.Residual(library.nets.LipschitzMLP([4, 6, 4], init_zeros=False))
+    base = library.distributions.base.DiagGaussian(4)
+    module = library.NormalizingFlow(base, [residual]).double()
+    module.log_prob(torch.randn(5, 4))
+    x = torch.randn(3, 4)
+
+    def f(x: Tensor) -> Tensor:
+        np.random.seed(0)  # the number of terms is drawn by numpy
+        return module.log_prob(x)
+
+    return Model(f, [], x, buffers=tuple(module.buffers()))
+
+
 MASK = torch.tensor([1.0, 0.0, 1.0, 0.0])
 NORMFLOWS: dict[str, Case] = {
     "normflows MaskedAffineFlow, ActNorm": Case(
@@ -98,6 +116,7 @@ NORMFLOWS: dict[str, Case] = {
     "normflows CoupledRationalQuadraticSpline": Case(
         lambda: normflows(lambda nf: nf.flows.CoupledRationalQuadraticSpline(4, 1, 6)), **KINK
     ),
+    "normflows Residual": Case(residual_flow, **REFUSED),
     "normflows Planar": Case(lambda: forward_flow(lambda flows: flows.Planar((4,))), **KINK),
     "normflows Radial": Case(lambda: forward_flow(lambda flows: flows.Radial((4,)))),
     "normflows BatchNorm": Case(

@@ -116,6 +116,59 @@ class CubeUnrecorded(Cube):
             return grad_out * 3 * x**2
 
 
+class CubeOfData(Cube):
+    """Its forward pass goes around autograd."""
+
+    @staticmethod
+    def forward(x: Tensor) -> Tensor:
+        return x.data**3
+
+
+class CubeOfArray(Cube):
+    """Its forward pass is computed by numpy."""
+
+    @staticmethod
+    def forward(x: Tensor) -> Tensor:
+        return torch.from_numpy(x.detach().numpy() ** 3)
+
+
+class CubeRecorded(Cube):
+    """Its forward pass switches gradients on."""
+
+    @staticmethod
+    def forward(x: Tensor) -> Tensor:
+        with torch.enable_grad():
+            return x**3
+
+
+class CubeOfCopy(Function):
+    """Records its forward pass on a copy of its input, as memory-efficient layers do."""
+
+    @staticmethod
+    def forward(ctx: FunctionCtx, x: Tensor) -> Tensor:
+        with torch.enable_grad():
+            ctx.x = x.detach().requires_grad_()
+            ctx.y = ctx.x**3
+        return ctx.y.detach()
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, grad_out: Tensor) -> Tensor:
+        return torch.autograd.grad(ctx.y, ctx.x, grad_out, create_graph=True)[0]
+
+
+class SinhBad(Function):
+    """From "Double Backward with Custom Functions": intermediate results taken for constants."""
+
+    @staticmethod
+    def forward(ctx: FunctionCtx, x: Tensor) -> Tensor:
+        ctx.expx, ctx.expnegx = torch.exp(x), torch.exp(-x)
+        return (ctx.expx - ctx.expnegx) / 2
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, grad_out: Tensor) -> Tensor:
+        return grad_out * (ctx.expx + ctx.expnegx) / 2
+
+
 @torch.library.custom_op("fdsm_tests::sin", mutates_args=())
 def sine(x: Tensor) -> Tensor:
     return x.sin()
@@ -128,11 +181,13 @@ sine.register_autograd(
 
 
 def custom(function: Callable[[Tensor], Any]) -> Model:
+    """Return a log-density with a function on a branch beside one without it."""
     module = nn.Linear(3, 4)
 
     def f(x: Tensor) -> Tensor:
-        y = function(module(x))
-        return y[0] if isinstance(y, tuple) else y
+        h = module(x)
+        y = function(h)
+        return h + (y[0] if isinstance(y, tuple) else y)
 
     return density_of(module, 3, f=f)
 
@@ -155,6 +210,17 @@ FUNCTIONS: dict[str, Case] = {
         lambda: custom_last(CubeOnce.apply), **ONLY_VALUES
     ),
     "autograd.Function, unrecorded": Case(lambda: custom(CubeUnrecorded.apply), **ONLY_VALUES),
+    "autograd.Function, of .data": Case(lambda: custom(CubeOfData.apply), **NO_RULE),
+    "autograd.Function, of an array": Case(lambda: custom(CubeOfArray.apply), **NO_RULE),
+    "autograd.Function, recorded": Case(
+        lambda: custom(CubeRecorded.apply), taylor=("right", "refused")
+    ),
+    "autograd.Function, of a copy": Case(
+        lambda: custom(CubeOfCopy.apply), autodiff=None, taylor="refused", fallback=None
+    ),
+    "autograd.Function, SinhBad": Case(
+        lambda: custom(SinhBad.apply), autodiff=None, taylor="refused", fallback=None
+    ),
     "library.custom_op": Case(lambda: custom(sine), **NO_RULE),
 }
 
