@@ -30,12 +30,13 @@ from .optional_models_cases import OPTIONAL
 from .package_models_cases import PACKAGES
 from .public_models_cases import Case, Model
 from .torch_autograd_cases import AUTOGRAD
+from .torch_functions_cases import FUNCTIONS
 from .torch_models_cases import TORCH
 from .torch_wrappers_cases import WRAPPERS
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # warnings of other packages
 
-CASES: dict[str, Case] = TORCH | WRAPPERS | AUTOGRAD | PACKAGES | OPTIONAL
+CASES: dict[str, Case] = TORCH | WRAPPERS | FUNCTIONS | AUTOGRAD | PACKAGES | OPTIONAL
 ENGINES: dict[str, tuple[Derivative, float]] = {
     "fd": (FiniteDifference(), 1e-3),
     "autodiff": (Autodiff(), 1.0),
