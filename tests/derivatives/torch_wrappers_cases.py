@@ -218,7 +218,12 @@ WRAPPERS: dict[str, Case] = (
             lambda: exported(normed()), **ONLY_VALUES | {"autodiff": "warned"}
         ),
         "export, batch_norm": Case(lambda: exported(batch_norm()), **REFUSED),
-        "cond": Case(conditional, **ONLY_VALUES),
+        "cond": Case(
+            conditional,
+            autodiff="refused",
+            taylor=("right", "refused"),
+            fallback=("right", "refused"),
+        ),
         "vmap": Case(vmapped, **NO_RULE),
     }
 )
