@@ -51,7 +51,7 @@ def single_inside(model: Model) -> Model:
     return model
 
 
-SINGLE: dict[str, Any] = {"fd": "warned", "rtol": 1e-3}
+SINGLE: dict[str, Any] = {"fd": "warned", "step": 1e-4, "rtol": 1e-3}
 Make = Callable[[Any], Any]
 
 

@@ -67,6 +67,7 @@ class Case:
         fallback: Outcome of `Taylor(fallback=Autodiff())`.
         rtol: Largest relative error of the exact engines that counts as right.
         fd_rtol: The same for `FiniteDifference()`.
+        step: Length of the directions of `FiniteDifference()`.
         seed: Seed of the model and the data. It is chosen so that no kink is near the data.
         slow: Whether the case takes more than a few seconds.
     """
@@ -78,6 +79,7 @@ class Case:
     fallback: Expected = "right"
     rtol: float = 1e-5
     fd_rtol: float = 1e-3
+    step: float = 1e-3
     seed: int = 0
     slow: bool = False
 

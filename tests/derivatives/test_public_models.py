@@ -37,13 +37,12 @@ from .torch_wrappers_cases import WRAPPERS
 pytestmark = pytest.mark.filterwarnings("ignore")  # warnings of other packages
 
 CASES: dict[str, Case] = TORCH | WRAPPERS | FUNCTIONS | AUTOGRAD | PACKAGES | OPTIONAL
-ENGINES: dict[str, tuple[Derivative, float]] = {
-    "fd": (FiniteDifference(), 1e-3),
-    "autodiff": (Autodiff(), 1.0),
-    "taylor": (Taylor(), 1.0),
-    "fallback": (Taylor(fallback=Autodiff()), 1.0),
+ENGINES: dict[str, Derivative] = {
+    "fd": FiniteDifference(),
+    "autodiff": Autodiff(),
+    "taylor": Taylor(),
+    "fallback": Taylor(fallback=Autodiff()),
 }
-"""Each engine, and the length of its directions."""
 PAIRS = [(name, e) for name, case in CASES.items() for e in ENGINES if getattr(case, e)]
 
 STEPS = (0.03, 0.01, 0.003, 0.001, 0.0003)
@@ -79,7 +78,7 @@ def outcome_of(name: str, engine: str) -> tuple[str, str]:
     A `KinkWarning` is about training. The result must be right almost everywhere all the same.
     Terms that were returned before a refusal must be right, too.
     """
-    case, (derivative, length) = CASES[name], ENGINES[engine]
+    case = CASES[name]
     model = made(case)
     model(model.x)  # must work without an engine
     found: Terms = {}
@@ -87,7 +86,8 @@ def outcome_of(name: str, engine: str) -> tuple[str, str]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            for k, term in terms_of(derivative, model, length):
+            length = case.step if engine == "fd" else 1.0
+            for k, term in terms_of(ENGINES[engine], model, length):
                 found[k] = term
         except REFUSALS as error:
             refusal = f"{type(error).__name__}: {error}"
