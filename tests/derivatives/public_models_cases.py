@@ -69,7 +69,6 @@ class Case:
         fd_rtol: The same for `FiniteDifference()`.
         step: Length of the directions of `FiniteDifference()`.
         seed: Seed of the model and the data. It is chosen so that no kink is near the data.
-        slow: Whether the case takes more than a few seconds.
     """
 
     make: Callable[[], Model]
@@ -81,7 +80,6 @@ class Case:
     fd_rtol: float = 1e-3
     step: float = 1e-3
     seed: int = 0
-    slow: bool = False
 
 
 REFUSED: dict[str, Any] = dict.fromkeys(("fd", "autodiff", "taylor", "fallback"), "refused")
