@@ -17,8 +17,8 @@ check: .venv/dev  ## lint, check the format and the types
 slow: .venv/test  ## the tests that take minutes
 	$(BIN)/python -m pytest -m slow
 
-mutants: .venv/test  ## break the code on purpose and see that a test notices
-	$(BIN)/python -m tests.mutants
+mutants: .venv/test  ## break each formula on purpose and check that a test notices
+	$(BIN)/python -m tests.mutation
 
 bench: .venv/test  ## times, memory and accuracy of the engines, as ratios
 	$(BIN)/python -m benchmarks.step
