@@ -21,7 +21,7 @@ from fdsm.models import DKEF
 ROW = replace(
     next(row for row in dkef_uci.TABLE if row.name == "Parkinsons SSM"), partition_samples=5000
 )
-SMALL = replace(STUDY, chains=200, temperatures=(60, 20), repetitions=30, scales=(2.0, 1.0, 0.5))
+SMALL = replace(STUDY, chains=100, temperatures=(30, 10), repetitions=30, scales=(2.0, 1.0, 0.5))
 WAYS = {WIDE, NEAR, f"{AIS} from {WIDE}", f"{AIS} from {NEAR}", AIS}
 
 
@@ -62,7 +62,7 @@ def test_known_density_is_estimated_without_bias_and_with_its_error() -> None:
     assert abs(found.value) < 4 * found.error
     spread, own = found.error * math.sqrt(30), found.settings["error_of_one"]
     assert isinstance(own, float)
-    assert 0.01 < own < 0.2
+    assert 0.01 < own < 0.3
     assert spread == pytest.approx(own, rel=3 / math.sqrt(2 * 30))
 
 
@@ -79,7 +79,7 @@ def test_every_estimate_agrees_with_a_sum_over_a_grid(data: Dataset) -> None:
     assert found.keys() == WAYS
     for log_z in found.values():
         assert log_z.error is not None
-        assert 0 < log_z.error < 0.1
+        assert 0 < log_z.error < 0.15
         assert abs(log_z.value - truth) < 4 * log_z.error
     f = log_densities(ROW.log_density(model), data.test)
     assert unnormalised == pytest.approx(-f.mean().item())
