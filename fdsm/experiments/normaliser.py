@@ -195,7 +195,7 @@ def _summary(runs: list[Estimates]) -> dict[str, Measurement]:
 
 
 STUDY = Normaliser()
-"""About half an hour on one core, once Table 1 is there."""
+"""About twenty minutes on one core, once Table 1 is there."""
 
 PAPER = STUDY
 """The same."""
