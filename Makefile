@@ -20,8 +20,8 @@ slow: .venv/test  ## the tests that take minutes
 matrix:  ## the tests with the oldest and newest torch on each Python: several GB; options in MATRIX="--torch 2.15.0 --delete"
 	$(PYTHON) tools/matrix.py $(MATRIX)
 
-mutants: .venv/test  ## break the code on purpose and see that a test notices
-	$(BIN)/python -m tests.mutants
+mutants: .venv/test  ## break each formula on purpose and check that a test notices
+	$(BIN)/python -m tests.mutation
 
 bench: .venv/test  ## times, memory and accuracy of the engines, as ratios
 	$(BIN)/python -m benchmarks.step

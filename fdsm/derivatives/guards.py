@@ -15,20 +15,21 @@ it is inspected: evaluated a few more times, without side effects.
 import threading
 import warnings
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, MutableMapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from types import CellType, FunctionType, MethodType, TracebackType
-from typing import Any, Self
-from weakref import WeakKeyDictionary, WeakSet
+from typing import Self
+from weakref import WeakSet
 
 import torch
 from torch import Tensor, nn
 from torch._dynamo.eval_frame import OptimizedModule
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.module import register_module_forward_pre_hook
+from torch.utils.weak import WeakIdKeyDictionary
 
 from .precision import full_precision, full_precision_backward, require_full_precision
 
@@ -82,19 +83,18 @@ class Records:
     """A `Record` per model, kept as long as the model lives."""
 
     def __init__(self) -> None:
-        self._models: WeakKeyDictionary[Any, Record] = WeakKeyDictionary()
-        self._functions: dict[Any, Record] = {}
+        self._models: MutableMapping[object, Record] = WeakIdKeyDictionary()
+        self._functions: dict[object, Record] = {}
 
     def of(self, f: object) -> Record:
         """Return the record of a model, created at its first use."""
         model = f if isinstance(f, nn.Module) else model_behind(f)
+        if isinstance(model, tuple):
+            return self._functions.setdefault(model, Record())
         try:
-            return self._models[model]
-        except KeyError:
             return self._models.setdefault(model, Record())
-        except TypeError:  # codes of functions, or an object without hash or weak references
-            key = model if isinstance(model, tuple) else type(model)
-            return self._functions.setdefault(key, Record())
+        except TypeError:  # an object without weak references
+            return self._functions.setdefault(type(model), Record())
 
     def examine(
         self,
@@ -139,17 +139,24 @@ class Records:
 def model_behind(f: object) -> object:
     """Return the object that identifies a model.
 
-    Lambdas, methods and partials are new objects at every call. The model is the first module that
-    they belong to, wrap, close over, take as an argument or name as a global, also through other
-    functions. Functions that refer to no module are identified by their codes.
+    Lambdas, methods and partials are new objects at every call. The model is the first module or
+    parameter that they belong to, wrap, close over, take as an argument or name as a global, also
+    through other functions. Other objects identify themselves, and functions that refer to no
+    module are identified by their codes.
     """
+    while isinstance(f, FunctionType) and hasattr(f, "__wrapped__"):
+        f = f.__wrapped__
     codes = []
     for reference in _reachable(f):
         if isinstance(reference, nn.Module):
             return reference
+        if isinstance(reference, Tensor) and reference.requires_grad:
+            return reference
         if isinstance(reference, FunctionType):
             codes.append(reference.__code__)
-    return tuple(codes) or f
+    if isinstance(f, MethodType):
+        return f.__self__
+    return tuple(codes) if isinstance(f, (FunctionType, partial)) else f
 
 
 def is_compiled(f: object) -> bool:
@@ -176,14 +183,14 @@ def _reachable(f: object) -> Iterator[object]:
 
 def _references(f: object) -> list[object]:
     """Return the objects that a callable, or a container of callables, refers to."""
-    if isinstance(f, nn.Module):
+    if isinstance(f, (nn.Module, Tensor)):
         return []
     if isinstance(f, partial):
         return [f.func, *f.args, *f.keywords.values()]
     if isinstance(f, MethodType):
         return [f.__self__, f.__func__]
-    if isinstance(f, (list, tuple)):
-        return list(f[:MOST_REFERENCES])
+    if isinstance(f, (list, tuple, dict)):
+        return list(islice(f.values() if isinstance(f, dict) else f, MOST_REFERENCES))
     if not isinstance(f, FunctionType):
         return list(islice(getattr(f, "__dict__", {}).values(), MOST_REFERENCES * callable(f)))
     cells = [cell for cell in f.__closure__ or () if cell != CellType()]

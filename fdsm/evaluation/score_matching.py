@@ -197,7 +197,7 @@ def _losses_of_score(score: Score, x: Tensor, *cond: Tensor) -> Tensor:
     with torch.enable_grad():
         x = requires_grad_alias(x.detach())
         s = score(x, *cond)
-    direction = torch.zeros_like(x)
+    direction = torch.zeros_like(x, memory_format=torch.contiguous_format)
     coordinates = direction.view(len(x), -1).unbind(1)
     trace = torch.zeros(len(x), dtype=torch.float64, device=x.device)
     for i, coordinate in enumerate(coordinates):

@@ -56,6 +56,7 @@ TARGETS: tuple[Target, ...] = (
     Table("table1", ("dkef_uci",)),
     Figure("sensitivity"),
     Figure("gap"),
+    Figure("normaliser"),
     Figure("table1_times"),
     Table("table2", ("deep_ebm",)),
     Table("table3", ("nice_mnist",), {"cpu": 3, "paper": 5}),

@@ -111,7 +111,7 @@ def density_of(run: Run, model: nn.Module) -> LogDensity:
     if not isinstance(run.recipe, Density):
         raise RunError(
             f"the model of {run.reference.recipe} has no log-density that can be computed, only "
-            "samples: train a deep_ebm, nice or dkef model to score data"
+            "samples: train a deep_ebm, nice_mnist or dkef_uci model to score data"
         )
     return run.recipe.log_density(model)
 

@@ -348,7 +348,8 @@ def _made(parts: Sequence[Run | Study]) -> str:
     start = ", ".join(
         f"{word} {text}" for word, text in said.items() if text not in {"", "nothing"}
     )
-    return f"{start}; {seeds} seed{'' if seeds == 1 else 's'}, {duration(seconds)} in all."
+    what = "of training" if any(isinstance(part, Run) for part in parts) else "in all"
+    return f"{start}; {seeds} seed{'' if seeds == 1 else 's'}, {duration(seconds)} {what}."
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -11,6 +11,7 @@ TARGETS = {
     "table1": "Table 1: DKEF on UCI data",
     "sensitivity": "Sensitivity to the step (Sec. 6.1)",
     "gap": "Parkinsons: what the gap is not",
+    "normaliser": "Parkinsons: the normaliser",
     "table1_times": "Times of Table 1 in detail",
     "table2": "Table 2: deep EBMs",
     "table3": "Table 3: NICE",

@@ -104,7 +104,7 @@ def test_ways_of_evaluating_agree(parallel: bool, chunk: int | None, generator: 
 
 def rows_of_third_call(call: Callable[[Counted], object], f: Callable[..., Tensor]) -> list[int]:
     """Return the rows per call of the model; the first and second evaluation are inspected."""
-    counted = Counted(lambda *args: f(*args))
+    counted = Counted(f)
     for _ in range(3):
         counted.rows = []
         call(counted)

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from scipy import stats
 from torch import Generator, Tensor
 from torchmetrics.functional.classification import binary_auroc
 
@@ -118,6 +119,59 @@ def test_nothing_to_tell_apart(generator: Generator) -> None:
     assert measured.settings["m"] == 2
     assert measured.settings["inside"] == 3000
     assert measured.settings["reference"] == 6000
+
+
+@pytest.mark.parametrize(("mean", "deviation"), [(1.0, 1.0), (0.0, 3.0)])
+def test_the_error_includes_that_of_the_reference_mean(
+    mean: float, deviation: float, generator: Generator
+) -> None:
+    """Inside N(0, 1), outside N(μ, τ²), 50 reference rows: the deviation of z is 1.
+
+    With u = b - a and w = b + a the area is P(uw > 0). For μ = 1 the error comes from the slope
+    of the area in the reference mean, which vanishes for μ = 0.
+    """
+    first = lambda x: x[:, 0]
+    truth = sign_agreement(mean, deviation)
+    z = []
+    for _ in range(400):
+        train = torch.randn(50, 1, generator=generator)
+        inside, outside = torch.randn(2, 1000, 1, generator=generator)
+        measured = ood_auc(first, train, inside, mean + deviation * outside, m=1)
+        assert measured.error is not None
+        z.append((measured.value - truth) / measured.error)
+    assert torch.tensor(z).std().item() == pytest.approx(1, abs=3 / math.sqrt(2 * 400))
+
+
+def sign_agreement(mean: float, deviation: float) -> float:
+    """Return P(uw > 0) for u = b - a, w = b + a with a ~ N(0, 1) and b ~ N(μ, τ²)."""
+    variance = deviation**2
+    joint = stats.multivariate_normal(
+        [mean, mean], [[variance + 1, variance - 1], [variance - 1, variance + 1]]
+    )
+    one_negative = stats.norm.cdf(-mean / math.sqrt(variance + 1))
+    return float(1 - 2 * one_negative + 2 * joint.cdf([0.0, 0.0]))
+
+
+def test_complete_separation_has_an_error() -> None:
+    low, high = torch.zeros(9), torch.ones(99)
+    for measured, value in ((auc(low, high), 1.0), (auc(high, low), 0.0)):
+        assert measured.value == value
+        assert measured.error == pytest.approx(0.1)
+        assert measured.settings["error"] == "Wilson"
+    assert auc(low, low + 0.0).settings["error"] == "DeLong"
+
+
+def test_the_error_near_complete_separation_covers_the_truth(generator: Generator) -> None:
+    """One inside score in fifty is above all outside scores: the area is 0.98.
+
+    No such score is drawn in 36 % of the samples, and the area is then measured as 1.
+    """
+    runs = [
+        auc(2.0 * (torch.rand(50, generator=generator) < 0.02), torch.ones(50)) for _ in range(400)
+    ]
+    assert 100 < sum(run.value == 1 for run in runs) < 190
+    covered = [abs(run.value - 0.98) <= 2 * (run.error or 0) for run in runs]
+    assert sum(covered) > 0.95 * 400
 
 
 def test_both_tails_are_outside_and_larger_groups_tell_more(generator: Generator) -> None:

@@ -100,6 +100,15 @@ def test_images_in_chunks_of_any_size(chunk: int, generator: Generator) -> None:
     torch.testing.assert_close(score_losses, whole)
 
 
+def test_channels_last_images_give_the_same_losses(generator: Generator) -> None:
+    x = torch.randn(3, 2, 4, 4, generator=generator)
+    score = nn.Sequential(nn.Conv2d(2, 4, 3, padding=1), nn.Tanh(), nn.Conv2d(4, 2, 1))
+    expected = sm_losses_of_score(score, x)
+    channels_last = x.to(memory_format=torch.channels_last)
+    assert not channels_last.is_contiguous()
+    torch.testing.assert_close(sm_losses_of_score(score, channels_last), expected)
+
+
 def test_conditions_go_with_their_rows(generator: Generator) -> None:
     x, a = torch.randn(5, 3, generator=generator), torch.rand(5, generator=generator)
     log_density = lambda x, a: -a * x.square().sum(1) / 2

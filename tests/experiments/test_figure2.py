@@ -25,7 +25,7 @@ from fdsm.experiments.place import Place
 from fdsm.experiments.study import Findings
 from fdsm.tensors import length, per_example
 
-from .test_train import TINY
+from .run_cases import TINY
 
 
 class Wave(nn.Module):

@@ -14,7 +14,7 @@ import torch
 from fdsm.experiments.run import Run
 from fdsm.experiments.train import train
 
-from .test_train import TINY, model, same, states, without_times
+from .run_cases import TINY, model, same, states, without_times
 
 HEAVY = (
     "network.widths=512,512",  # so that writing checkpoints takes most of the time

@@ -9,7 +9,7 @@ from fdsm.experiments.pace import _kept, pace
 from fdsm.experiments.run import Run
 from fdsm.training import GradientStep
 
-from .test_train import TINY
+from .run_cases import TINY
 from .tiny import tiny
 
 

@@ -40,8 +40,8 @@ from fdsm.experiments.nice_mnist import Flow
 from fdsm.experiments.place import Place
 from fdsm.experiments.table1_times import USUAL, WAYS
 
+from .run_cases import TINY
 from .steps import first_step
-from .test_train import TINY
 
 DIMENSIONS = {"Parkinsons": 15, "RedWine": 11, "WhiteWine": 11}
 CHANNELS = {"SVHN": 3, "CIFAR-10": 3, "CelebA": 3, "MNIST": 1, "Fashion-MNIST": 1}

@@ -23,7 +23,7 @@ from fdsm.report import titles
 from fdsm.samplers import Progress
 from fdsm.training import NonFiniteLossError
 
-from .test_train import interrupt_after
+from .run_cases import interrupt_after
 from .tiny import tiny
 
 TINY = Table("tiny", ("density",), {"cpu": 2, "paper": 1})

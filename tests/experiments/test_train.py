@@ -1,9 +1,7 @@
 """Runs end in the same place however often they are interrupted."""
 
 import json
-import os
 import shutil
-import signal
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -26,10 +24,10 @@ from fdsm.training import GradientStep, Moment, NonFiniteLossError, checkpoint
 from fdsm.training.logs import records
 from fdsm.typing import Step
 
+from .run_cases import TINY, interrupt_after, model, same, states, without_times
 from .tiny import tiny
 
 HERE = Path(__file__).parent
-TINY = Reference(f"{HERE / 'tiny.py'}:tiny")
 
 
 @pytest.fixture(autouse=True)
@@ -41,50 +39,12 @@ def begun(folder: Path, *overrides: str, seed: int = 0) -> Run:
     return Run.create(folder, replace(TINY, overrides=overrides), seed)
 
 
-def states(run: Run) -> dict[str, Any]:
-    state = checkpoint.load(run.checkpoints.numbered()[0])
-    return {key: value for key, value in state.items() if key != "seconds"}
-
-
-def model(run: Run) -> dict[str, Any]:
-    state = checkpoint.load(run.folder / "model.safetensors")
-    return {key: value for key, value in state.items() if key != "progress"}
-
-
-def without_times(run: Run) -> list[dict[str, Any]]:
-    times = {"seconds", "milliseconds"}
-    lines = records(run.folder / "metrics.jsonl")
-    return [{k: v for k, v in line.items() if k not in times} for line in lines]
-
-
-def same(a: object, b: object) -> bool:
-    """Return whether nested states are equal to the last bit."""
-    if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
-        return a.dtype == b.dtype and torch.equal(a, b)
-    if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(same(a[k], b[k]) for k in a)
-    if isinstance(a, list) and isinstance(b, list):
-        return len(a) == len(b) and all(map(same, a, b))
-    return a == b
-
-
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Run:
     torch.set_default_dtype(torch.float32)
     run = begun(tmp_path_factory.mktemp("whole") / "run")
     train(run)
     return run
-
-
-def interrupt_after(iteration: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    original = Training._note
-
-    def note(self: Training, moment: Moment) -> None:
-        original(self, moment)
-        if moment.iteration == iteration:
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    monkeypatch.setattr(Training, "_note", note)
 
 
 @pytest.mark.parametrize("iteration", [1, 10, 17, 39])

@@ -1,5 +1,6 @@
 """Scores against a density that is known."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,17 +8,19 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from fdsm.data import Affine, Chain, DataError, Gaussian, Toy
+from fdsm.data import Affine, Chain, DataError, Dataset, Gaussian, Toy
 from fdsm.derivatives import Autodiff, Taylor
 from fdsm.experiments.check import check
 from fdsm.experiments.deep_ebm import DeepEBM
+from fdsm.experiments.recipe import Density
+from fdsm.experiments.reference import Reference, rows
 from fdsm.experiments.run import Run, RunError
 from fdsm.experiments.score import read_rows
-from fdsm.experiments.trained import Trained, open_trained, save_trained, score
+from fdsm.experiments.trained import Trained, density_of, open_trained, save_trained, score
 from fdsm.objectives import DSM, SM, SSM
 from fdsm.typing import Derivative, Objective
 
-from .test_train import TINY
+from .run_cases import TINY
 from .tiny import tiny
 
 
@@ -65,6 +68,36 @@ def test_typicality_is_the_distance_from_the_mean_log_density(trained: Trained) 
     assert scores.typicality.tolist() == pytest.approx([1.0, 0.0, 11.5], abs=0.1)
     assert scores.tail[1] > 0.9
     assert scores.tail[2] < 0.01
+
+
+def test_typicality_is_relative_to_the_training_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows at radius `r` have log-density `-r²/2`; each part has another radius."""
+    radius = {"train": 1.0, "validation": 2.0, "test": 3.0}
+    parts = {name: torch.tensor([[r, 0.0], [0.0, -r]]) for name, r in radius.items()}
+    data = Dataset(**parts, transform=Chain(()), record={})
+    recipe = replace(tiny, data=replace(tiny.data, transform=Chain(())))
+    run = Run(tmp_path, TINY, recipe, 0, "cpu")
+    save_trained(run, StandardNormal(), data, {})
+    run.write("config.json", {})
+    monkeypatch.setattr(DeepEBM, "build", lambda self, shape: StandardNormal())
+    found = open_trained(run)
+    assert found.reference is not None
+    assert found.held_out is not None
+    assert found.reference.tolist() == [-0.5, -0.5]
+    assert found.held_out.tolist() == [-4.5, -4.5]
+    assert score(found, parts["test"]).typicality.tolist() == [4.0, 4.0]
+
+
+def test_a_model_without_a_density_names_recipes_that_exist_and_have_one(tmp_path: Path) -> None:
+    sampler = rows("autoencoder_mnist")[0]
+    run = Run(tmp_path, Reference("autoencoder_mnist"), sampler, 0, "cpu")
+    with pytest.raises(RunError, match="has no log-density") as error:
+        density_of(run, nn.Identity())
+    named = re.findall(r"[a-z]+_[a-z]+", str(error.value).partition("train a")[2])
+    assert len(named) == 3
+    assert all(isinstance(row, Density) for name in named for row in rows(name))
 
 
 def test_the_tail_of_data_like_the_training_data_is_uniform(trained: Trained) -> None:

@@ -156,7 +156,7 @@ def test_provenance_says_when_where_and_from_what(results: Path) -> None:
     text = said(results, '{{ provenance("table1") }}')
     assert text.startswith(
         "Made 16 November 2026, 01:02 – 02:02, with fdsm 0.1.0, torch 2.13.0, python 3.11.9, "
-        "on a machine with 2 cores; 2 seeds, 72 s in all."
+        "on a machine with 2 cores; 2 seeds, 72 s of training."
     )
     assert r"- RedWine SSM: Where dkef\_uci/RedWine SSM comes from." in text
     assert "- Sec. 3.3; the range of T is ours." in said(results, '{{ provenance("figure2") }}')

@@ -1,12 +1,15 @@
 """What holds for every sampler: the same bits again, no graph, nothing touched, any shape."""
 
+import io
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
 import pytest
 import torch
+from rich.console import Console
 from rich.progress import track
+from rich.text import Text
 from torch import Generator, Tensor, nn
 
 from fdsm.derivatives import score_of
@@ -133,9 +136,15 @@ def test_progress_sees_every_step(name: str) -> None:
     assert torch.equal(watched, sampler(Model(), x, generator=seeded(0)))
 
 
-def test_progress_of_rich_fits() -> None:
-    progress = partial(track, description="sampling", disable=True)
-    langevin(lambda x: -x, torch.zeros(1, 1), 3, 0.1, progress=progress)
+def test_rich_can_show_the_progress() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=80)
+    progress = partial(track, description="sampling", console=console)
+    x = torch.zeros(1, 1)
+    shown = langevin(lambda x: -x, x, 3, 0.1, generator=seeded(0), progress=progress)
+    assert torch.equal(shown, langevin(lambda x: -x, x, 3, 0.1, generator=seeded(0)))
+    text = Text.from_ansi(console.file.getvalue()).plain  # type: ignore[attr-defined]
+    assert "sampling" in text
+    assert "100%" in text
 
 
 @pytest.mark.parametrize("name", [name for name in ALL if name != "importance"])

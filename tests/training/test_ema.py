@@ -25,6 +25,33 @@ def test_the_average_is_that_of_the_weights_a_model_has_had() -> None:
     assert model.weight.item() == 199
 
 
+def test_warm_up_uses_the_first_ratios_of_its_formula() -> None:
+    """With weights 1 after a start at 0, one minus the average is the product of the memories."""
+    model = nn.Linear(1, 1, bias=False)
+    nn.init.zeros_(model.weight)
+    average, expected = Average(model, 0.999), 1.0
+    nn.init.ones_(model.weight)
+    for t, memory in enumerate((1 / 10, 2 / 11, 3 / 12)):
+        average(moment(t + 1))
+        expected *= memory
+        assert 1 - average.model.weight.item() == pytest.approx(expected, rel=1e-4)
+
+
+def test_buffers_are_those_of_the_live_model() -> None:
+    model = nn.BatchNorm1d(1)
+    average = Average(model, 0.9)
+    model(torch.tensor([[3.0], [5.0]]))  # momentum 0.1 of mean 4 and variance 2
+    average(moment(1))
+    assert isinstance(average.model, nn.BatchNorm1d)
+    for buffer, expected in (
+        (average.model.running_mean, 0.4),
+        (average.model.running_var, 0.9 + 0.2),
+        (average.model.num_batches_tracked, 1),
+    ):
+        assert buffer is not None
+        assert buffer.item() == pytest.approx(expected)
+
+
 def test_it_goes_on_from_a_state() -> None:
     model = nn.Linear(2, 1)
     whole = Average(model, 0.99)

@@ -61,6 +61,8 @@ def grad(
     if weights is None and y.ndim == 0:
         weights = torch.ones_like(y)
     cotangent = None if weights is None else _reversed(as_jet(weights, x))
+    # A model may pass `create_graph=h.requires_grad`, which is false for jets.
+    create_graph = create_graph or x.truncation.propagation.keeping
     (result,) = torch.autograd.grad(
         _whole(y), x.coefficients, cotangent, retain_graph, create_graph, only_inputs, **options
     )

@@ -1,0 +1,56 @@
+"""Apply each mutation to a copy of the project and run the tests that should notice it.
+
+Run with `python -m tests.mutation`, or `python -m tests.mutation TEXT` for the mutations whose
+name contains the text. Exits with status 1 if a mutation is not noticed or does not apply.
+"""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from .formulas import FORMULAS, Mutation
+
+ROOT = Path(__file__).parents[2]
+
+
+def outcome(mutation: Mutation) -> str:
+    """Return "noticed", "survived" or the reason why the tests could not run."""
+    with tempfile.TemporaryDirectory() as name:
+        copy = Path(name)
+        for folder in ("fdsm", "tests"):
+            shutil.copytree(ROOT / folder, copy / folder)
+        shutil.copy(ROOT / "pyproject.toml", copy)
+        file = copy / "fdsm" / mutation.file
+        source = file.read_text(encoding="utf8") if file.exists() else ""
+        if mutation.original not in source:
+            return f"does not apply: {mutation.original!r} is not in {mutation.file}"
+        file.write_text(source.replace(mutation.original, mutation.mutated), encoding="utf8")
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
+        done = subprocess.run(
+            [*command, *mutation.tests.split()], cwd=copy, capture_output=True, check=False
+        )
+    return {0: "survived", 1: "noticed"}.get(done.returncode, "the tests did not run")
+
+
+def main(arguments: list[str]) -> None:
+    """Try the mutations, two at a time, and print a table."""
+    chosen = [m for m in FORMULAS if all(text in m.name for text in arguments)]
+    with ThreadPoolExecutor(2) as pool:
+        outcomes = list(pool.map(outcome, chosen))
+    table = Table("mutation", "outcome")
+    for mutation, found in zip(chosen, outcomes, strict=True):
+        table.add_row(mutation.name, found if found == "noticed" else f"[bold red]{found}")
+    Console().print(table)
+    noticed = outcomes.count("noticed")
+    print(f"{noticed} of {len(chosen)} noticed")
+    sys.exit(noticed < len(chosen))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
