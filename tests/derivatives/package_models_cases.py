@@ -28,7 +28,7 @@ def zuko(name: str, *, context: int = 0, **options: object) -> Model:
 
 SMALL: dict[str, Any] = {"hidden_features": (6,), "transforms": 2, "activation": nn.SiLU}
 ZUKO: dict[str, Case] = {
-    "zuko BPF": Case(lambda: zuko("BPF", degree=4, **SMALL), taylor="refused", fallback="refused"),
+    "zuko BPF": Case(lambda: zuko("BPF", degree=4, **SMALL), **KINK),
     "zuko GF": Case(lambda: zuko("GF", transforms=2)),
     "zuko GMM": Case(lambda: zuko("GMM")),
     "zuko MAF": Case(lambda: zuko("MAF", **SMALL), **KINK),

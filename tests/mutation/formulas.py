@@ -1,5 +1,4 @@
 """Formulas with one deliberate error each: a sign, a factor or an exponent."""
-# ruff: file-ignore[line-too-long]
 
 from dataclasses import dataclass
 
