@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
-from .tensors import dimension, length, per_example, randn_like, require_floating
+from .tensors import dimension, length, randn_like, require_floating
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Sphere:
     def sample(self, x: Tensor, generator: Generator | None = None) -> Tensor:
         """Return one direction per row of `x`."""
         v = randn_like(x, generator)
-        return v / per_example(length(v) / self.radius, v)
+        return v * (self.radius / length(v, keepdim=True))
 
     def second_moment(self, x: Tensor) -> float:
         """Return $ε²$, whatever the dimension."""

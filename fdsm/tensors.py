@@ -13,18 +13,21 @@ def dot(a: Tensor, b: Tensor) -> Tensor:
     return product.sum(tuple(range(1, product.ndim))) if product.ndim > 1 else product
 
 
-def length(x: Tensor, dims: int | None = None) -> Tensor:
+def length(x: Tensor, dims: int | None = None, *, keepdim: bool = False) -> Tensor:
     """Return the Euclidean length of each event, shape `(B, *E) -> (B,)`.
 
     Args:
         x: The events.
-        dims: How many of the last dimensions are the event; all but the first by default.
+        dims: The number of last dimensions that are the event; all but the first by default.
+        keepdim: Whether to keep the dimensions of the event, with size one.
 
     Returns:
-        The lengths, with the dimensions of the event gone.
+        The lengths.
     """
     dims = x.ndim - 1 if dims is None else dims
-    result: Tensor = torch.linalg.vector_norm(x, dim=tuple(range(-dims, 0))) if dims else x.abs()
+    if dims == 0:
+        return x.abs()
+    result: Tensor = torch.linalg.vector_norm(x, dim=tuple(range(-dims, 0)), keepdim=keepdim)
     return result
 
 

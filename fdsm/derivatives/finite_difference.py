@@ -129,12 +129,14 @@ class FiniteDifference:
         The directions share $f(x)$: $1 + 2V$ values of `f` for second-order accuracy.
         """
         check_arguments(x, v, cond, several=True)
-        nodes, weights = _stencil(self.accuracy, directions=len(v))
-        points = [x, *(point for u in v.unbind() for point in _points(x, u, nodes))]
+        directions = v.unbind()
+        nodes, weights = _stencil(self.accuracy, directions=len(directions))
+        points = [x, *(point for u in directions for point in _points(x, u, nodes))]
         f = checked_density(f)
-        record = _RECORDS.examine(f, x, cond, partial(self._inspect, x, v[0], 2, cond))
+        record = _RECORDS.examine(f, x, cond, partial(self._inspect, x, directions[0], 2, cond))
         values = self._evaluate(f, points, cond, record)
-        slopes, curvature = torch.split(_weighted_sums(weights, values), [len(v), 1])
+        sums = _weighted_sums(weights, values)
+        slopes, curvature = sums.split_with_sizes([len(directions), 1])
         return slopes, curvature.squeeze(0)
 
     def quadratic(self, s: Score, x: Tensor, v: Tensor, *cond: Tensor) -> tuple[Tensor, Tensor]:
@@ -174,13 +176,14 @@ class FiniteDifference:
         self, f: LogDensity | Score, points: list[Tensor], cond: Sequence[Tensor], record: Record
     ) -> Tensor:
         """Return the values at all points, stacked: from one call of `f`, or one per point."""
-        n = len(points)
-        with SameFunction(record, points, self.parallel, self.chunk) as guard:
+        n, rows = len(points), points[0].shape[0]
+        several_calls = not self.parallel or n * rows > (self.chunk or n * rows)
+        with SameFunction(record, points[0], self.parallel, several_calls) as guard:
             if self.parallel:
                 values = self._call(f, torch.cat(points), [tile(c, n) for c in cond])
             else:
                 values = torch.cat([self._call(f, p, cond) for p in guard.replayed(points)])
-        return guard.protect(values).view(n, len(points[0]), *values.shape[1:])
+        return guard.protect(values).view(n, rows, *values.shape[1:])
 
     def _call(self, f: Callable[..., Tensor], rows: Tensor, cond: Sequence[Tensor]) -> Tensor:
         if self.chunk is None or len(rows) <= self.chunk:
@@ -224,6 +227,13 @@ def _points(x: Tensor, v: Tensor, nodes: Sequence[float]) -> list[Tensor]:
 def _weighted_sums(weights: Weights, values: Tensor) -> Tensor:
     r"""Return $\sum_j w_{kj} f_j$ for all $k$, computed in float64, in the type of the values."""
     wide = widened(values)
-    w = wide.new_tensor(weights)
+    compiling = torch.compiler.is_compiling()
+    w = wide.new_tensor(weights) if compiling else _tensor(weights, wide.dtype, wide.device)
     sums: Tensor = w @ wide if wide.ndim == 2 else torch.tensordot(w, wide, dims=1)
     return sums.to(values.dtype)
+
+
+@cache
+def _tensor(weights: Weights, dtype: torch.dtype, device: torch.device) -> Tensor:
+    with torch.inference_mode(False):
+        return torch.tensor(weights, dtype=dtype, device=device)

@@ -88,10 +88,13 @@ class Records:
 
     def of(self, f: object) -> Record:
         """Return the record of a model, created at its first use."""
+        f = getattr(f, "__wrapped__", f)
         model = f if isinstance(f, nn.Module) else model_behind(f)
         if isinstance(model, tuple):
             return self._functions.setdefault(model, Record())
         try:
+            return self._models[model]
+        except KeyError:
             return self._models.setdefault(model, Record())
         except TypeError:  # an object without weak references
             return self._functions.setdefault(type(model), Record())
@@ -131,8 +134,9 @@ class Records:
                 )
                 if inspect is not None:
                     inspect(observed, record)
-        for module in record.batch_norms:
-            require_fixed_statistics(module)
+        if record.batch_norms:
+            for module in record.batch_norms:
+                require_fixed_statistics(module)
         return record
 
 
@@ -328,13 +332,9 @@ class SameFunction:
     points were evaluated as one batch, and changed buffers if there were several calls.
     """
 
-    def __init__(
-        self, record: Record, points: Sequence[Tensor], parallel: bool, chunk: int | None
-    ) -> None:
-        require_full_precision(points[0], "the data")
-        self._device, self._parallel = points[0].device, parallel
-        rows = len(points) * len(points[0])
-        several_calls = not parallel or rows > (chunk or rows)
+    def __init__(self, record: Record, x: Tensor, parallel: bool, several_calls: bool) -> None:
+        require_full_precision(x, "the data")
+        self._device, self._parallel = x.device, parallel
         self._buffers = list(_buffer_versions(record)) if several_calls else []
 
     def __enter__(self) -> Self:
@@ -361,7 +361,7 @@ class SameFunction:
                 "also have drawn them): use FiniteDifference(parallel=False), which replays the "
                 "same numbers at every point, or call `model.eval()`"
             )
-        if any(buffer._version != version for buffer, version in self._buffers):
+        if self._buffers and any(b._version != version for b, version in self._buffers):
             raise RuntimeError(
                 "the model changes its buffers at every call (spectral norm?), so the points of a "
                 "difference evaluated one by one see different functions: use "

@@ -6,8 +6,7 @@ precision (autocast, TF32, bfloat16) make $u$ a thousand times larger.
 """
 
 import warnings
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -18,29 +17,37 @@ Undo = list[Callable[[], None]]
 """Functions that restore settings of torch."""
 
 
+_FULL = frozenset({torch.float32, torch.float64})
+
+
 class PrecisionWarning(UserWarning):
     """A finite difference, or its gradient, is dominated by rounding or truncation."""
 
 
-@contextmanager
-def full_precision(device: torch.device) -> Generator[bool]:
-    """Compute in the precision of the tensors: no autocast, no TF32, no bfloat16 products.
+class full_precision:
+    """Context manager that forbids autocast, TF32 and bfloat16 matrix products.
 
-    Args:
+    Entering it returns whether settings had to be changed. They are restored on exit.
+
+    Attributes:
         device: Where the computation runs.
-
-    Yields:
-        Whether settings had to be changed. They are restored on exit.
     """
-    undo = _forbid_reduced_products(device)
-    try:
-        if torch.is_autocast_enabled(device.type):
-            with torch.autocast(device.type, enabled=False):
-                yield True
-        else:
-            yield bool(undo)
-    finally:
-        _restore(undo)
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+
+    def __enter__(self) -> bool:
+        self._undo = _forbid_reduced_products(self.device)
+        self._autocast: torch.autocast | None = None
+        if torch.is_autocast_enabled(self.device.type):
+            self._autocast = torch.autocast(self.device.type, enabled=False)
+            self._autocast.__enter__()  # type: ignore[no-untyped-call]
+        return bool(self._undo) or self._autocast is not None
+
+    def __exit__(self, *exception: object) -> None:
+        if self._autocast is not None:
+            self._autocast.__exit__(*exception)
+        _restore(self._undo)
 
 
 def full_precision_backward(values: Tensor) -> None:
@@ -79,7 +86,7 @@ def require_full_precision(x: Tensor, name: str) -> None:
     Raises:
         TypeError: If it is not.
     """
-    if x.dtype not in {torch.float32, torch.float64}:
+    if x.dtype not in _FULL:
         raise TypeError(
             f"{name} are {x.dtype}, in which a finite difference is dominated by rounding: pass "
             "float32 or float64 data to a float32 model (FiniteDifference leaves autocast by "

@@ -38,7 +38,7 @@ def checked_density(f: LogDensity) -> LogDensity:
 
     def density(x: Tensor, *cond: Tensor) -> Tensor:
         y = f(x, *cond)
-        require_density_shape(y.shape, len(x))
+        require_density_shape(y.shape, x.shape[0])
         return y
 
     density.__wrapped__ = f  # type: ignore[attr-defined]
@@ -73,7 +73,7 @@ def check_arguments(
         ValueError: If a shape does not fit, or `x` or `v` are not finite, or `v` is zero.
     """
     require_floating(x)
-    if v.shape[several:] != x.shape or (several and (v.ndim == x.ndim or len(v) == 0)):
+    if v.shape[several:] != x.shape or (several and (v.ndim == x.ndim or v.shape[0] == 0)):
         expected = f"(V, {', '.join(map(str, x.shape))})" if several else tuple(x.shape)
         raise ValueError(
             f"directions for data of shape {tuple(x.shape)} must have shape {expected}, "
