@@ -131,7 +131,9 @@ class FiniteDifference:
         check_arguments(x, v, cond, several=True)
         directions = v.unbind()
         nodes, weights = _stencil(self.accuracy, directions=len(directions))
-        points = [x, *(point for u in directions for point in _points(x, u, nodes))]
+        points = [x]
+        for u in directions:
+            points += _points(x, u, nodes)
         f = checked_density(f)
         record = _RECORDS.examine(f, x, cond, partial(self._inspect, x, directions[0], 2, cond))
         values = self._evaluate(f, points, cond, record)

@@ -22,7 +22,7 @@ from functools import partial
 from itertools import islice
 from types import CellType, FunctionType, MethodType, TracebackType
 from typing import Self
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
 import torch
 from torch import Tensor, nn
@@ -31,7 +31,12 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.utils.weak import WeakIdKeyDictionary
 
-from .precision import full_precision, full_precision_backward, require_full_precision
+from .precision import (
+    forbid_reduced_precision,
+    full_precision,
+    full_precision_backward,
+    require_full_precision,
+)
 
 MOST_REFERENCES = 16
 """Maximum number of items of a container that are searched for the modules of a model."""
@@ -83,19 +88,20 @@ class Records:
     """A `Record` per model, kept as long as the model lives."""
 
     def __init__(self) -> None:
-        self._models: MutableMapping[object, Record] = WeakIdKeyDictionary()
+        self._modules: WeakKeyDictionary[nn.Module, Record] = WeakKeyDictionary()
+        self._objects: MutableMapping[object, Record] = WeakIdKeyDictionary()
         self._functions: dict[object, Record] = {}
 
     def of(self, f: object) -> Record:
         """Return the record of a model, created at its first use."""
         f = getattr(f, "__wrapped__", f)
         model = f if isinstance(f, nn.Module) else model_behind(f)
+        if isinstance(model, nn.Module):
+            return self._modules.get(model) or self._modules.setdefault(model, Record())
         if isinstance(model, tuple):
             return self._functions.setdefault(model, Record())
         try:
-            return self._models[model]
-        except KeyError:
-            return self._models.setdefault(model, Record())
+            return self._objects.setdefault(model, Record())
         except TypeError:  # an object without weak references
             return self._functions.setdefault(type(model), Record())
 
@@ -339,8 +345,7 @@ class SameFunction:
 
     def __enter__(self) -> Self:
         self._state = random_state(self._device)
-        self._precision = full_precision(self._device)
-        self._changed = self._precision.__enter__()
+        self._undo = forbid_reduced_precision(self._device)
         return self
 
     def __exit__(
@@ -349,11 +354,10 @@ class SameFunction:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._precision.__exit__(kind, error, trace)
-        if kind is None:
-            self._require_same_function()
-
-    def _require_same_function(self) -> None:
+        for restore in self._undo:
+            restore()
+        if kind is not None:
+            return
         if self._parallel and not _equal(random_state(self._device), self._state):
             raise RuntimeError(
                 "the model drew random numbers (dropout?) while all points of a difference were "
@@ -377,7 +381,7 @@ class SameFunction:
     def protect(self, values: Tensor) -> Tensor:
         """Return the values of the model, whose backward pass then runs in full precision."""
         require_full_precision(values, "the values of the model")
-        if self._changed:
+        if self._undo:
             full_precision_backward(values)
         return values
 

@@ -6,14 +6,15 @@ precision (autocast, TF32, bfloat16) make $u$ a thousand times larger.
 """
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-Undo = list[Callable[[], None]]
+Undo = list[Callable[[], object]]
 """Functions that restore settings of torch."""
 
 
@@ -24,30 +25,38 @@ class PrecisionWarning(UserWarning):
     """A finite difference, or its gradient, is dominated by rounding or truncation."""
 
 
-class full_precision:
-    """Context manager that forbids autocast, TF32 and bfloat16 matrix products.
+@contextmanager
+def full_precision(device: torch.device) -> Generator[bool]:
+    """Compute in the precision of the tensors: no autocast, no TF32, no bfloat16 products.
 
-    Entering it returns whether settings had to be changed. They are restored on exit.
-
-    Attributes:
+    Args:
         device: Where the computation runs.
+
+    Yields:
+        Whether settings had to be changed. They are restored on exit.
     """
+    undo = forbid_reduced_precision(device)
+    try:
+        yield bool(undo)
+    finally:
+        _restore(undo)
 
-    def __init__(self, device: torch.device) -> None:
-        self.device = device
 
-    def __enter__(self) -> bool:
-        self._undo = _forbid_reduced_products(self.device)
-        self._autocast: torch.autocast | None = None
-        if torch.is_autocast_enabled(self.device.type):
-            self._autocast = torch.autocast(self.device.type, enabled=False)
-            self._autocast.__enter__()  # type: ignore[no-untyped-call]
-        return bool(self._undo) or self._autocast is not None
+def forbid_reduced_precision(device: torch.device) -> Undo:
+    """Leave autocast, and forbid matrix products in less than float32 precision.
 
-    def __exit__(self, *exception: object) -> None:
-        if self._autocast is not None:
-            self._autocast.__exit__(*exception)
-        _restore(self._undo)
+    Args:
+        device: Where the computation runs.
+
+    Returns:
+        Functions that restore the settings, to be called in this order.
+    """
+    undo = _forbid_reduced_products(device)
+    if torch.is_autocast_enabled(device.type):
+        autocast = torch.autocast(device.type, enabled=False)
+        autocast.__enter__()  # type: ignore[no-untyped-call]
+        undo.insert(0, partial(autocast.__exit__, None, None, None))
+    return undo
 
 
 def full_precision_backward(values: Tensor) -> None:
@@ -148,5 +157,5 @@ def _forbid_by_backend(device: torch.device) -> Undo:
 
 
 def _restore(undo: Undo) -> None:
-    for step in undo:
-        step()
+    for restore in undo:
+        restore()

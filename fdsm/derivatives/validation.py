@@ -92,14 +92,16 @@ def check_arguments(
                 f"a condition must have a row for each of the {len(x)} examples, "
                 f"but has shape {tuple(c.shape)}"
             )
-    if _has_numbers(x):
+    if not torch.compiler.is_compiling() and not x.is_meta and x.numel():
         _check_numbers(x, v)
 
 
 def check_data(x: Tensor) -> None:
     """Raise `TypeError` or `ValueError` unless `x` holds finite real numbers."""
     require_floating(x)
-    if _has_numbers(x) and not math.isfinite(x.sum().item()):
+    if torch.compiler.is_compiling() or x.is_meta:
+        return
+    if not math.isfinite(x.sum().item()):
         _refuse_rows_not_finite(x)
 
 
@@ -110,11 +112,6 @@ def check_noise(x: Tensor, noise: Tensor) -> None:
             f"noise for data of shape {tuple(x.shape)} must have that shape, "
             f"but has {tuple(noise.shape)}"
         )
-
-
-def _has_numbers(x: Tensor) -> bool:
-    """Return whether there are numbers to look at: not while compiling, nor on the meta device."""
-    return not (torch.compiler.is_compiling() or x.is_meta or x.numel() == 0)
 
 
 def _check_numbers(x: Tensor, v: Tensor) -> None:

@@ -30,8 +30,9 @@ def draw(
     """
     if count < 1:
         raise ValueError(f"there must be at least one direction per example, but got {count}")
-    samples = [projection.sample(x, generator) for _ in range(count)]
-    return samples[0][None] if count == 1 else torch.stack(samples)
+    if count == 1:
+        return projection.sample(x, generator)[None]
+    return torch.stack([projection.sample(x, generator) for _ in range(count)])
 
 
 def several(v: Tensor, x: Tensor) -> Tensor:

@@ -164,7 +164,7 @@ def test_running_statistics_of_a_decomposed_norm_are_updated(generator: Generato
     torch.testing.assert_close(norms[0].running_var, norms[1].running_var)
 
 
-@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:`torch.jit")
 def test_warns_once_of_a_scripted_norm(generator: Generator) -> None:
     net = nn.Sequential(
         nn.Linear(6, 6), nn.LayerNorm(6), nn.Tanh(), nn.Linear(6, 1), nn.Flatten(0)

@@ -149,7 +149,7 @@ WRAPPED = {
 ENGINES = [FiniteDifference(), FiniteDifference(parallel=False), Autodiff()]
 
 
-@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:`torch.jit")
 @pytest.mark.parametrize("engine", ENGINES, ids=str)
 @pytest.mark.parametrize("name", WRAPPED)
 def test_batch_norm_in_training_mode_is_refused(
