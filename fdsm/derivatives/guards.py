@@ -268,7 +268,7 @@ class Observed:
                 torch.set_grad_enabled(gradients),
                 self._eagerly,
             ):
-                return self._f(*args).detach()
+                return self._f(*(arg.clone() for arg in args)).detach()  # may write into them
         finally:
             hook.remove()
             for restore in self._restore:
