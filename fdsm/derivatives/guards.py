@@ -255,7 +255,7 @@ class Observed:
         try:
             return self._evaluate(False, *args)
         except RuntimeError:  # a score that differentiates inside
-            return self._evaluate(True, *args)
+            return self._evaluate(True, args[0].detach().requires_grad_(), *args[1:])
 
     def _evaluate(self, gradients: bool, *args: Tensor) -> Tensor:
         state = random_state(self._device)
