@@ -34,7 +34,7 @@ def full_precision(device: torch.device) -> Generator[bool]:
     """
     undo = _forbid_reduced_products(device)
     try:
-        if torch.is_autocast_enabled(device.type):
+        if device.type != "meta" and torch.is_autocast_enabled(device.type):
             with torch.autocast(device.type, enabled=False):
                 yield True
         else:
