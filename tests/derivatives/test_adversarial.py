@@ -226,3 +226,37 @@ def test_integer_conditions_follow_their_rows(name: str, rows: int, generator: G
         row = x[k : k + 1].requires_grad_()
         (gradient,) = torch.autograd.grad(alone(row).sum(), row)
         torch.testing.assert_close(slope[k], gradient[0] @ v[k], rtol=1e-3, atol=1e-5)
+
+
+def test_data_stay_as_they_are_when_a_model_writes_into_its_input(generator: Generator) -> None:
+    def f(x: Tensor) -> Tensor:
+        return x.mul_(3).square().sum(1)
+
+    x, v = torch.randn(2, 6, 3, generator=generator)
+    given = x.clone()
+    value, slope, curvature = FiniteDifference().jet(f, x, v, 2)
+    assert torch.equal(x, given)
+    torch.testing.assert_close(value, 9 * x.square().sum(1))
+    torch.testing.assert_close(slope, 18 * (x * v).sum(1))
+    torch.testing.assert_close(curvature, 18 * v.square().sum(1))
+
+
+def test_scores_may_differentiate_with_respect_to_their_input(generator: Generator) -> None:
+    net = network()
+
+    def score(x: Tensor) -> Tensor:
+        return torch.autograd.grad(net(x).sum(), x, create_graph=True)[0]
+
+    x, v = torch.randn(2, 6, 3, generator=generator)
+    _, slope, curvature = Taylor().jet(net, x, v, 2)
+    value, quadratic = Autodiff().quadratic(score, x, v)
+    torch.testing.assert_close((value * v).sum(1), slope)
+    torch.testing.assert_close(quadratic, curvature)
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_shapes_on_the_meta_device(name: str) -> None:
+    engine, _ = ENGINES[name]
+    x = torch.empty(6, 3, device="meta")
+    terms = engine.jet(network().to("meta"), x, x, 2)
+    assert [(term.device.type, tuple(term.shape)) for term in terms] == [("meta", (6,))] * 3
