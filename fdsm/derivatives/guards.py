@@ -265,7 +265,7 @@ class Observed:
         try:
             return self._evaluate(False, *args)
         except RuntimeError:  # a score that differentiates inside
-            return self._evaluate(True, *args)
+            return self._evaluate(True, args[0].detach().requires_grad_(), *args[1:])
 
     def _evaluate(self, gradients: bool, *args: Tensor) -> Tensor:
         state = random_state(self._device)
@@ -278,7 +278,7 @@ class Observed:
                 torch.set_grad_enabled(gradients),
                 self._eagerly,
             ):
-                return self._f(*args).detach()
+                return self._f(*(arg.clone() for arg in args)).detach()  # may write into them
         finally:
             hook.remove()
             for restore in self._restore:
