@@ -15,9 +15,10 @@ from torch.overrides import TorchFunctionMode
 from ..tensors import dot, length
 from ..typing import LogDensity, Score
 from .difference_error import levels_to_caller
-from .guards import Record, Records
+from .guards import examine
 from .normalization import DECOMPOSED
 from .precision import unit_round_off
+from .records import Record, Records
 from .stencil import require_order
 from .taylor.jet import Jet
 from .validation import check_arguments, require_density_shape, require_score_shape
@@ -153,7 +154,7 @@ def _evaluate(
     """
     if isinstance(x, Jet) or torch.compiler.is_compiling():
         return f(x, *cond), Record()
-    record = _RECORDS.examine(f, x.detach(), cond)
+    record = examine(_RECORDS, f, x.detach(), cond)
     if not third:
         return f(x, *cond), record
     with DecomposedNorms():

@@ -17,9 +17,12 @@ from .stencil import central_nodes, stencil
 ROUNDING, TRUNCATION, ROW = 0.1, 0.5, 0.5
 """Relative errors above which to warn: of all rows by rounding or truncation, of a single row."""
 
-NEGLIGIBLE = 1e-4
-"""Error of a second difference, relative to the half squared slope that it is added to in losses,
-below which it is not reported. Its square is the bound for other orders, relative to the slope."""
+NEGLIGIBLE = 0.01
+"""Error of a second difference that is not reported, relative to the half squared slope that
+losses add to it."""
+
+TINY = 1e-8
+"""Error of other differences that is not reported, relative to the slope."""
 
 
 @dataclass(frozen=True)
@@ -88,10 +91,8 @@ def difference_error(
     rounding, size = _rms(lost), _rms(result)
     truncation = _without(_rms(result - finer), math.hypot(norm, finer_norm) * _rms(noise))
     slope, _ = difference(1, [Fraction(-1), Fraction(1)])
-    negligible = NEGLIGIBLE * (
-        _rms(slope.square() / 2) if order == 2 else NEGLIGIBLE * _rms(slope)
-    )
-    lost = lost * (lost > negligible)
+    negligible = NEGLIGIBLE * _rms(slope.square() / 2) if order == 2 else TINY * _rms(slope)
+    lost = lost * (lost > negligible * math.sqrt(len(lost)))
     rounding, truncation = (e * (e > negligible) for e in (rounding, truncation))
     return DifferenceError(
         rounding=_ratio(rounding, _without(size, rounding)),

@@ -12,8 +12,9 @@ from torch.utils.checkpoint import checkpoint
 from ..tensors import dot, tile
 from ..typing import LogDensity, Score
 from .difference_error import difference_error, warn_of_error
-from .guards import Observed, Record, Records, SameFunction
+from .guards import Observed, SameFunction, examine
 from .precision import widened
+from .records import Record, Records
 from .stencil import Node, central_nodes, require_order, stencil
 from .validation import check_arguments, checked_density, checked_score
 
@@ -119,7 +120,7 @@ class FiniteDifference:
         check_arguments(x, v, cond)
         nodes, weights = _stencil(self.accuracy, order)
         f = checked_density(f)
-        record = _RECORDS.examine(f, x, cond, partial(self._inspect, x, v, order, cond))
+        record = examine(_RECORDS, f, x, cond, partial(self._inspect, x, v, order, cond))
         values = self._evaluate(f, _points(x, v, nodes), cond, record)
         return _weighted_sums(weights, values).unbind()
 
@@ -135,7 +136,7 @@ class FiniteDifference:
         for u in directions:
             points += _points(x, u, nodes)
         f = checked_density(f)
-        record = _RECORDS.examine(f, x, cond, partial(self._inspect, x, directions[0], 2, cond))
+        record = examine(_RECORDS, f, x, cond, partial(self._inspect, x, directions[0], 2, cond))
         values = self._evaluate(f, points, cond, record)
         sums = _weighted_sums(weights, values)
         slopes, curvature = sums.split_with_sizes([len(directions), 1])
@@ -149,7 +150,7 @@ class FiniteDifference:
         check_arguments(x, v, cond)
         nodes, weights = _stencil(self.accuracy, 1)
         s = checked_score(s)
-        record = _RECORDS.examine(s, x, cond, partial(self._inspect, x, v, 1, cond, score=True))
+        record = examine(_RECORDS, s, x, cond, partial(self._inspect, x, v, 1, cond, score=True))
         values = self._evaluate(s, _points(x, v, nodes), cond, record)
         score, slope = _weighted_sums(weights, values)
         return score, dot(v, slope)
@@ -172,7 +173,7 @@ class FiniteDifference:
         check_arguments(x, v, cond)
         points = _points(x, v, [float(node) for node in nodes])
         f = checked_density(f)
-        return widened(self._evaluate(f, points, cond, _RECORDS.examine(f, x, cond)))
+        return widened(self._evaluate(f, points, cond, examine(_RECORDS, f, x, cond)))
 
     def _evaluate(
         self, f: LogDensity | Score, points: list[Tensor], cond: Sequence[Tensor], record: Record
@@ -207,6 +208,13 @@ class FiniteDifference:
         score: bool = False,
     ) -> None:
         """Measure the errors of a difference of $f$, or of $v^T s$, and warn if they dominate."""
+        if model.has_own_randomness:
+            raise RuntimeError(
+                "the model gives other values every time it is evaluated, with the same state of "
+                "torch's random generators (it may have a generator of its own), so their "
+                "difference is not a derivative: use Taylor() or Autodiff(), or a deterministic "
+                "model"
+            )
         if self.parallel and model.is_random:  # refused when it is evaluated
             return
         every = -(-len(x) // min(self.chunk or INSPECTED_ROWS, INSPECTED_ROWS))

@@ -14,22 +14,17 @@ it is inspected: evaluated a few more times, without side effects.
 
 import threading
 import warnings
-from collections import deque
-from collections.abc import Callable, Generator, Iterator, MutableMapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from itertools import islice
-from types import CellType, FunctionType, MethodType, TracebackType
+from types import TracebackType
 from typing import Self
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakSet
 
 import torch
 from torch import Tensor, nn
-from torch._dynamo.eval_frame import OptimizedModule
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.module import register_module_forward_pre_hook
-from torch.utils.weak import WeakIdKeyDictionary
 
 from .precision import (
     forbid_reduced_precision,
@@ -37,9 +32,7 @@ from .precision import (
     full_precision_backward,
     require_full_precision,
 )
-
-MOST_REFERENCES = 16
-"""Maximum number of items of a container that are searched for the modules of a model."""
+from .records import Record, Records, is_compiled
 
 INTERACTION = 0.01
 """Change of a row with the other rows, in standard deviations of the values, that is refused."""
@@ -48,165 +41,47 @@ RandomState = tuple[Tensor, ...]
 """States of the global generators a model may draw from: of the CPU, and of its device."""
 
 
-@dataclass
-class Record:
-    """State kept for one model.
-
-    Attributes:
-        evaluations: Number of evaluations so far.
-        warned: Names of the warnings already shown for this model.
-        modules: The modules that the model called when it was last inspected.
-        batch_norms: Those of them that are batch norms.
-        is_compiled: Whether it had compiled parts when it was last inspected.
-    """
-
-    evaluations: int = 0
-    warned: set[str] = field(default_factory=set)
-    modules: WeakSet[nn.Module] = field(default_factory=WeakSet)
-    batch_norms: WeakSet[nn.Module] = field(default_factory=WeakSet)
-    is_compiled: bool = False
-
-    @property
-    def is_due(self) -> bool:
-        """Whether to inspect the model at this evaluation: the 1st, 2nd, 4th, 8th, …."""
-        return self.evaluations.bit_count() == 1
-
-    @contextmanager
-    def still_due_if_refused(self) -> Generator[None]:
-        """Inspect the model again at its next evaluation if an inspection raises an error."""
-        try:
-            yield
-        except BaseException:
-            self.evaluations = 0
-            raise
-
-
 _UNKNOWN = Record()
 
 
-class Records:
-    """A `Record` per model, kept as long as the model lives."""
+def examine(
+    records: Records,
+    f: Callable[..., Tensor],
+    x: Tensor,
+    cond: Sequence[Tensor],
+    inspect: Callable[["Observed", Record], None] | None = None,
+) -> Record:
+    """Count an evaluation of a model, and refuse it if rows depend on each other.
 
-    def __init__(self) -> None:
-        self._modules: WeakKeyDictionary[nn.Module, Record] = WeakKeyDictionary()
-        self._objects: MutableMapping[object, Record] = WeakIdKeyDictionary()
-        self._functions: dict[object, Record] = {}
+    At the 1st, 2nd, 4th, 8th, … evaluation the model is inspected. In between, its batch norms
+    must be in evaluation mode. Nothing is done while compiling.
 
-    def of(self, f: object) -> Record:
-        """Return the record of a model, created at its first use."""
-        f = getattr(f, "__wrapped__", f)
-        model = f if isinstance(f, nn.Module) else model_behind(f)
-        if isinstance(model, nn.Module):
-            return self._modules.get(model) or self._modules.setdefault(model, Record())
-        if isinstance(model, tuple):
-            return self._functions.setdefault(model, Record())
-        try:
-            return self._objects.setdefault(model, Record())
-        except TypeError:  # an object without weak references
-            return self._functions.setdefault(type(model), Record())
+    Args:
+        records: The records of the engine.
+        f: The model.
+        x: The data, shape `(B, *E)`.
+        cond: Conditions of the model, a row per example.
+        inspect: A further inspection.
 
-    def examine(
-        self,
-        f: Callable[..., Tensor],
-        x: Tensor,
-        cond: Sequence[Tensor],
-        inspect: Callable[["Observed", Record], None] | None = None,
-    ) -> Record:
-        """Count an evaluation of a model, and refuse it if rows depend on each other.
-
-        At the 1st, 2nd, 4th, 8th, … evaluation the model is inspected. In between, its batch norms
-        must be in evaluation mode. Nothing is done while compiling.
-
-        Args:
-            f: The model.
-            x: The data, shape `(B, *E)`.
-            cond: Conditions of the model, a row per example.
-            inspect: A further inspection.
-
-        Returns:
-            The record of the model.
-        """
-        if torch.compiler.is_compiling():
-            return _UNKNOWN
-        record = self.of(f)
-        record.evaluations += 1
-        if record.is_due and not (x.is_meta or x.numel() == 0):
-            with record.still_due_if_refused():
-                observed = Observed(f, x.device)
-                require_independent_rows(observed, x, cond)
-                record.modules = WeakSet(observed.modules)
-                record.batch_norms = WeakSet(
-                    m for m in record.modules if isinstance(m, _BatchNorm)
-                )
-                if inspect is not None:
-                    inspect(observed, record)
-        if record.batch_norms:
-            for module in record.batch_norms:
-                require_fixed_statistics(module)
-        return record
-
-
-def model_behind(f: object) -> object:
-    """Return the object that identifies a model.
-
-    Lambdas, methods and partials are new objects at every call. The model is the first module or
-    parameter that they belong to, wrap, close over, take as an argument or name as a global, also
-    through other functions. Other objects identify themselves, and functions that refer to no
-    module are identified by their codes.
+    Returns:
+        The record of the model.
     """
-    while isinstance(f, FunctionType) and hasattr(f, "__wrapped__"):
-        f = f.__wrapped__
-    codes = []
-    for reference in _reachable(f):
-        if isinstance(reference, nn.Module):
-            return reference
-        if isinstance(reference, Tensor) and reference.requires_grad:
-            return reference
-        if isinstance(reference, FunctionType):
-            codes.append(reference.__code__)
-    if isinstance(f, MethodType):
-        return f.__self__
-    return tuple(codes) if isinstance(f, (FunctionType, partial)) else f
-
-
-def is_compiled(f: object) -> bool:
-    """Return whether a model has parts that run through `torch.compile`."""
-    return any(
-        getattr(part, "_compiled_call_impl", None) is not None
-        or hasattr(part, "_torchdynamo_orig_callable")
-        or isinstance(part, OptimizedModule)
-        for reference in _reachable(f)
-        for part in (reference.modules() if isinstance(reference, nn.Module) else [reference])
-    )
-
-
-def _reachable(f: object) -> Iterator[object]:
-    """Yield `f` and all that it refers to, each once, nearest first."""
-    pending, seen = deque([f]), set()
-    while pending:
-        reference = pending.popleft()
-        if id(reference) not in seen:
-            seen.add(id(reference))
-            yield reference
-            pending += _references(reference)
-
-
-def _references(f: object) -> list[object]:
-    """Return the objects that a callable, or a container of callables, refers to."""
-    if isinstance(f, (nn.Module, Tensor)):
-        return []
-    if isinstance(f, partial):
-        return [f.func, *f.args, *f.keywords.values()]
-    if isinstance(f, MethodType):
-        return [f.__self__, f.__func__]
-    if isinstance(f, (list, tuple, dict)):
-        return list(islice(f.values() if isinstance(f, dict) else f, MOST_REFERENCES))
-    if not isinstance(f, FunctionType):
-        return list(islice(getattr(f, "__dict__", {}).values(), MOST_REFERENCES * callable(f)))
-    cells = [cell for cell in f.__closure__ or () if cell != CellType()]
-    named = [f.__globals__.get(name) for name in f.__code__.co_names]
-    functions = [g for g in named if isinstance(g, (nn.Module, FunctionType))]
-    return [*(cell.cell_contents for cell in cells), *(f.__defaults__ or ()), *functions]
+    if torch.compiler.is_compiling():
+        return _UNKNOWN
+    record = records.of(f)
+    record.evaluations += 1
+    if record.is_due and not (x.is_meta or x.numel() == 0):
+        with record.still_due_if_refused():
+            observed = Observed(f, x.device)
+            require_independent_rows(observed, x, cond)
+            record.modules = WeakSet(observed.modules)
+            record.batch_norms = WeakSet(m for m in record.modules if isinstance(m, _BatchNorm))
+            if inspect is not None:
+                inspect(observed, record)
+    if record.batch_norms:
+        for module in record.batch_norms:
+            require_fixed_statistics(module)
+    return record
 
 
 def require_fixed_statistics(module: nn.Module) -> None:
@@ -251,6 +126,7 @@ class Observed:
     Attributes:
         modules: The modules called so far, in the order of their first calls.
         is_random: Whether the model has drawn random numbers.
+        has_own_randomness: Whether it gives other values every time, with the same random state.
     """
 
     def __init__(self, f: Callable[..., Tensor], device: torch.device) -> None:
@@ -259,6 +135,7 @@ class Observed:
         self._thread = threading.get_ident()
         self.modules: dict[nn.Module, None] = {}
         self.is_random = False
+        self.has_own_randomness = False
 
     def __call__(self, *args: Tensor) -> Tensor:
         """Return the values of the model."""
@@ -306,7 +183,8 @@ def require_independent_rows(model: Observed, x: Tensor, cond: Sequence[Tensor])
 
     The model is evaluated on the batch, and on a batch of the same size that repeats its first
     few rows. This notices batch statistics in functional, scripted and compiled form, where no
-    batch norm module is called.
+    batch norm module is called. Nothing can be said about a model with a random generator of its
+    own, which gives other values every time.
 
     Args:
         model: The model.
@@ -322,13 +200,17 @@ def require_independent_rows(model: Observed, x: Tensor, cond: Sequence[Tensor])
         return
     repeated = torch.arange(len(x), device=x.device) % count
     again = model(x[repeated], *(c[repeated] for c in cond)).double()
-    change = (whole[:count] - again[:count]).square().mean().sqrt()
-    if change > INTERACTION * whole.std(0).square().mean().sqrt():
-        raise RuntimeError(
-            "the value of a row changes with the other rows of the batch (batch norm in training "
-            "mode?), so a row has no derivative of its own: call `model.eval()`, or use a norm "
-            "within each example (group, layer, instance)"
-        )
+    scale = INTERACTION * whole.std(0).square().mean().sqrt()
+    if (whole[:count] - again[:count]).square().mean().sqrt() <= scale:
+        return
+    if (model(x, *cond).double() - whole).square().mean().sqrt() > scale:
+        model.has_own_randomness = True
+        return
+    raise RuntimeError(
+        "the value of a row changes with the other rows of the batch (batch norm in training "
+        "mode?), so a row has no derivative of its own: call `model.eval()`, or use a norm "
+        "within each example (group, layer, instance)"
+    )
 
 
 class SameFunction:

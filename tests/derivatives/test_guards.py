@@ -10,7 +10,7 @@ from torch.func import functional_call
 from torch.nn import functional
 from torch.nn.utils.parametrizations import spectral_norm
 
-from fdsm.derivatives import Autodiff, FiniteDifference, score_of
+from fdsm.derivatives import Autodiff, FiniteDifference, Taylor, score_of
 from fdsm.objectives import DSM, SSM, SSMVR, ViaScore
 from fdsm.projections import Sphere
 
@@ -205,9 +205,30 @@ def test_models_that_mix_rows_are_refused(generator: Generator) -> None:
     attention = nn.MultiheadAttention(4, 2)
     mixing = lambda x: attention(x, x, x)[0].sum(1)  # rows attend to each other
     x, v = torch.randn(2, 16, 4, generator=generator)
-    for engine in ENGINES:
-        with pytest.raises(RuntimeError, match="changes with the other rows of the batch"):
-            engine.jet(mixing, x, v, 1)
+    for engine in (*ENGINES, Taylor()):
+        for f in (mixing, lambda x: (x - x.mean(0)).square().sum(1)):
+            with pytest.raises(RuntimeError, match="changes with the other rows of the batch"):
+                engine.jet(f, x, v, 1)
+
+
+def test_models_with_a_generator_of_their_own(generator: Generator) -> None:
+    own = Generator().manual_seed(0)
+    noisy = lambda x: x.square().sum(1) + torch.randn(len(x), generator=own)
+    x, v = torch.randn(2, 16, 3, generator=generator)
+    for engine in (FiniteDifference(), FiniteDifference(parallel=False)):
+        with pytest.raises(RuntimeError, match="other values every time"):
+            engine.jet(noisy, x, v, 2)
+    for engine in (Autodiff(), Taylor()):  # they evaluate the model once
+        torch.testing.assert_close(engine.jet(noisy, x, v, 2)[1], 2 * (x * v).sum(1))
+
+
+@pytest.mark.parametrize("engine", [*ENGINES, Taylor()], ids=str)
+def test_shapes_on_the_meta_device(engine: FiniteDifference | Autodiff | Taylor) -> None:
+    net = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 1), nn.Flatten(0)).to("meta")
+    x, v = torch.ones(5, 3, device="meta"), torch.ones(2, 5, 3, device="meta")
+    slopes, curvature = engine.sliced(net, x, v)
+    assert (slopes.shape, curvature.shape, curvature.device.type) == ((2, 5), (5,), "meta")
+    assert engine.quadratic(nn.Linear(3, 3, device="meta"), x, v[0])[1].shape == (5,)
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 64])

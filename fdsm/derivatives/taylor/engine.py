@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from ...tensors import dot
 from ...typing import Derivative, LogDensity, Score
-from ..guards import EAGERLY, Records, is_compiled
+from ..guards import EAGERLY, examine
+from ..records import Records, is_compiled
 from ..stencil import require_order
 from ..validation import check_arguments, require_density_shape, require_score_shape
 from .jet import Jet
@@ -117,11 +118,18 @@ def series(f: Model, x: Tensor, v: Tensor, order: int, *cond: Tensor) -> Tensor:
     Returns:
         $f_0$, the slopes $f_{1i}$, and $f_2, …$ along one direction or the sum of all $f_{2i}$,
         stacked.
+
+    Raises:
+        MissingRule: If `x` or `v` is itself a jet.
     """
     if torch.compiler.is_compiling():
         return _series_while_compiling(f, x, v, order, cond)
-    record = _RECORDS.of(f)
-    record.evaluations += 1
+    if isinstance(x, Jet) or isinstance(v, Jet):
+        raise MissingRule(
+            "Taylor cannot differentiate inside of what it differentiates: use Autodiff() inside, "
+            "or a higher order"
+        )
+    record = examine(_RECORDS, f, x, cond)
     if record.is_due:
         record.is_compiled = is_compiled(f)
     with EAGERLY if record.is_compiled else nullcontext():  # the compiler cannot follow jets
@@ -129,11 +137,6 @@ def series(f: Model, x: Tensor, v: Tensor, order: int, *cond: Tensor) -> Tensor:
 
 
 def _propagate(f: Model, x: Tensor, v: Tensor, order: int, cond: tuple[Tensor, ...]) -> Tensor:
-    if isinstance(x, Jet) or isinstance(v, Jet):
-        raise MissingRule(
-            "Taylor cannot differentiate inside of what it differentiates: use Autodiff() inside, "
-            "or a higher order"
-        )
     keep = torch.is_grad_enabled()
     with _recording(f, x) as propagation:
         cond = tuple(c.clone() if c.is_inference() else c for c in cond)
