@@ -28,8 +28,9 @@ def outcome(mutation: Mutation) -> str:
         shutil.copy(ROOT / "pyproject.toml", copy)
         file = copy / "fdsm" / mutation.file
         source = file.read_text(encoding="utf8") if file.exists() else ""
-        if mutation.original not in source:
-            return f"does not apply: {mutation.original!r} is not in {mutation.file}"
+        count = source.count(mutation.original)
+        if count != 1:
+            return f"does not apply: {mutation.original!r} is {count} times in {mutation.file}"
         file.write_text(source.replace(mutation.original, mutation.mutated), encoding="utf8")
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
         done = subprocess.run(
