@@ -1,8 +1,10 @@
 """Errors of finite differences are measured, and reported once per model."""
 
+import math
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from fractions import Fraction
 from functools import partial
 
 import pytest
@@ -11,6 +13,7 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional
 
 from fdsm.derivatives import Autodiff, FiniteDifference, PrecisionWarning, rounding_error
+from fdsm.derivatives.difference_error import difference_error
 from fdsm.objectives import SSM, SlicedDSM
 from fdsm.projections import Sphere
 
@@ -284,3 +287,119 @@ def test_an_inspection_has_no_side_effects(generator: Generator) -> None:
     assert torch.equal(torch.get_rng_state(), state)
     assert all(map(torch.equal, net.buffers(), once))
     assert reference.chunk is None
+
+
+Values = Callable[[Sequence[Fraction]], Tensor]
+
+
+def along(curve: Callable[[float], Tensor]) -> Values:
+    """Return the values of a curve at nodes, as `difference_error` asks for them."""
+    return lambda nodes: torch.stack([curve(float(node)) for node in nodes])
+
+
+def points(rows: int, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
+    """Return data of spread one and directions of length 1/2; both are exact in float32."""
+    x = torch.ones(rows, 1, dtype=dtype)
+    x[::2] = -1
+    return x, torch.full_like(x, 0.5)
+
+
+@pytest.mark.parametrize(("length", "fraction"), [(0.5, 1 / 4), (3.0, 1 / 16), (6.0, 1 / 32)])
+@pytest.mark.parametrize(
+    ("order", "curve", "difference"),
+    [
+        (1, math.sin, lambda h: math.sin(h) / h),
+        (2, math.cos, lambda h: -((2 * math.sin(h / 2) / h) ** 2)),
+    ],
+    ids=["first", "second"],
+)
+def test_truncation_error_of_a_sine_is_the_closed_form(
+    order: int,
+    curve: Callable[[float], float],
+    difference: Callable[[float], float],
+    length: float,
+    fraction: float,
+) -> None:
+    """The difference with nodes ±1 is compared with one that has a fraction of the step.
+
+    It is a quarter of the step; or, if the step is longer than the spread of the data, which is
+    1 here, a quarter of the largest power of two times the step that is not.
+    """
+    x, v = points(8)
+    values = along(lambda t: torch.full((8,), curve(t)))
+    error = difference_error(values, x, 2 * length * v, order, 2)
+    expected = abs(difference(1.0) / difference(fraction) - 1)
+    assert error.truncation == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("order", "accuracy", "weights"),
+    [
+        (1, 2, (-1 / 2, 1 / 2)),
+        (2, 2, (1, -2, 1)),
+        (2, 4, (-1 / 12, 4 / 3, -5 / 2, 4 / 3, -1 / 12)),
+    ],
+)
+@pytest.mark.parametrize("deviation", [1e-5, 0.2])
+def test_rounding_error_of_values_with_known_noise(
+    order: int, accuracy: int, weights: tuple[float, ...], deviation: float, generator: Generator
+) -> None:
+    """Independent noise of deviation σ is an error of σ times the norm of the weights.
+
+    It is relative to the derivative, which is 1. Neither must the sixth difference contain a
+    polynomial of degree 4, nor the truncation error the noise. The sampling error of both
+    variances is 1 %.
+    """
+    rows = 20_000
+    x, v = points(rows)
+    quartic = float(accuracy == 4)  # adds nothing to a difference of this accuracy
+
+    def curve(t: float) -> Tensor:
+        noise = deviation * torch.randn(rows, generator=generator)
+        return t**order / order + quartic * t**4 + noise
+
+    error = difference_error(along(curve), x, v, order, accuracy)
+    expected = deviation * math.hypot(*weights)
+    assert error.rounding == pytest.approx(expected, rel=0.05)
+    at_a_quarter = 4**order * expected
+    assert error.truncation < 0.4 * at_a_quarter / math.hypot(1, at_a_quarter)
+
+
+@pytest.mark.parametrize(("order", "norm"), [(1, math.sqrt(1 / 2)), (2, math.sqrt(6))])
+def test_rounding_error_of_large_values_is_the_closed_form(order: int, norm: float) -> None:
+    r"""Rounding a value $y$ to float32 has the deviation $2^{-24} |y| / \sqrt3$.
+
+    The derivative is 1, in every row.
+    """
+    x, v = points(4, torch.float32)
+    offset = torch.tensor([1e2, -1e3, 1e4, 2e4])
+    error = difference_error(along(lambda t: offset + t**order / order), x, v, order, 2)
+    deviation = 2**-24 * offset / math.sqrt(3)
+    expected = norm * deviation.square().mean().sqrt().item()
+    assert error.rounding == pytest.approx(expected, rel=1e-4)
+    assert error.worst_row == pytest.approx(norm * deviation.max().item(), rel=1e-4)
+
+
+@pytest.mark.parametrize(("order", "error_made"), [(1, 0.25), (2, 0.5625)])
+def test_rounding_error_of_a_rounded_step_is_the_error_made(order: int, error_made: float) -> None:
+    """Above 2²⁰ float32 has a spacing of 1/8: a step of 0.1 becomes 1.25 times as long.
+
+    The slope is then 1.25 times too large, the curvature 1.25² times. The estimate is of first
+    order, hence the tolerance.
+    """
+    x = torch.full((4, 1), 2.0**20 + 1, dtype=torch.float32)
+    v = torch.full_like(x, 0.1)
+    moved = lambda t: (x + t * v).double()[:, 0] - x.double()[:, 0]
+    error = difference_error(along(lambda t: moved(t) ** order / order), x, v, order, 2)
+    assert error.rounding == pytest.approx(error_made, rel=0.05)
+
+
+@pytest.mark.parametrize("slope", [1.0, 2.0])
+def test_errors_below_a_fraction_of_the_half_squared_slope_are_negligible(slope: float) -> None:
+    r"""The rounding error $\sqrt2 · 2^{-24} |y|$ is compared with $10^{-4}$ of the half square."""
+    x, v = points(4, torch.float32)
+    limit = 1e-4 * slope**2 / 2 / (math.sqrt(2) * 2**-24)
+    for offset, is_reported in ((0.99 * limit, False), (1.01 * limit, True)):
+        curve = lambda t, y=offset: torch.full((4,), y + slope * t + t**2 / 2)
+        error = difference_error(along(curve), x, v, 2, 2)
+        assert (error.rounding > 0) == (error.worst_row > 0) == is_reported

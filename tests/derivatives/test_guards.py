@@ -1,5 +1,6 @@
 """Every value that a derivative is computed from belongs to one function of a single row."""
 
+import copy
 from collections.abc import Callable
 from functools import partial
 
@@ -271,3 +272,26 @@ def test_changing_buffers_are_no_harm_in_one_call() -> None:
     torch.testing.assert_close(
         curvature, Autodiff().jet(net.eval(), x, 1e-3 * v, 2)[2], rtol=1e-3, atol=0
     )
+
+
+def test_an_inspection_of_differences_draws_no_random_numbers(generator: Generator) -> None:
+    """The first difference along `v` is inspected, and leaves the state of one evaluation."""
+    net = nn.Sequential(nn.Linear(3, 8), nn.Softplus(), nn.Dropout(0.5))
+    x, v = torch.randn(2, 6, 3, generator=generator)
+    torch.manual_seed(3)
+    net(x)
+    state = torch.get_rng_state()
+    torch.manual_seed(3)
+    FiniteDifference(parallel=False).jet(lambda x: net(x).sum(1), x, v, 2)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_an_inspection_of_differences_leaves_buffers_alone(generator: Generator) -> None:
+    """Spectral norm updates its buffers at each call, and one batch is one call."""
+    layer = spectral_norm(nn.Linear(3, 8))
+    net = nn.Sequential(layer, nn.Softplus())
+    x, v = torch.randn(2, 6, 3, generator=generator)
+    once = copy.deepcopy(net)
+    once(x)
+    FiniteDifference().jet(lambda x: net(x).sum(1), x, v, 2)
+    assert all(map(torch.equal, net.buffers(), once.buffers()))

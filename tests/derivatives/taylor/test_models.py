@@ -42,7 +42,7 @@ from fdsm.objectives import (
 from fdsm.projections import Sphere
 from fdsm.typing import Derivative, Objective
 
-from ...models.test_contract import CASES, Case
+from ...models.contract_cases import CASES, Case
 
 LEVELS = Geometric(1.0, 0.1, 3)
 pytestmark = pytest.mark.filterwarnings("ignore::fdsm.derivatives.KinkWarning")
