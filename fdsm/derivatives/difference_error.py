@@ -1,7 +1,6 @@
 r"""Measured errors of a finite difference, and the warning about them."""
 
 import math
-import sys
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,14 +11,15 @@ from torch import Tensor
 
 from ..tensors import length
 from .precision import PrecisionWarning, unit_round_off
+from .records import levels_to_caller
 from .stencil import central_nodes, stencil
 
 ROUNDING, TRUNCATION, ROW = 0.1, 0.5, 0.5
 """Relative errors above which to warn: of all rows by rounding or truncation, of a single row."""
 
-NEGLIGIBLE = 0.01
-"""Error of a second difference that is not reported, relative to the half squared slope that
-losses add to it."""
+NEGLIGIBLE, HIDDEN = 0.01, 1e-4
+"""Errors of a second difference that are not reported, relative to the half squared slope that
+losses add to it: if the noise is that of rounding the values, and if it is larger."""
 
 TINY = 1e-8
 """Error of other differences that is not reported, relative to the slope."""
@@ -88,22 +88,25 @@ def difference_error(
     noise = torch.maximum(sixth.abs() / sixth_norm, unit * y[Fraction(0)].abs())
     step_error = length((x + v).double() - x.double() - v.double()) / length(v.double())
     lost = torch.hypot(norm * noise, order * step_error * result.abs())
-    rounding, size = _rms(lost), _rms(result)
-    truncation = _without(_rms(result - finer), math.hypot(norm, finer_norm) * _rms(noise))
+    rounding, size = rms(lost), rms(result)
+    change, noise_of_change = rms(result - finer), math.hypot(norm, finer_norm) * rms(noise)
+    truncation = _without(change, 3 * noise_of_change)
     slope, _ = difference(1, [Fraction(-1), Fraction(1)])
-    negligible = NEGLIGIBLE * _rms(slope.square() / 2) if order == 2 else TINY * _rms(slope)
+    ordinary = rms(noise) <= 16 * unit * rms(y[Fraction(0)])
+    fraction = NEGLIGIBLE if ordinary else HIDDEN
+    negligible = fraction * rms(slope.square() / 2) if order == 2 else TINY * rms(slope)
     lost = lost * (lost > negligible * math.sqrt(len(lost)))
     rounding, truncation = (e * (e > negligible) for e in (rounding, truncation))
     return DifferenceError(
         rounding=_ratio(rounding, _without(size, rounding)),
-        truncation=_ratio(truncation, _rms(finer)),
+        truncation=_ratio(truncation, rms(finer)),
         worst_row=_ratio(lost.max().item(), size),
     )
 
 
 def _data_scale(x: Tensor, v: Tensor) -> Fraction:
     """Return the spread of the data relative to the step, a power of two of at most one."""
-    spread, step = _rms(length(x - x.mean(0))), _rms(length(v))
+    spread, step = rms(length(x - x.mean(0))), rms(length(v))
     if not 0 < spread < step:
         return Fraction(1)
     return Fraction(2) ** math.floor(math.log2(spread / step))
@@ -151,17 +154,10 @@ def _percent(ratio: float) -> str:
     return f"{ratio:.0%}" if ratio < 100 else "above 10000%"
 
 
-def _rms(y: Tensor) -> float:
+def rms(y: Tensor) -> float:
+    """Return the root mean square of all elements."""
     return float(y.square().mean().sqrt())
 
 
 def _ratio(error: float, size: float) -> float:
     return error / size if size else math.inf if error else 0.0
-
-
-def levels_to_caller() -> int:
-    """Return the `stacklevel` at which a warning names the code outside this package."""
-    package, frame, level = __name__.partition(".")[0], sys._getframe(1), 1
-    while frame.f_back and frame.f_globals.get("__name__", "").startswith(f"{package}."):
-        frame, level = frame.f_back, level + 1
-    return level

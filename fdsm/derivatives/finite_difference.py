@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 
 import torch
 from torch import Tensor
@@ -38,7 +38,7 @@ def _central_stencil(order: int, accuracy: int) -> Stencil:
     return tuple(map(float, nodes)), tuple(tuple(map(float, row)) for row in rows)
 
 
-@cache
+@lru_cache(maxsize=128)
 def _sliced_stencil(directions: int, accuracy: int) -> Stencil:
     """Return the nodes other than zero, and weights for several directions that share $f(x)$.
 
@@ -237,13 +237,13 @@ def _points(x: Tensor, v: Tensor, nodes: Sequence[float]) -> list[Tensor]:
 def _weighted_sums(weights: Weights, values: Tensor) -> Tensor:
     r"""Return $\sum_j w_{kj} f_j$ for all $k$, computed in float64, in the type of the values."""
     wide = widened(values)
-    compiling = torch.compiler.is_compiling()
-    w = wide.new_tensor(weights) if compiling else _tensor(weights, wide.dtype, wide.device)
+    few = len(weights) <= 8 and not torch.compiler.is_compiling()
+    w = _tensor(weights, wide.dtype, wide.device) if few else wide.new_tensor(weights)
     sums: Tensor = w @ wide if wide.ndim == 2 else torch.tensordot(w, wide, dims=1)
     return sums.to(values.dtype)
 
 
-@cache
+@lru_cache(maxsize=128)
 def _tensor(weights: Weights, dtype: torch.dtype, device: torch.device) -> Tensor:
     with torch.inference_mode(False):
         return torch.tensor(weights, dtype=dtype, device=device)

@@ -14,8 +14,8 @@ it is inspected: evaluated a few more times, without side effects.
 
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from types import TracebackType
 from typing import Self
@@ -25,6 +25,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.module import register_module_forward_pre_hook
+from torch.nn.parameter import is_lazy
 
 from .precision import (
     forbid_reduced_precision,
@@ -54,7 +55,7 @@ def examine(
     """Count an evaluation of a model, and refuse it if rows depend on each other.
 
     At the 1st, 2nd, 4th, 8th, … evaluation the model is inspected. In between, its batch norms
-    must be in evaluation mode. Nothing is done while compiling.
+    must be in evaluation mode. While compiling only the batch norms of a module are checked.
 
     Args:
         records: The records of the engine.
@@ -67,6 +68,9 @@ def examine(
         The record of the model.
     """
     if torch.compiler.is_compiling():
+        model = getattr(f, "__wrapped__", f)
+        for module in model.modules() if isinstance(model, nn.Module) else ():
+            require_fixed_statistics(module)
         return _UNKNOWN
     record = records.of(f)
     record.evaluations += 1
@@ -116,12 +120,20 @@ class _Eagerly:
 EAGERLY = _Eagerly()
 
 
+@contextmanager
+def _eagerly_and_quietly() -> Generator[None]:
+    """Run compiled modules eagerly, without torch's warning about global hooks."""
+    with warnings.catch_warnings(action="ignore", category=UserWarning), EAGERLY:
+        yield
+
+
 class Observed:
     """A model that is evaluated without side effects, and whose modules are listed.
 
     No graph is kept, unless the model needs gradients inside. Modules compute with copies of their
-    buffers, the random state is restored, and compiled modules run eagerly, so that nothing is
-    compiled for an inspection. Batch norm in training mode is refused.
+    buffers, unless the call initialises their parameters. The random state is restored, and
+    compiled modules run eagerly, so that nothing is compiled for an inspection. Batch norm in
+    training mode is refused. Effects on other objects of Python remain.
 
     Attributes:
         modules: The modules called so far, in the order of their first calls.
@@ -131,7 +143,7 @@ class Observed:
 
     def __init__(self, f: Callable[..., Tensor], device: torch.device) -> None:
         self._f, self._device = f, device
-        self._eagerly: AbstractContextManager[None] = EAGERLY if is_compiled(f) else nullcontext()
+        self._is_compiled = is_compiled(f)
         self._thread = threading.get_ident()
         self.modules: dict[nn.Module, None] = {}
         self.is_random = False
@@ -147,18 +159,19 @@ class Observed:
     def _evaluate(self, gradients: bool, *args: Tensor) -> Tensor:
         state = random_state(self._device)
         self._restore: list[Callable[[], object]] = []
+        self._parameters: list[tuple[Tensor, int]] = []
         hook = register_module_forward_pre_hook(self._called)
         try:
             with (
-                warnings.catch_warnings(action="ignore", category=UserWarning),
+                _eagerly_and_quietly() if self._is_compiled else nullcontext(),
                 full_precision(self._device),
                 torch.set_grad_enabled(gradients),
-                self._eagerly,
             ):
                 return self._f(*(arg.clone() for arg in args)).detach()  # may write into them
         finally:
             hook.remove()
-            for restore in self._restore:
+            initialised = any(p._version != version for p, version in self._parameters)
+            for restore in () if initialised else self._restore:
                 restore()
             self.is_random |= not _equal(random_state(self._device), state)
             restore_random_state(state, self._device)
@@ -169,12 +182,14 @@ class Observed:
             return
         require_fixed_statistics(module)
         self.modules[module] = None
+        parameters = [p for p in module._parameters.values() if p is not None]
+        self._parameters += [(p, p._version) for p in parameters if not p.is_inference()]
         if isinstance(module, torch.jit.ScriptModule):  # its submodules are not seen
             self._restore += [partial(b.copy_, b.clone()) for b in module.buffers()]
             return
         for name, buffer in module._buffers.items():
-            if buffer is not None:
-                module._buffers[name] = buffer.clone()
+            if buffer is None or not is_lazy(buffer):
+                module._buffers[name] = None if buffer is None else buffer.clone()
                 self._restore.insert(0, partial(module._buffers.__setitem__, name, buffer))
 
 
@@ -201,7 +216,7 @@ def require_independent_rows(model: Observed, x: Tensor, cond: Sequence[Tensor])
     repeated = torch.arange(len(x), device=x.device) % count
     again = model(x[repeated], *(c[repeated] for c in cond)).double()
     scale = INTERACTION * whole.std(0).square().mean().sqrt()
-    if (whole[:count] - again[:count]).square().mean().sqrt() <= scale:
+    if not (whole[:count] - again[:count]).square().mean().sqrt() > scale:
         return
     if (model(x, *cond).double() - whole).square().mean().sqrt() > scale:
         model.has_own_randomness = True

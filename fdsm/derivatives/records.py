@@ -1,12 +1,13 @@
 """State that is kept for each model, and how models are recognised."""
 
+import sys
 from collections import OrderedDict, deque
 from collections.abc import Generator, Iterator, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
-from types import CellType, CodeType, FunctionType, MethodType
+from types import CellType, CodeType, FrameType, FunctionType, MethodType
 from weakref import WeakKeyDictionary, WeakSet
 
 from torch import Tensor, nn
@@ -81,6 +82,9 @@ class Records:
         self._objects: MutableMapping[object, Record] = WeakIdKeyDictionary()
         self._functions: OrderedDict[object, tuple[object, Record]] = OrderedDict()
 
+    def __len__(self) -> int:
+        return len(self._modules) + len(self._objects) + len(self._functions)
+
     def of(self, f: object) -> Record:
         """Return the record of a model, created at its first use."""
         while isinstance(f, FunctionType) and hasattr(f, "__wrapped__"):
@@ -115,7 +119,7 @@ def model_behind(f: object) -> object:
     for reference in _reachable(f):
         if isinstance(reference, nn.Module):
             return reference
-        if isinstance(reference, Tensor) and reference.requires_grad:
+        if isinstance(reference, Tensor) and reference.requires_grad and reference.is_leaf:
             return reference
         references.append(reference)
     if isinstance(f, MethodType):
@@ -170,3 +174,13 @@ def _references(f: object) -> list[object]:
         or (isinstance(g, FunctionType) and g.__module__ == f.__module__)
     ]
     return [*(cell.cell_contents for cell in cells), *(f.__defaults__ or ()), *used]
+
+
+def levels_to_caller() -> int:
+    """Return the `stacklevel` at which a warning names code outside of this package and torch."""
+    packages = (__name__.partition(".")[0], "torch")
+    frame: FrameType | None = sys._getframe(1)
+    level = 1
+    while frame and frame.f_globals.get("__name__", "").partition(".")[0] in packages:
+        frame, level = frame.f_back, level + 1
+    return level

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from ..tensors import length, per_example, tile
 from ..typing import LogDensity
+from .difference_error import rms
 from .finite_difference import FiniteDifference
 from .precision import unit_round_off
 from .stencil import central_nodes, require_order, stencil
@@ -75,7 +76,7 @@ def step_size(
     check_arguments(x, v, cond)
     if len(x) == 0:
         raise ValueError("a step can only be measured on data, but the batch is empty")
-    spread = _rms(length(x - x.mean(0))) or _rms(length(x)) or 1.0
+    spread = rms(length(x - x.mean(0))) or rms(length(x)) or 1.0
     middle = spread * unit_round_off(x.dtype) ** (1 / (order + accuracy))
     x, unit, cond = _surroundings(x, v, cond, middle)
     smallest = middle / RATIO ** (STEPS // 2)
@@ -117,10 +118,10 @@ def _changes(
         raise ValueError("the function is not finite at the data, so no step can be measured")
     quotients = [_combined(weights, y) / h**order for y, h in zip(values, steps, strict=True)]
     pairs = zip(pairwise(quotients), steps, strict=False)
-    changes = [_rms(after - here) * h**order for (here, after), h in pairs]
+    changes = [rms(after - here) * h**order for (here, after), h in pairs]
     least = math.hypot(*weights) * unit_round_off(x.dtype) / math.sqrt(3)
     floor = median(changes[:FLOOR])
-    return changes, [max(floor, least * _rms(y)) for y in values]
+    return changes, [max(floor, least * rms(y)) for y in values]
 
 
 def _onset(changes: Sequence[float], noise: Sequence[float]) -> int | None:
@@ -163,11 +164,11 @@ def rounding_error(
     require_order(order)
     check_arguments(x, v, cond)
     with torch.no_grad():
-        noise = _rms(difference(f, x, v / 8, 6, cond)) / math.hypot(*_weights(6))
-        rounding = unit_round_off(x.dtype) * _rms(f(x, *cond).double()) / math.sqrt(12)
+        noise = rms(difference(f, x, v / 8, 6, cond)) / math.hypot(*_weights(6))
+        rounding = unit_round_off(x.dtype) * rms(f(x, *cond).double()) / math.sqrt(12)
         error = max(noise, rounding) * math.hypot(*_weights(order, accuracy))
         for scale in (1, 2, 4, 8, 16, 32):
-            size = _rms(difference(f, x, scale * v, order, cond, accuracy))
+            size = rms(difference(f, x, scale * v, order, cond, accuracy))
             if size > 4 * error:
                 break
     return error * scale**order / size if size else math.inf
@@ -199,7 +200,3 @@ def _weights(order: int, accuracy: int = 2) -> list[float]:
 
 def _combined(weights: list[float], values: Tensor) -> Tensor:
     return values.new_tensor(weights) @ values
-
-
-def _rms(y: Tensor) -> float:
-    return float(y.square().mean().sqrt())

@@ -396,10 +396,10 @@ def test_rounding_error_of_a_rounded_step_is_the_error_made(order: int, error_ma
 
 @pytest.mark.parametrize("slope", [1.0, 2.0])
 def test_errors_below_a_fraction_of_the_half_squared_slope_are_negligible(slope: float) -> None:
-    r"""The rounding error $\sqrt2 · 2^{-24} |y|$ is compared with $10^{-4}$ of the half square."""
+    r"""The rounding error $\sqrt2 · 2^{-24} |y|$ is compared with 1 % of the half square."""
     x, v = points(4, torch.float32)
-    limit = 1e-4 * slope**2 / 2 / (math.sqrt(2) * 2**-24)
+    limit = 0.01 * slope**2 / 2 / (math.sqrt(2) * 2**-24)
     for offset, is_reported in ((0.99 * limit, False), (1.01 * limit, True)):
         curve = lambda t, y=offset: torch.full((4,), y + slope * t + t**2 / 2)
         error = difference_error(along(curve), x, v, 2, 2)
-        assert (error.rounding > 0) == (error.worst_row > 0) == is_reported
+        assert (error.rounding > 0) == is_reported

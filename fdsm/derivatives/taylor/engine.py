@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from ...tensors import dot
 from ...typing import Derivative, LogDensity, Score
-from ..guards import EAGERLY, examine
+from ..guards import EAGERLY
 from ..records import Records, is_compiled
 from ..stencil import require_order
 from ..validation import check_arguments, require_density_shape, require_score_shape
@@ -129,16 +129,24 @@ def series(f: Model, x: Tensor, v: Tensor, order: int, *cond: Tensor) -> Tensor:
             "Taylor cannot differentiate inside of what it differentiates: use Autodiff() inside, "
             "or a higher order"
         )
-    record = examine(_RECORDS, f, x, cond)
+    record = _RECORDS.of(f)
+    record.evaluations += 1
     if record.is_due:
         record.is_compiled = is_compiled(f)
     with EAGERLY if record.is_compiled else nullcontext():  # the compiler cannot follow jets
-        return _propagate(f, x, v, order, cond)
+        return _propagate(f, x, v, order, cond, record.warned)
 
 
-def _propagate(f: Model, x: Tensor, v: Tensor, order: int, cond: tuple[Tensor, ...]) -> Tensor:
+def _propagate(
+    f: Model,
+    x: Tensor,
+    v: Tensor,
+    order: int,
+    cond: tuple[Tensor, ...],
+    warned: set[str] | None = None,
+) -> Tensor:
     keep = torch.is_grad_enabled()
-    with _recording(f, x) as propagation:
+    with _recording(x, set() if warned is None else warned) as propagation:
         cond = tuple(c.clone() if c.is_inference() else c for c in cond)
         y = f(Jet(_first_coefficients(x, v), Truncation(order, len(v), propagation)), *cond)
         result = _all_coefficients(y, x.dtype)
@@ -146,21 +154,20 @@ def _propagate(f: Model, x: Tensor, v: Tensor, order: int, cond: tuple[Tensor, .
 
 
 @contextmanager
-def _recording(f: Model, x: Tensor) -> Generator[Propagation]:
+def _recording(x: Tensor, warned: set[str]) -> Generator[Propagation]:
     """Make autograd record a propagation, so that code it does not record is noticed.
 
     Gradients are enabled even in inference mode. Where the caller has disabled them, tensors that
     autograd saves are dropped, unless the model computes gradients itself.
 
     Args:
-        f: The model.
         x: The data.
+        warned: Names of the warnings already shown for the model.
 
     Yields:
         The propagation.
     """
     keep = torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
-    warned = _RECORDS.of(f).warned
     propagation = Propagation(recording=True, keeping=keep or x.requires_grad, warned=warned)
     if keep:
         yield propagation

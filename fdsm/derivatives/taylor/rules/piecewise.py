@@ -5,16 +5,15 @@ derivative is infinite or jumps. Exact derivatives leave this out, but gradients
 parameters depend on it, so a `KinkWarning` is issued, once per function and model.
 """
 
-import sys
 import warnings
 from collections.abc import Callable, Iterator
-from types import FrameType
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from ...records import levels_to_caller
 from ..algebra import Dims, Operand, dims_of, shift_dim, value_of
 from ..composition import compose
 from ..jet import Jet, assign_, snapshot
@@ -54,18 +53,8 @@ def warn_kink(name: str, *operands: object, problem: str = _KINK) -> None:
         warnings.warn(
             f"`{name}` {problem}. (Shown once per function and model.)",
             KinkWarning,
-            stacklevel=_levels_to_caller(),
+            stacklevel=levels_to_caller(),
         )
-
-
-def _levels_to_caller() -> int:
-    """Return the `stacklevel` of the model: the first frame outside of this package and torch."""
-    packages = (__name__.partition(".")[0], "torch")
-    frame: FrameType | None = sys._getframe(1)
-    level = 1
-    while frame and frame.f_globals.get("__name__", "").partition(".")[0] in packages:
-        frame, level = frame.f_back, level + 1
-    return level
 
 
 def _piecewise(
