@@ -159,10 +159,10 @@ def _evaluate(
     Returns:
         The values, and the record of the model.
     """
-    if isinstance(x, Jet) or torch.compiler.is_compiling():
+    if isinstance(x, Jet):
         return f(x, *cond), Record()
     record = examine(_RECORDS, f, x.detach(), cond)
-    if not third:
+    if not third or torch.compiler.is_compiling():
         return f(x, *cond), record
     with DecomposedNorms():
         y = f(x, *cond)

@@ -159,7 +159,7 @@ class Observed:
     def _evaluate(self, gradients: bool, *args: Tensor) -> Tensor:
         state = random_state(self._device)
         self._restore: list[Callable[[], object]] = []
-        self._parameters: list[tuple[Tensor, int]] = []
+        self._sums: list[tuple[Tensor, Tensor]] = []
         hook = register_module_forward_pre_hook(self._called)
         try:
             with (
@@ -170,7 +170,7 @@ class Observed:
                 return self._f(*(arg.clone() for arg in args)).detach()  # may write into them
         finally:
             hook.remove()
-            initialised = any(p._version != version for p, version in self._parameters)
+            initialised = any(not torch.equal(p.detach().sum(), s) for p, s in self._sums)
             for restore in () if initialised else self._restore:
                 restore()
             self.is_random |= not _equal(random_state(self._device), state)
@@ -178,12 +178,10 @@ class Observed:
 
     def _called(self, module: nn.Module, args: object) -> None:
         """List a module before its call, and make it compute with copies of its buffers."""
-        if threading.get_ident() != self._thread:
+        if torch.compiler.is_compiling() or threading.get_ident() != self._thread:
             return
         require_fixed_statistics(module)
         self.modules[module] = None
-        parameters = [p for p in module._parameters.values() if p is not None]
-        self._parameters += [(p, p._version) for p in parameters if not p.is_inference()]
         if isinstance(module, torch.jit.ScriptModule):  # its submodules are not seen
             self._restore += [partial(b.copy_, b.clone()) for b in module.buffers()]
             return
@@ -191,6 +189,9 @@ class Observed:
             if buffer is None or not is_lazy(buffer):
                 module._buffers[name] = None if buffer is None else buffer.clone()
                 self._restore.insert(0, partial(module._buffers.__setitem__, name, buffer))
+        if module._buffers:
+            parameters = module.parameters(recurse=False)
+            self._sums += [(p, p.detach().sum()) for p in parameters if not is_lazy(p)]
 
 
 def require_independent_rows(model: Observed, x: Tensor, cond: Sequence[Tensor]) -> None:

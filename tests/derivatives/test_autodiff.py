@@ -225,3 +225,69 @@ def test_models_that_detach_their_input_are_refused(gradients: bool, generator: 
         ):
             with pytest.raises(ValueError, match=r"does not depend on its input.*detach\(\)"):
                 call()
+
+
+class Unrecorded(torch.autograd.Function):
+    """The cube, whose backward pass is not recorded."""
+
+    @staticmethod
+    def forward(ctx: torch.autograd.function.FunctionCtx, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return x**3
+
+    @staticmethod
+    def backward(ctx: torch.autograd.function.FunctionCtx, g: Tensor) -> Tensor:
+        with torch.no_grad():
+            return 3 * ctx.saved_tensors[0] ** 2 * g
+
+
+class Recorded(Unrecorded):
+    """The cube, whose backward pass is recorded."""
+
+    @staticmethod
+    def backward(ctx: torch.autograd.function.FunctionCtx, g: Tensor) -> Tensor:
+        return 3 * ctx.saved_tensors[0] ** 2 * g
+
+
+class Leaky(Unrecorded):
+    """A leaky ReLU, with a kink at zero."""
+
+    @staticmethod
+    def forward(ctx: torch.autograd.function.FunctionCtx, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return torch.where(x > 0, x, 0.1 * x)
+
+    @staticmethod
+    def backward(ctx: torch.autograd.function.FunctionCtx, g: Tensor) -> Tensor:
+        return torch.where(ctx.saved_tensors[0] > 0, g, 0.1 * g)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("offset", [0.0, 1000.0])
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+def test_backward_passes_that_are_not_recorded_are_refused(
+    dtype: torch.dtype, offset: float, scale: float, generator: Generator
+) -> None:
+    torch.set_default_dtype(dtype)
+    x, v = (t.to(dtype) for t in torch.randn(2, 16, 3, generator=generator))
+
+    def density(cube: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+        w = torch.ones((), requires_grad=True)
+        return lambda x: cube(w * x / scale).sum(1) + offset
+
+    bad, good, kinked = (density(c.apply) for c in (Unrecorded, Recorded, Leaky))
+    for call in (
+        lambda f: Autodiff().jet(f, scale * x, v, 1),
+        lambda f: Autodiff().jet(f, scale * x, v, 2),
+        lambda f: Autodiff().sliced(f, scale * x, v[None]),
+        lambda f: score_of(f)(scale * x),
+    ):
+        for _ in range(3):
+            with pytest.raises(RuntimeError, match="backward pass that autograd does not record"):
+                call(bad)
+        call(good)
+        call(kinked)
+    expected = 6 * x * v.square() / scale**2
+    torch.testing.assert_close(
+        Autodiff().jet(good, scale * x, v, 2)[2].detach(), expected.sum(1), rtol=1e-3, atol=0
+    )

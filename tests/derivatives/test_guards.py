@@ -232,6 +232,48 @@ def test_shapes_on_the_meta_device(engine: FiniteDifference | Autodiff | Taylor)
     assert engine.quadratic(nn.Linear(3, 3, device="meta"), x, v[0])[1].shape == (5,)
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of the compiler, about parts it cannot trace
+@pytest.mark.parametrize("engine", [FiniteDifference(), Autodiff()], ids=str)
+def test_batch_norm_is_refused_in_a_compiled_loss(
+    engine: FiniteDifference | Autodiff, generator: Generator
+) -> None:
+    torch.compiler.reset()
+    net = nn.Sequential(nn.Linear(3, 8), nn.BatchNorm1d(8), nn.Linear(8, 1), nn.Flatten(0))
+    x, v = torch.randn(2, 16, 3, generator=generator)
+    loss = torch.compile(lambda x, v: engine.jet(net, x, v, 1)[1].sum(), backend="eager")
+    with pytest.raises((RuntimeError, ValueError), match=r"statistics of the batch|other rows"):
+        loss(x, v)
+
+
+class Initialised(nn.Module):
+    """A layer that standardises its first batch, as ActNorm does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(3))
+        self.register_buffer("is_initialised", torch.tensor(False))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.is_initialised:
+            self.scale.data.copy_(1 / x.std(0))
+            self.is_initialised.fill_(True)
+        return (x * self.scale).square().sum(1)
+
+
+@pytest.mark.parametrize("engine", [*ENGINES, Taylor()], ids=str)
+def test_layers_that_initialise_themselves(
+    engine: FiniteDifference | Autodiff | Taylor, generator: Generator
+) -> None:
+    x, v = torch.randn(2, 16, 3, generator=generator)
+    if isinstance(engine, Taylor):
+        model = Initialised()
+        model(x)
+    else:
+        model = Initialised()
+    _, slope = engine.jet(model, x, v, 1)
+    torch.testing.assert_close(slope, 2 * (x * v / x.var(0)).sum(1))
+
+
 @pytest.mark.parametrize("rows", [1, 2, 3, 64])
 def test_independent_rows_are_accepted(rows: int, generator: Generator) -> None:
     """With dropout replayed, spectral norm in training mode, and a large offset in float32."""
