@@ -12,7 +12,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
-from fdsm.derivatives import Autodiff, FiniteDifference, PrecisionWarning, rounding_error
+from fdsm.derivatives import FiniteDifference, PrecisionWarning
 from fdsm.derivatives.difference_error import difference_error
 from fdsm.objectives import SSM, SlicedDSM
 from fdsm.projections import Sphere
@@ -158,38 +158,6 @@ def test_small_errors_are_not_reported(generator: Generator) -> None:
                 else (lambda x: -functional.log_softmax(x, 1).sum(1))
             )
             assert differences_warn(f, rows, steps) == []
-    assert rounding_error(Quadratic(1.0, -1.0), x.double(), v.double()) < 1e-9
-
-
-@pytest.mark.parametrize(("offset", "step"), [(1.0, 1e-2), (1.0, 1e-3), (1e3, 0.1), (1e3, 1e-2)])
-def test_rounding_error_is_the_error_made(
-    offset: float, step: float, generator: Generator
-) -> None:
-    x = torch.randn(4000, 3, generator=generator).float()
-    v = Sphere(step).sample(x, generator)
-    f = Quadratic(offset, -1.0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PrecisionWarning)
-        curvature = FiniteDifference().jet(f, x, v, 2)[2]
-    true = -v.double().square().sum(1)
-    actual = ((curvature - true).norm() / true.norm()).item()
-    assert actual / 2 < rounding_error(f, x, v) < 2 * actual
-
-
-def test_rounding_error_of_a_step_that_is_lost() -> None:
-    x = torch.full((8, 3), 1000.0).float()
-    assert rounding_error(Quadratic(0.0, -1.0), x, torch.full_like(x, 1e-5)) > 1
-    assert rounding_error(lambda x: 2 * x.sum(1) + 1, x, x) > 1
-
-
-def test_rounding_error_of_a_first_difference(generator: Generator) -> None:
-    x = torch.randn(4000, 3, generator=generator).float()
-    v = Sphere(1e-3).sample(x, generator)
-    f = Quadratic(100.0, -1.0)
-    slope = FiniteDifference().jet(f, x, v, 1)[1]
-    true = -(x.double() * v.double()).sum(1)
-    actual = ((slope - true).norm() / true.norm()).item()
-    assert actual / 2 < rounding_error(f, x, v, order=1) < 2 * actual
 
 
 def test_warns_once_per_model_with_the_error_made(generator: Generator) -> None:
@@ -265,28 +233,6 @@ def test_a_model_that_goes_wrong_later_is_noticed(generator: Generator) -> None:
     f.offset, f.curvature = 1e4, -1.0
     with pytest.warns(PrecisionWarning, match="dominated by rounding"):
         _ = [objective(f, x, generator=generator) for _ in range(20)]
-
-
-def test_an_inspection_has_no_side_effects(generator: Generator) -> None:
-    """Random state, buffers and their versions are those of a single evaluation."""
-    net = nn.Sequential(
-        nn.utils.parametrizations.spectral_norm(nn.Linear(3, 8)), nn.Softplus(), nn.Dropout(0.5)
-    )
-    f = lambda x: net(x).sum(1)
-    x, v = torch.randn(2, 6, 3, generator=generator)
-    buffers = [b.clone() for b in net.buffers()]
-    reference = FiniteDifference(parallel=False)
-    torch.manual_seed(3)
-    with torch.no_grad():
-        Autodiff().jet(f, x, v, 1)
-    once, state = [b.clone() for b in net.buffers()], torch.get_rng_state()
-    for buffer, saved in zip(net.buffers(), buffers, strict=True):
-        buffer.copy_(saved)
-    torch.manual_seed(3)
-    net(x)
-    assert torch.equal(torch.get_rng_state(), state)
-    assert all(map(torch.equal, net.buffers(), once))
-    assert reference.chunk is None
 
 
 Values = Callable[[Sequence[Fraction]], Tensor]

@@ -1,14 +1,17 @@
 """The recommended step is nearly the best there is."""
 
 import math
+import warnings
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 import torch
 from torch import Generator, Tensor
 
-from fdsm.derivatives import step_size
+from fdsm.derivatives import FiniteDifference, PrecisionWarning, rounding_error, step_size
 from fdsm.derivatives.step_size import difference
+from fdsm.projections import Sphere
 from tests.oracles import Wiggle, wiggle
 
 
@@ -126,3 +129,38 @@ def test_stays_where_the_function_is_defined() -> None:
         step_size(lambda x: x.sum(1) * torch.nan, x, x, 2)
     with pytest.raises(ValueError, match="batch is empty"):
         step_size(f, x[:0], x[:0], 2)
+
+
+def bowl(offset: float) -> Callable[[Tensor], Tensor]:
+    return lambda x: offset - x.square().sum(1) / 2
+
+
+@pytest.mark.parametrize(("offset", "step"), [(1.0, 1e-2), (1.0, 1e-3), (1e3, 0.1), (1e3, 1e-2)])
+def test_rounding_error_is_the_error_made(
+    offset: float, step: float, generator: Generator
+) -> None:
+    x = torch.randn(4000, 3, generator=generator).float()
+    v = Sphere(step).sample(x, generator)
+    f = bowl(offset)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrecisionWarning)
+        curvature = FiniteDifference().jet(f, x, v, 2)[2]
+    true = -v.double().square().sum(1)
+    actual = ((curvature - true).norm() / true.norm()).item()
+    assert actual / 2 < rounding_error(f, x, v) < 2 * actual
+
+
+def test_rounding_error_of_a_step_that_is_lost() -> None:
+    x = torch.full((8, 3), 1000.0).float()
+    assert rounding_error(bowl(0.0), x, torch.full_like(x, 1e-5)) > 1
+    assert rounding_error(lambda x: 2 * x.sum(1) + 1, x, x) > 1
+
+
+def test_rounding_error_of_a_first_difference(generator: Generator) -> None:
+    x = torch.randn(4000, 3, generator=generator).float()
+    v = Sphere(1e-3).sample(x, generator)
+    f = bowl(100.0)
+    slope = FiniteDifference().jet(f, x, v, 1)[1]
+    true = -(x.double() * v.double()).sum(1)
+    actual = ((slope - true).norm() / true.norm()).item()
+    assert actual / 2 < rounding_error(f, x, v, order=1) < 2 * actual
