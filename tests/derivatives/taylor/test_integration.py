@@ -22,7 +22,7 @@ from ..processes import free_port
 from . import workers
 from .agreement import assert_agrees
 
-ssm = SSM(Taylor(), Sphere(1.0))
+ssm, dsm = SSM(Taylor(), Sphere(1.0)), SlicedDSM(0.3, Taylor(), Sphere(1.0))
 
 
 def density() -> nn.Sequential:
@@ -49,7 +49,6 @@ class Scaled(nn.Module):
 
 
 def loss_of(f: Callable[[Tensor], Tensor], x: Tensor, v: Tensor) -> Tensor:
-    dsm = SlicedDSM(0.3, Taylor(), Sphere(1.0))
     return (ssm.at(f, x, v) + dsm.at(f, x, v[0], v)).mean()
 
 
