@@ -6,7 +6,7 @@ directions per example and `*E` the event: `(D,)` for tabular data, `(C, H, W)` 
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, TypeGuard, runtime_checkable
 
 from torch import Generator, Tensor, nn
 
@@ -73,7 +73,6 @@ class Objective(Protocol):
         ...
 
 
-@runtime_checkable
 class AdditiveCoupling(Protocol):
     """An invertible layer that shifts one part of its input by a network of the other.
 
@@ -91,6 +90,14 @@ class AdditiveCoupling(Protocol):
     def merge(self, kept: Tensor, moved: Tensor) -> Tensor:
         """Undo `split`."""
         ...
+
+
+def is_additive_coupling(layer: object) -> TypeGuard[AdditiveCoupling]:
+    """Return whether a layer has the attributes of an `AdditiveCoupling`.
+
+    `isinstance` does not see submodules such as `shift` from Python 3.12 on.
+    """
+    return all(hasattr(layer, name) for name in ("shift", "split", "merge"))
 
 
 @runtime_checkable

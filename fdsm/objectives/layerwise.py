@@ -27,7 +27,7 @@ from torch.func import functional_call
 from ..derivatives.autodiff import gradient, requires_grad_alias
 from ..derivatives.validation import check_data
 from ..tensors import dimension, dot
-from ..typing import AdditiveCoupling, Elementwise
+from ..typing import AdditiveCoupling, Elementwise, is_additive_coupling
 
 LINEAR: tuple[type[nn.Module], ...] = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 REARRANGING: tuple[type[nn.Module], ...] = (nn.Flatten, nn.Identity, nn.Unflatten)
@@ -181,7 +181,7 @@ def _back(
 def _back_through(
     layer: nn.Module, a: Tensor, g: Tensor, curvature: Curvature, rule: _Rule
 ) -> tuple[Tensor, Curvature]:
-    if isinstance(layer, AdditiveCoupling):
+    if is_additive_coupling(layer):
         return _back_through_coupling(layer, a, g, curvature, rule)
     if type(layer) is nn.Sequential:
         return _back(_forward(layer, a)[0], g, curvature, rule)
