@@ -67,10 +67,9 @@ class Autodiff:
             terms = [value, dot(model_gradient(value, x, keep or order > 1), v)]
             for k in range(1, order):
                 terms.append(dot(gradient(terms[k], x, keep or k < order - 1), v))
-            if record.is_due and (keep or order > 1) and _has_custom_function(value):
-                with record.still_due_if_refused():
-                    curvature = terms[2] if order > 1 else dot(gradient(terms[1], x, False), v)
-                    _require_recorded_backward(partial(_slope, f), curvature, x, v, cond)
+            if keep or order > 1:
+                curvature = lambda: terms[2] if order > 1 else dot(gradient(terms[1], x, False), v)
+                _inspect_backward(record, value, partial(_slope, f), curvature, x, v, cond)
             return tuple(_detached_unless(keep, term) for term in terms)
 
     def sliced(self, f: LogDensity, x: Tensor, v: Tensor, *cond: Tensor) -> tuple[Tensor, Tensor]:
@@ -88,10 +87,8 @@ class Autodiff:
             slopes = [dot(score, u) for u in v]
             pairs = zip(slopes, v, strict=True)
             curvatures = [dot(gradient(s, x, keep), u) for s, u in pairs]
-            if record.is_due and _has_custom_function(value):
-                with record.still_due_if_refused():
-                    slope = partial(_slope, f)
-                    _require_recorded_backward(slope, curvatures[0], x, v[0], cond)
+            curvature = lambda: curvatures[0]
+            _inspect_backward(record, value, partial(_slope, f), curvature, x, v[0], cond)
             results = torch.stack(slopes), torch.stack(curvatures).sum(0)
             return _detached_unless(keep, results[0]), _detached_unless(keep, results[1])
 
@@ -104,10 +101,8 @@ class Autodiff:
             score, record = _evaluate(s, x, cond, keep)
             require_score_shape(score.shape, x)
             curvature = dot(model_gradient(dot(v, score), x, keep), v)
-            if record.is_due and _has_custom_function(score):
-                with record.still_due_if_refused():
-                    slope = lambda x, v, *cond: (dot(v, s(x, *cond)),)
-                    _require_recorded_backward(slope, curvature, x, v, cond)
+            slope = lambda x, v, *cond: (dot(v, s(x, *cond)),)
+            _inspect_backward(record, score, slope, lambda: curvature, x, v, cond)
             return _detached_unless(keep, score), _detached_unless(keep, curvature)
 
 
@@ -133,12 +128,11 @@ def score_of(log_density: LogDensity) -> Score:
             value, record = _evaluate(log_density, x, cond, False)
             require_density_shape(value.shape, len(x))
             result = model_gradient(value, x, create_graph=keep)
-            if keep and record.is_due and _has_custom_function(value):
-                with record.still_due_if_refused():
-                    v = result.detach()
-                    curvature = dot(gradient(dot(result, v), x, False), v)
-                    slope = partial(_slope, log_density)
-                    _require_recorded_backward(slope, curvature, x, v, cond)
+            if keep:
+                v = result.detach()
+                curvature = lambda: dot(gradient(dot(result, v), x, False), v)
+                slope = partial(_slope, log_density)
+                _inspect_backward(record, value, slope, curvature, x, v, cond)
             return result
 
     score.__wrapped__ = log_density  # type: ignore[attr-defined]
@@ -186,9 +180,21 @@ def _slope(f: LogDensity, x: Tensor, v: Tensor, *cond: Tensor) -> tuple[Tensor, 
     return value, dot(gradient(value, x, create_graph=False), v)
 
 
-def _has_custom_function(y: Tensor) -> bool:
-    """Return whether the graph of a tensor has a custom `autograd.Function`."""
-    return any(isinstance(node, BackwardCFunction) for node in _nodes(y))
+def _inspect_backward(
+    record: Record,
+    value: Tensor,
+    slope: Callable[..., tuple[Tensor, ...]],
+    curvature: Callable[[], Tensor],
+    x: Tensor,
+    v: Tensor,
+    cond: Sequence[Tensor],
+) -> None:
+    """Require a recorded backward pass if an inspection is due and there is a custom function."""
+    if not record.is_due:
+        return
+    if any(isinstance(node, BackwardCFunction) for node in _nodes(value)):
+        with record.still_due_if_refused():
+            _require_recorded_backward(slope, curvature(), x, v, cond)
 
 
 def _require_recorded_backward(

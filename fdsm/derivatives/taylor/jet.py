@@ -270,10 +270,6 @@ _pytree.register_pytree_node(
     lambda jet: ([jet.coefficients], jet.truncation),
     _unflatten,
     serialized_type_name="fdsm.derivatives.taylor.Jet",
-    flatten_with_keys_fn=lambda jet: (
-        [(_pytree.GetAttrKey("coefficients"), jet.coefficients)],
-        jet.truncation,
-    ),
 )
 
 
