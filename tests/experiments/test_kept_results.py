@@ -1,4 +1,4 @@
-"""The results in the repository are those of the recipes as they are now."""
+"""The committed results match the current recipes, so no row has to be run again."""
 
 import shutil
 from pathlib import Path
