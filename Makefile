@@ -29,7 +29,7 @@ bench: .venv/test  ## times, memory and accuracy of the engines, as ratios
 
 reproduction: .venv/all  ## everything the paper shows, at the scale of two cores: hours; then the document of it
 	$(BIN)/fdsm reproduce all --out results
-	$(BIN)/python -m fdsm.report.document docs/reproduction.md.jinja results docs/reproduction.md
+	$(BIN)/python -m fdsm.paper.document docs/reproduction.md.jinja results docs/reproduction.md
 
 venv: .venv/dev  ## everything to work on the code
 

@@ -7,7 +7,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from fdsm.experiments.turns import in_turn
+from fdsm.paper.support.timing import in_turn
 
 Times = Mapping[str, list[float]]
 """Seconds of every run, by the name of what was run."""

@@ -1,4 +1,4 @@
-"""Imports point one way: derivatives ← objectives ← training ← experiments ← cli."""
+"""Imports point one way, from the command line down to derivatives and data."""
 
 import ast
 import subprocess
@@ -11,12 +11,14 @@ import fdsm
 
 ROOT = Path(fdsm.__file__).parent
 LAYERS = [
-    {"drawings", "files", "nested", "record", "tensors", "typing"},
+    {"atomic_io", "nested", "serialize", "tensors", "typing"},
     {"derivatives", "projections", "noise", "data"},
     {"objectives", "models", "samplers", "evaluation"},
     {"training"},
-    {"experiments"},
+    {"recipes"},
+    {"runs"},
     {"report"},
+    {"paper"},
     {"cli"},
     {"__main__"},
 ]

@@ -14,8 +14,8 @@ import fdsm
 from fdsm.derivatives import Autodiff, FiniteDifference
 from fdsm.objectives import SM, SSM
 from fdsm.objectives.directions import Sliced, average
+from fdsm.paper.document import write
 from fdsm.projections import Sphere
-from fdsm.report.document import write
 from fdsm.typing import Derivative, Projection
 
 ROOT = Path(fdsm.__file__).parents[1]

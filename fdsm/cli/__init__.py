@@ -1,5 +1,5 @@
 """The command `fdsm`."""
 
-from .command import main
+from .main import main
 
 __all__ = ["main"]

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ..record import Json
     from ..samplers import Progress
+    from ..serialize import Json
 
 WIDE = 200
 """How many characters a line has where there is no terminal to ask."""

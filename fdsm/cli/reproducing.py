@@ -11,8 +11,8 @@ from .options import Device, Flag, Number, Place, Scale, UsageError, set_threads
 from .printing import console, note, print_json, progress, wrote
 
 if TYPE_CHECKING:
-    from ..experiments.place import Place as Runs
-    from ..experiments.targets import Target
+    from ..paper.catalogue import Target
+    from ..paper.run_store import Place as Runs
 
 
 def reproduce(
@@ -45,8 +45,8 @@ def reproduce(
     Raises:
         UsageError: If that does not make sense.
     """
-    from ..experiments.place import Place as Runs
-    from ..experiments.targets import TARGETS, Table, target
+    from ..paper.catalogue import TARGETS, Table, target
+    from ..paper.run_store import Place as Runs
 
     if not name:
         _list_targets(json=json)
@@ -71,7 +71,7 @@ def reproduce(
 def _list_targets(*, json: bool) -> None:
     from rich.table import Table as Listing
 
-    from ..report.titles import TARGETS
+    from ..report.labels import TARGETS
 
     if json:
         print_json(TARGETS)
@@ -87,11 +87,11 @@ def _reproduced(
     targets: "Sequence[Target]", runs: "Runs", seeds: int | None, *, json: bool
 ) -> None:
     """Make targets, print them, and show them on a page; fail in the end if rows are missing."""
-    from ..experiments.reproduce import reproduce as make
-    from ..experiments.run import RunError
-    from ..experiments.train import Suspended
-    from ..files import BusyError
+    from ..atomic_io import BusyError
+    from ..paper.reproduce import reproduce as make
     from ..report import collect, terminal, write_page
+    from ..runs.run import RunError
+    from ..runs.train import Suspended
 
     missing: list[str] = []
     folders: list[Path] = []

@@ -7,13 +7,13 @@ from .options import usable
 from .printing import console, note, print_json, progress, wrote
 
 if TYPE_CHECKING:
-    from ..experiments.run import Run
-    from ..experiments.trained import Trained
+    from ..runs.run import Run
+    from ..runs.saved_model import Trained
 
 
 def open_run(folder: Path, *, trust: bool, device: str | None) -> "Run":
     """Return the run in a folder, on a device that can be used here."""
-    from ..experiments.run import Run
+    from ..runs.run import Run
 
     run = Run.open(folder, trust=trust, device=device)
     usable(run.device)
@@ -22,15 +22,15 @@ def open_run(folder: Path, *, trust: bool, device: str | None) -> "Run":
 
 def open_model(folder: Path, *, trust: bool, device: str | None) -> "Trained":
     """Return the trained model of the run in a folder."""
-    from ..experiments.trained import open_trained
+    from ..runs.saved_model import open_trained
 
     return open_trained(open_run(folder, trust=trust, device=device))
 
 
 def evaluated(run: "Run") -> dict[str, Any]:
     """Evaluate a run, and return its result."""
-    from ..experiments.evaluate import evaluate as evaluate_run
-    from ..experiments.trained import open_trained
+    from ..runs.evaluate import evaluate as evaluate_run
+    from ..runs.saved_model import open_trained
 
     try:
         return evaluate_run(run, open_trained(run), progress("sampling"))

@@ -54,11 +54,11 @@ def demo(
         seed: Decides everything but the times.
         iterations: How many batches to train on; what gives digits by default.
     """
-    from ..experiments.pace import pace
-    from ..experiments.reference import Reference, rows
-    from ..experiments.run import Run
-    from ..experiments.train import train as train_run
+    from ..paper.support.step_cost import pace
     from ..report import collect, terminal, write_page
+    from ..runs.reference import Reference, rows
+    from ..runs.run import Run
+    from ..runs.train import train as train_run
 
     set_threads(1)
     changes = () if iterations is None else (f"plan.iterations={iterations}",)

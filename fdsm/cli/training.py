@@ -10,7 +10,7 @@ from .printing import console, note, print_json
 from .runs import finish, open_run
 
 if TYPE_CHECKING:
-    from ..experiments.reference import Reference
+    from ..runs.reference import Reference
 
 Settings = Annotated[UseAppendAction[tuple[str, ...]], arg(name="set", metavar="PATH=VALUE")]
 
@@ -27,8 +27,8 @@ def list_(
         scale: Recipes for two cores and minutes, or the published settings.
         json: Print JSON, with all settings.
     """
-    from ..experiments.reference import experiments, rows
-    from ..record import describe
+    from ..runs.reference import experiments, rows
+    from ..serialize import describe
 
     names = [experiment] if experiment else experiments()
     found = {f"{name}/{row.name}": row for name in names for row in rows(name, scale)}
@@ -82,9 +82,9 @@ def train(
     Raises:
         UsageError: If that does not make sense.
     """
-    from ..experiments.reference import Reference
-    from ..experiments.run import Run
-    from ..experiments.train import train as train_run
+    from ..runs.reference import Reference
+    from ..runs.run import Run
+    from ..runs.train import train as train_run
 
     if bool(recipe) == bool(resume):
         raise UsageError("name a recipe, or a run to --resume; `fdsm list` shows the recipes")

@@ -37,7 +37,7 @@ def sample(
     """
     if n < 1:
         raise UsageError(f"-n must be at least 1, but is {n}")
-    from ..experiments.samples import save_samples
+    from ..runs.samples import save_samples
 
     trained = open_model(run, trust=trust, device=device)
     samples = trained.sample(n, progress("sampling"), seed=seed)
@@ -69,8 +69,8 @@ def score(
         trust: Allow to execute the file that the recipe is in.
         json: Print a summary as JSON.
     """
-    from ..experiments.score import read_rows, write_scores
-    from ..experiments.trained import score as score_rows
+    from ..runs.saved_model import score as score_rows
+    from ..runs.score import read_rows, write_scores
 
     trained = open_model(run, trust=trust, device=device)
     names, rows = read_rows(trained, data)
@@ -99,8 +99,8 @@ def check(
         trust: Allow to execute the file that the recipe is in.
         json: Print JSON.
     """
-    from ..experiments.check import check as check_run
-    from ..record import describe
+    from ..runs.check import check as check_run
+    from ..serialize import describe
 
     checked = check_run(open_model(run, trust=trust, device=device))
     if json:

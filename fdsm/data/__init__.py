@@ -1,20 +1,21 @@
 """Data sets: published ones, your own, and samples of known densities."""
 
-from .array import Array, ImageArray
-from .celeba import CelebA
-from .cifar import CIFAR10
 from .dataset import Dataset, Source
-from .digits import Digits
+from .download import root
 from .errors import DataError
-from .image_folder import ImageFolder
-from .locations import root
-from .mixtures import Gaussian, GaussianMixture, spiral
-from .mnist import MNIST, FashionMNIST
-from .own import own
-from .svhn import SVHN
-from .synthetic import Checkerboard, GaussianRing
-from .table import Table
-from .toy import Density, Toy
+from .files.arrays import Array, ImageArray
+from .files.from_path import own
+from .files.images import ImageFolder
+from .files.table import Table
+from .sources.celeba import CelebA
+from .sources.cifar10 import CIFAR10
+from .sources.densities import Checkerboard, GaussianRing
+from .sources.digits import Digits
+from .sources.mixtures import Gaussian, GaussianMixture, spiral
+from .sources.mnist import MNIST, FashionMNIST
+from .sources.svhn import SVHN
+from .sources.synthetic import Density, Toy
+from .sources.uci import Parkinsons, RedWine, WhiteWine
 from .transforms import (
     Affine,
     Binarise,
@@ -34,7 +35,6 @@ from .transforms import (
     Transform,
     Whiten,
 )
-from .uci import Parkinsons, RedWine, WhiteWine
 
 __all__ = [
     "CIFAR10",

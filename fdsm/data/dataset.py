@@ -6,7 +6,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from ..record import Json
+from ..serialize import Json
 from .transforms import Transform
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from torch import Generator, Tensor, nn
 
-from ..files import replacing
+from ..atomic_io import replacing
 from .fid import unit_range
 from .measurement import Measurement, mean_of
 

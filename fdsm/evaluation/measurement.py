@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from torch import Tensor
 
-from ..record import Json
+from ..serialize import Json
 
 
 @dataclass(frozen=True)

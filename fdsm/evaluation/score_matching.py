@@ -22,7 +22,7 @@ from torch import Tensor
 from ..derivatives import Autodiff, Taylor
 from ..derivatives.autodiff import model_gradient, requires_grad_alias
 from ..derivatives.validation import check_data, checked_score
-from ..record import Json
+from ..serialize import Json
 from ..tensors import coordinates, dimension, dot
 from ..typing import Derivative, LogDensity, Score
 from .measurement import Measurement, mean_of

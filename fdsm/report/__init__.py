@@ -1,13 +1,13 @@
 """A page of tables and figures from the files that runs leave behind; no model is loaded here."""
 
-from .collect import collect
+from .json_values import Measured, differing
 from .markdown import markdown
+from .model import Collection, Curve, Experiment, Group, Run
 from .page import write_page
-from .runs import Collection, Curve, Experiment, Group, Run
+from .read import collect
 from .studies import Study
 from .tables import Column, Row, Summary, summary
 from .terminal import terminal
-from .values import Measured, differing
 
 __all__ = [
     "Collection",

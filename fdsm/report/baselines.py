@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from .runs import Group
+from .model import Group
 
 BASELINES = {
     "table1": ("SSM",),

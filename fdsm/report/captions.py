@@ -3,11 +3,11 @@
 import math
 from collections.abc import Collection, Sequence
 
+from .aggregate import over_seeds, own_error
 from .baselines import baselines
-from .means import over_seeds, own_error
-from .numbers import number
-from .runs import Group
-from .titles import BYTES, MEMORY_RATIO, PACE, RATIO, title
+from .format import number
+from .labels import BYTES, MEMORY_RATIO, PACE, RATIO, title
+from .model import Group
 
 OWN = "†"
 """Marks an error that is of one measurement, not over seeds."""

@@ -3,9 +3,9 @@
 from collections import Counter
 from typing import Any
 
-from ..drawings import Graph
-from .figures import INK, LIGHT, PAPER, RULE, Drawing, styled
+from .figure import Graph
 from .layers import layout
+from .training_plot import INK, LIGHT, PAPER, RULE, Drawing, styled
 
 try:
     from matplotlib.figure import Figure

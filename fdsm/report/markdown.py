@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from .captions import caption
-from .numbers import number, typeset
-from .runs import Group
+from .format import number, typeset
+from .labels import BYTES, MEMORY_RATIO, PACE, RATIO, title
+from .model import Group
 from .studies import Study
 from .tables import Summary, summary
-from .titles import BYTES, MEMORY_RATIO, PACE, RATIO, title
 
 
 def markdown(groups: Sequence[Group], metrics: Sequence[str] | None = None) -> str:

@@ -11,18 +11,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..files import replacing
-from .collect import collect
-from .numbers import duration, number, typeset
-from .runs import Collection, Experiment, Group, Run
+from ..atomic_io import replacing
+from .format import duration, number, typeset
+from .json_values import differing, text
+from .labels import rank
+from .labels import title as titled
+from .model import Collection, Experiment, Group, Run
+from .read import collect
 from .studies import Study
 from .tables import Summary, summary
-from .titles import rank
-from .titles import title as titled
-from .values import differing, text
 
 if TYPE_CHECKING:
-    from .figures import Drawing
+    from .training_plot import Drawing
 
 
 OUTCOMES = ("log_partition", "effective_sample_size")
@@ -121,7 +121,7 @@ def page(collection: Collection, title: str) -> str:
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    from . import figures
+    from . import training_plot as figures
 
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
@@ -167,7 +167,7 @@ def drawings(study: Study) -> "list[Drawing]":
         ImportError: If matplotlib is not installed.
     """
     from .graphs import graph
-    from .panels import panels
+    from .study_plot import panels
 
     graphs = [graph(one) for one in study.graphs]
     return [*panels(study.panels), *(one for one in graphs if one is not None)]
@@ -204,7 +204,7 @@ def period(runs: Sequence[Run | Study]) -> str:
 
 def _sections(collection: Collection) -> list[Section | StudySection]:
     """Return the sections in order: the targets as in the paper, then the rest as found."""
-    from .figures import palette, svg
+    from .training_plot import palette, svg
 
     shared = palette(collection)
     parts: list[Experiment | Study] = [*collection.experiments, *collection.studies]
@@ -222,8 +222,8 @@ def _sections(collection: Collection) -> list[Section | StudySection]:
 
 
 def _section(experiment: Experiment, colours: Mapping[str, int], index: int) -> Section:
-    from . import figures
-    from .fields import fields
+    from . import training_plot as figures
+    from .density_plot import fields
 
     groups = experiment.groups
     with figures.styled():

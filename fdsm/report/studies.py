@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..drawings import Graph, Line, Panel
-from ..record import Json
-from .titles import TARGETS
-from .values import Measured, flat, measured, real, text
+from ..serialize import Json
+from .figure import Graph, Line, Panel
+from .json_values import Measured, flat, measured, real, text
+from .labels import TARGETS
 
 UNREADABLE = (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError)
 """What reading a file that others wrote may raise."""

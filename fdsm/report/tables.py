@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from .aggregate import OF_RUN, over_seeds
 from .baselines import baselines
 from .captions import OWN, caption
-from .means import OF_RUN, over_seeds
-from .numbers import NOTHING, duration, number, quoted, size
-from .runs import Group
-from .titles import BYTES, MEMORY_RATIO, PACE, RATIO, VALIDATED, title
-from .values import Measured
+from .format import NOTHING, duration, number, quoted, size
+from .json_values import Measured
+from .labels import BYTES, MEMORY_RATIO, PACE, RATIO, VALIDATED, title
+from .model import Group
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .captions import caption
-from .numbers import NOTHING, number
-from .runs import Collection, Experiment
+from .format import NOTHING, number
+from .labels import BYTES, MEMORY_RATIO, PACE, RATIO, VALIDATED, rank, title
+from .model import Collection, Experiment
 from .studies import Study
 from .tables import Column, Summary, summary
-from .titles import BYTES, MEMORY_RATIO, PACE, RATIO, VALIDATED, rank, title
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType

@@ -3,13 +3,7 @@
 from .ais import AnnealedWeights, ais, log_likelihood_ais, sigmoid_schedule
 from .chains import DivergenceWarning, Progress
 from .hmc import Chains, hmc, leapfrog
-from .importance import (
-    GaussianMixture,
-    LogPartition,
-    Mixture,
-    Proposal,
-    importance_log_partition,
-)
+from .importance import GaussianMixture, LogPartition, Mixture, Proposal, importance_log_partition
 from .langevin import Temperatures, annealed_langevin, langevin, tempered_langevin
 from .pace import Adaptation
 from .weights import LogMean, log_mean_exp

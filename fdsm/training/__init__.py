@@ -1,13 +1,13 @@
 """Training: steps, the loop, hooks and checkpoints."""
 
 from .batches import Shuffled, derived_seed
+from .callbacks import Bar, Record, Save, Validate
 from .checkpoint import CheckpointError, Checkpoints
 from .ema import Average
+from .events import Hook, Moment, Stopped
 from .fit import Interrupted, NonFiniteLossError, fit
-from .hooks import Bar, Record, Save, Validate
-from .logs import JsonLines, TensorBoard
-from .moment import Hook, Moment, Stopped
-from .optimisers import Adam, Optimiser, RMSprop
+from .loggers import JsonLines, TensorBoard
+from .optimizers import Adam, Optimiser, RMSprop
 from .schedules import Constant, Cosine, Exponential, Schedule, with_step
 from .step import Alternate, GradientStep, Loss, objective_loss
 

@@ -18,8 +18,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as serialised
 from torch import Tensor
 
-from ..files import replacing
-from ..record import Json
+from ..atomic_io import replacing
+from ..serialize import Json
 
 FORMAT = "fdsm checkpoint 1"
 

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from .moment import Moment
+from .events import Moment
 
 
 class Average:

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from torch import Generator, Tensor
 
 from ..typing import Step
-from .interrupt import interruptible
-from .moment import Hook, Moment
+from .events import Hook, Moment
+from .signals import interruptible
 
 WINDOW = 100
 """Of how many iterations the logged time is a median."""

@@ -7,7 +7,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from ..typing import Objective, Step
-from .optimisers import Optimiser
+from .optimizers import Optimiser
 from .schedules import Constant, Schedule, with_step
 
 UNCHANGED = Constant()

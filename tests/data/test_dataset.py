@@ -30,7 +30,7 @@ from fdsm.data import (
     Toy,
     WhiteWine,
 )
-from fdsm.record import describe
+from fdsm.serialize import describe
 
 SOURCES: list[Source] = [
     Array("a.npy"), CIFAR10(), CelebA(), Digits(), FashionMNIST(), ImageArray("a.npy"),

@@ -25,7 +25,7 @@ from fdsm.data import (
     Transform,
     Whiten,
 )
-from fdsm.record import describe
+from fdsm.serialize import describe
 
 MIXING = [[1e3, 2, 0, 1], [0, 1, 5, 0], [0, 0, 1e-3, 1], [0, 0, 0, 2]]
 TABLE = torch.randn(50, 4, generator=Generator().manual_seed(0), dtype=torch.float64)

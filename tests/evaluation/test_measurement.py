@@ -8,7 +8,7 @@ import torch
 from torch import Generator
 
 from fdsm.evaluation import Measurement, mean_of
-from fdsm.record import describe
+from fdsm.serialize import describe
 
 
 def test_mean_and_standard_error_by_hand() -> None:

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from fdsm.drawings import Graph, Line, Panel
 from fdsm.report import collect, terminal
-from fdsm.report.figures import INK, LIGHT, svg, svg_file
+from fdsm.report.figure import Graph, Line, Panel
 from fdsm.report.graphs import graph
 from fdsm.report.page import drawings
-from fdsm.report.panels import panels
+from fdsm.report.study_plot import panels
+from fdsm.report.training_plot import INK, LIGHT, svg, svg_file
 
 from .folders import study, write_results, write_study
 

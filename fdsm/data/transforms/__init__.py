@@ -1,9 +1,9 @@
 """How stored rows become what a model sees."""
 
-from .fitted import Standardise, Whiten
 from .images import CenterCrop, Flatten, Flip, Pad, Resize
+from .pointwise import Affine, Binarise, Dequantise, Jitter, Logit, Noise, ToFloat
+from .standardize import Standardise, Whiten
 from .transform import Chain, Plain, Transform
-from .values import Affine, Binarise, Dequantise, Jitter, Logit, Noise, ToFloat
 
 __all__ = [
     "Affine",

@@ -10,14 +10,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from fdsm.derivatives import (
-    Autodiff,
-    FiniteDifference,
-    Jet,
-    MissingRule,
-    Taylor,
-    rule,
-)
+from fdsm.derivatives import Autodiff, FiniteDifference, Jet, MissingRule, Taylor, rule
 from fdsm.models import NICE, QuadraticResNet
 from fdsm.objectives import SM, SSM
 from fdsm.projections import Sphere

@@ -8,8 +8,6 @@ import torch
 from torch import Generator, Tensor, nn
 
 from fdsm.derivatives import Autodiff, FiniteDifference, Taylor
-from fdsm.experiments import autoencoder_mnist, deep_ebm, density, ncsn, nice_mnist
-from fdsm.experiments.recipe import Recipe
 from fdsm.models import (
     DKEF,
     NICE,
@@ -39,7 +37,13 @@ from fdsm.objectives import (
     SlicedDSM,
     ViaScore,
 )
+from fdsm.paper.tables import table2 as deep_ebm
+from fdsm.paper.tables import table3 as nice_mnist
+from fdsm.paper.tables import table5 as ncsn
+from fdsm.paper.tables import table6_mnist as autoencoder_mnist
+from fdsm.paper.tables import toy_densities as density
 from fdsm.projections import Sphere
+from fdsm.recipes.recipe import Recipe
 from fdsm.typing import Derivative, Objective
 
 from ...models.contract_cases import CASES, Case

@@ -1,27 +1,71 @@
 """The rules, one file for each section of torch's documentation. Importing registers them."""
 
-from . import (  # ruff: ignore[unused-import]
-    activation,
-    arithmetic,
-    attention,
-    autograd,
-    casting,
-    convolution,
-    dropout,
-    elementwise,
-    indexing,
-    joining,
-    linalg,
-    loss,
-    matmul,
-    nondifferentiable,
-    norm,
-    normalization,
-    piecewise,
-    pooling,
-    reduction,
-    shape,
-    softmax,
-    special,
-    vision,
+from . import (
+    activation as activation,
+)
+from . import (
+    arithmetic as arithmetic,
+)
+from . import (
+    attention as attention,
+)
+from . import (
+    autograd as autograd,
+)
+from . import (
+    casting as casting,
+)
+from . import (
+    convolution as convolution,
+)
+from . import (
+    dropout as dropout,
+)
+from . import (
+    elementwise as elementwise,
+)
+from . import (
+    indexing as indexing,
+)
+from . import (
+    joining as joining,
+)
+from . import (
+    linalg as linalg,
+)
+from . import (
+    loss as loss,
+)
+from . import (
+    matmul as matmul,
+)
+from . import (
+    nondifferentiable as nondifferentiable,
+)
+from . import (
+    norm as norm,
+)
+from . import (
+    normalization as normalization,
+)
+from . import (
+    piecewise as piecewise,
+)
+from . import (
+    pooling as pooling,
+)
+from . import (
+    reduction as reduction,
+)
+from . import (
+    shape as shape,
+)
+from . import (
+    softmax as softmax,
+)
+from . import (
+    special as special,
+)
+from . import (
+    vision as vision,
 )

@@ -1,0 +1,1 @@
+"""Binary formats of the published data sets."""

@@ -1,0 +1,1 @@
+"""Published data sets and synthetic densities."""

@@ -1,0 +1,64 @@
+"""Data sets drawn from known densities."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Generator, Tensor
+
+from ...serialize import describe
+from ..dataset import Dataset, assembled
+from ..transforms import Chain, Transform
+
+
+class Density(Protocol):
+    """A density that is known: what was learnt from its samples can be checked against it."""
+
+    def sample(
+        self, n: int, generator: Generator | None = None, *, dtype: torch.dtype = torch.float32
+    ) -> Tensor:
+        """Return `n` independent samples, shape `(n, D)`."""
+        ...
+
+    def log_density(self, x: Tensor) -> Tensor:
+        """Return $log p(x)$, normalised, shape `(B, D) -> (B,)`."""
+        ...
+
+    def score(self, x: Tensor) -> Tensor:
+        """Return $∇ log p(x)$, shape `(B, D) -> (B, D)`."""
+        ...
+
+
+@dataclass(frozen=True)
+class Toy:
+    """Samples of a known density: `n` to train on, and a tenth of that each for the rest.
+
+    Attributes:
+        density: The density.
+        n: How many samples to train on.
+        seed: Decides the samples.
+        transform: From samples to what the model sees.
+
+    Example:
+        >>> from fdsm.data import GaussianRing
+        >>> Toy(GaussianRing(), n=1000).load().record["rows"]
+        {'train': 1000, 'validation': 100, 'test': 100}
+    """
+
+    density: Density
+    n: int = 10_000
+    seed: int = 0
+    transform: Transform = Chain()
+
+    def __post_init__(self) -> None:
+        if self.n < 1:
+            raise ValueError(f"there must be at least one sample, but got n={self.n}")
+
+    def load(self) -> Dataset:
+        """Draw the data set."""
+        held = max(self.n // 10, 1)
+        generator = Generator().manual_seed(self.seed)
+        x = self.density.sample(self.n + 2 * held, generator)
+        return assembled(
+            self, (x[: self.n], x[self.n : -held], x[-held:]), density=describe(self.density)
+        )

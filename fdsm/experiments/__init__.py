@@ -1,1 +1,0 @@
-"""What is trained on what, and what is kept of it."""

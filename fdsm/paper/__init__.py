@@ -1,0 +1,1 @@
+"""The reproduction of the paper: its tables, figures and theorems with the published numbers."""

@@ -1,0 +1,201 @@
+r"""The normaliser of the kernel families on Parkinsons, by annealed importance sampling.
+
+Table 1 estimates $\log Z$ by importance sampling from $N(0, 4I)$, as published, and from a
+proposal near the data. On Parkinsons the two differ. Annealed importance sampling from either
+proposal gives two further estimates. Fixed steps keep all four estimates of $Z$ unbiased:
+adapted ones do not, and lose the narrow part of these densities.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import cast
+
+import torch
+from torch import Generator, Tensor
+
+from ...data import Dataset
+from ...evaluation import Measurement, mean_of
+from ...models import DKEF
+from ...recipes.kernel import BASE_SCALE, KernelFamily
+from ...recipes.local_gaussian_proposal import refined
+from ...recipes.recipe import seeded
+from ...runs.saved_model import Trained
+from ...samplers import GaussianMixture, Mixture, Progress, ais, sigmoid_schedule
+from ...samplers.importance import Proposal
+from ...samplers.weights import LogMean, log_mean_exp
+from ...training import derived_seed
+from ...typing import LogDensity
+from ..run_store import Place
+from ..study import Findings
+
+AIS = "AIS"
+WIDE, NEAR = "N(0, 4I)", "near the data"
+Estimates = Mapping[str, Measurement]
+
+
+@dataclass(frozen=True)
+class Normaliser:
+    """Estimates of log Z by importance sampling and by annealed importance sampling.
+
+    Attributes:
+        rows: The rows of Table 1.
+        seeds: The number of runs of each row, with this seed and those after it.
+        chains: The number of chains from each proposal.
+        temperatures: The number of temperatures from N(0, 4I) and from near the data.
+        leapfrog: The number of leapfrog steps of a move.
+        step_size: The mean length of a leapfrog step.
+        jitter: Each move draws its step uniformly within this share of the mean.
+        repetitions: The number of estimates for the known density.
+        scales: The standard deviations of the known density, a mixture of Gaussians around zero.
+        title: What the study shows.
+        source: How the numbers are obtained.
+    """
+
+    rows: tuple[str, ...] = ("Parkinsons SSM", "Parkinsons SSMVR", "Parkinsons FD-SSM")
+    seeds: int = 3
+    chains: int = 500
+    temperatures: tuple[int, int] = (1000, 100)
+    leapfrog: int = 5
+    step_size: float = 0.2
+    jitter: float = 0.9
+    repetitions: int = 8
+    scales: tuple[float, ...] = (2.0, 1.4, 1.0, 0.7, 0.5, 0.35)
+    title: str = field(default="Parkinsons: the normaliser by four estimates", repr=False)
+    source: str = field(
+        default="Table 1. Importance sampling as in the table, with the same samples. Annealed "
+        "importance sampling with fixed steps, from N(0, 4I) and from the proposal near the "
+        "data; 'AIS' pools the weights of both. The known density is a mixture of Gaussians "
+        "in 15 dimensions with log Z = 0. Means over runs have their standard errors.",
+        repr=False,
+    )
+
+    def measure(self, place: Place, seed: int, progress: Progress) -> Findings:
+        """Return the estimates for runs, which are trained if they have not been.
+
+        Args:
+            place: Where the runs of the table are.
+            seed: The first seed.
+            progress: Watches the runs.
+        """
+        pairs = [(row, seed + i) for row in self.rows for i in range(self.seeds)]
+        found: dict[tuple[str, int], Estimates] = {}
+        nlls: dict[str, list[float]] = {row: [] for row in self.rows}
+        for i in progress(range(len(pairs))):
+            row, run_seed = pairs[i]
+            trained = place.trained("table1", f"dkef_uci/{row}", run_seed)
+            data = replace(trained.run.recipe.data.load(), transform=trained.transform)
+            generator = seeded(place.device, derived_seed(run_seed, "normaliser"))
+            found[row, run_seed], unnormalised = self.estimates(trained, data, generator)
+            nlls[row].append(found[row, run_seed][AIS].value + unnormalised)
+        return Findings({
+            f"log Z of the known density, {AIS}": self.known(15, seeded(place.device, seed)),
+            **_summary(list(found.values())),
+            **{f"NLL, {row}, {AIS}": mean_of(_float64(nlls[row])) for row in self.rows},
+            **{
+                f"log Z, {row}, seed {run_seed}, {way}": log_z
+                for (row, run_seed), estimates in found.items()
+                for way, log_z in estimates.items()
+            },
+        })
+
+    def estimates(
+        self, trained: Trained, data: Dataset, generator: Generator
+    ) -> tuple[dict[str, Measurement], float]:
+        """Return log Z of a model by each way, and minus the mean of f over the test rows.
+
+        Args:
+            trained: The model.
+            data: The data, with the transform of the model.
+            generator: Source of randomness for the annealed chains.
+
+        Returns:
+            The estimates by way, and the part of the NLL that does not depend on them.
+        """
+        recipe, model = cast(KernelFamily, trained.run.recipe), cast(DKEF, trained.model)
+        model.requires_grad_(False)
+        table = recipe.evaluate(model, data, trained.run.generator("evaluate"))
+        sampled = {WIDE: table["nll"], NEAR: table["nll_near_data"]}
+        f = recipe.log_density(model)
+        rows = data.transform.fixed(data.train).to(generator.device).double()
+        base = GaussianMixture(torch.zeros_like(rows[:1]), BASE_SCALE)
+        near = refined(f, rows, base, pilot=recipe.partition_samples // 50, generator=generator)
+        proposals: tuple[Proposal, ...] = (base, near)
+        weights = [
+            self.log_weights(f, proposal, count, generator)
+            for proposal, count in zip(proposals, self.temperatures, strict=True)
+        ]
+        log_z = {way: _log_partition(nll) for way, nll in sampled.items()}
+        for way, some in zip((WIDE, NEAR), weights, strict=True):
+            log_z[f"{AIS} from {way}"] = _measured(log_mean_exp(some))
+        log_z[AIS] = _measured(log_mean_exp(torch.cat(weights)))
+        return log_z, table["nll"].value - log_z[WIDE].value
+
+    def log_weights(
+        self, f: LogDensity, proposal: Proposal, temperatures: int, generator: Generator
+    ) -> Tensor:
+        """Return the logarithms of annealed weights, whose mean is Z; shape `(chains,)`."""
+        return ais(
+            proposal.log_density,
+            f,
+            proposal.sample(self.chains, generator),
+            temperatures=sigmoid_schedule(temperatures),
+            leapfrog=self.leapfrog,
+            step_size=self.step_size,
+            jitter=self.jitter,
+            adapt=None,
+            generator=generator,
+        ).log_weights
+
+    def known(self, dimension: int, generator: Generator) -> Measurement:
+        """Return the mean of repeated estimates of log Z for a density with log Z = 0."""
+        zero = torch.zeros(1, dimension, dtype=torch.float64, device=generator.device)
+        density = Mixture(tuple(GaussianMixture(zero, scale) for scale in self.scales))
+        wide = GaussianMixture(zero, BASE_SCALE)
+        estimates = [
+            log_mean_exp(
+                self.log_weights(density.log_density, wide, self.temperatures[0], generator)
+            )
+            for _ in range(self.repetitions)
+        ]
+        own_error = torch.stack([one.error for one in estimates]).square().mean().sqrt().item()
+        return mean_of(torch.stack([one.value for one in estimates]), error_of_one=own_error)
+
+
+def _float64(values: list[float]) -> Tensor:
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def _log_partition(nll: Measurement) -> Measurement:
+    """Return the estimate of log Z that an NLL was computed with."""
+    value, effective, n = (
+        float(cast(float, nll.settings[name]))
+        for name in ("log_partition", "effective_sample_size", "partition_samples")
+    )
+    return Measurement(
+        value, ((n / effective - 1) / (n - 1)) ** 0.5, {"effective_sample_size": effective}
+    )
+
+
+def _measured(log_z: LogMean) -> Measurement:
+    effective = log_z.effective_sample_size.item()
+    return Measurement(
+        log_z.value.item(), log_z.error.item(), {"effective_sample_size": effective}
+    )
+
+
+def _summary(runs: list[Estimates]) -> dict[str, Measurement]:
+    """Return the mean over runs of each estimate of Z relative to that by AIS."""
+    return {
+        f"Z by {way} over Z by {AIS}, mean over runs": mean_of(
+            _float64([run[way].value - run[AIS].value for run in runs]).exp()
+        )
+        for way in runs[0]
+        if way != AIS
+    }
+
+
+STUDY = Normaliser()
+"""About twenty minutes on one core, once Table 1 is there."""
+
+PAPER = STUDY
+"""The same."""

@@ -1,0 +1,147 @@
+r"""A family whose minimisers of SSM and of FD-SSM are known, and its data.
+
+The model is $\log p_θ(x) = θ^T T(x)$ with $T = (-\sum x_i²/2, -\sum x_i⁴/4)$, on data with two
+wells in each coordinate. SSM and FD-SSM are both quadratic in $θ$,
+
+$$J_ε(θ) = \tfrac12 θ^T A_ε θ + b_ε^T θ, \qquad
+  A_ε = \frac1{ε²} E[D D^T], \quad b_ε = \frac1{ε²} E[T(x+v) + T(x-v) - 2T(x)], \quad
+  D = \tfrac12 (T(x+v) - T(x-v))$$
+
+and polynomial in $x$ and $v$, so that both minimisers are ratios of moments: that of SSM is
+$-A_0^{-1} b_0$, and that of FD-SSM with a constant step is off by a bias of order $ε²$ that is
+known.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Generator, Tensor
+
+from ...tensors import dot
+from ...typing import LogDensity
+
+
+@dataclass(frozen=True)
+class Wells:
+    r"""Independent coordinates, each $\tfrac12 N(-m, s²) + \tfrac12 N(m, s²)$.
+
+    Attributes:
+        centre: Where the wells are, $m$.
+        width: How wide they are, $s$.
+        dimension: How many coordinates there are.
+
+    Example:
+        >>> Wells(centre=0.0, width=2.0).moments()
+        (4.0, 48.0, 960.0)
+    """
+
+    centre: float = 1.0
+    width: float = 0.5
+    dimension: int = 2
+
+    def sample(self, n: int, generator: Generator) -> Tensor:
+        """Return `n` independent samples in float64, shape `(n, D)`."""
+        shape = (n, self.dimension)
+        signs = 2 * torch.randint(2, shape, dtype=torch.float64, generator=generator) - 1
+        noise = torch.randn(shape, dtype=torch.float64, generator=generator)
+        return self.centre * signs + self.width * noise
+
+    def moments(self) -> tuple[float, float, float]:
+        """Return $E[x_i²]$, $E[x_i⁴]$ and $E[x_i⁶]$."""
+        m, s = self.centre**2, self.width**2
+        return (
+            m + s,
+            m**2 + 6 * m * s + 3 * s**2,
+            m**3 + 15 * m**2 * s + 45 * m * s**2 + 15 * s**3,
+        )
+
+
+def statistics(x: Tensor) -> Tensor:
+    r"""Return $(-\sum x_i²/2, -\sum x_i⁴/4)$, shape `(B, D) -> (B, 2)`."""
+    return torch.stack([-x.square().sum(1) / 2, -x.pow(4).sum(1) / 4], 1)
+
+
+def quadratic(data: Wells, step: float) -> tuple[Tensor, Tensor]:
+    r"""Return $A_ε$ and $b_ε$ of the mean of FD-SSM, for directions on the sphere of radius $ε$.
+
+    Args:
+        data: Where `x` comes from.
+        step: The radius $ε$; zero for SSM.
+
+    Returns:
+        Of shapes `(2, 2)` and `(2,)`, in float64.
+
+    Example:
+        >>> A, b = quadratic(Wells(centre=0.0, width=1.0), 0.0)
+        >>> A @ A.new_tensor([1.0, 0.0]) + b  # the gradient at the truth, a standard normal
+        tensor([0., 0.], dtype=torch.float64)
+    """
+    d, (x2, x4, x6) = data.dimension, data.moments()
+    # E[v_i²], E[v_i⁴] and E[v_i⁶] over ε², times d
+    v2, v4, v6 = 1.0, 3 * step**2 / (d + 2), 15 * step**4 / ((d + 2) * (d + 4))
+    mixed = x4 * v2 + x2 * v4
+    A = [[x2 * v2, mixed], [mixed, x6 * v2 + 2 * x4 * v4 + x2 * v6]]
+    b = [-v2, -3 * x2 * v2 - v4 / 2]
+    return torch.tensor(A, dtype=torch.float64), torch.tensor(b, dtype=torch.float64)
+
+
+@dataclass(frozen=True)
+class Family:
+    r"""The model in coordinates in which the mean of SSM is round, $φ = L^T θ$ for $A_0 = L L^T$.
+
+    Then $‖φ - φ^*‖²$ is twice the excess of SSM, and one learning rate suits all directions.
+
+    Attributes:
+        data: What it is fitted to.
+    """
+
+    data: Wells
+
+    def log_density(self) -> LogDensity:
+        """Return the log-density of each row under its own parameters, `(B, D), (B, 2) -> (B,)`.
+
+        The gradient of a sum of losses is then that of every example by itself.
+        """
+        whitened = torch.linalg.inv(self._factor()).T
+        return lambda x, phi: dot(phi, statistics(x) @ whitened)
+
+    def optimum(self, step: float = 0.0) -> Tensor:
+        """Return the minimiser of FD-SSM with a step, or of SSM, shape `(2,)`."""
+        A, b = quadratic(self.data, step)
+        phi: Tensor = self._factor().T @ torch.linalg.solve(A, -b)
+        return phi
+
+    def gradient(self, phi: Tensor, step: float = 0.0) -> Tensor:
+        """Return the mean gradient of FD-SSM with a step, or of SSM, shape `(2,) -> (2,)`."""
+        A, b = quadratic(self.data, step)
+        inverse: Tensor = torch.linalg.inv(self._factor())
+        return inverse @ (A @ (inverse.T @ phi) + b)
+
+    def _factor(self) -> Tensor:
+        factor: Tensor = torch.linalg.cholesky(quadratic(self.data, 0.0)[0])
+        return factor
+
+
+def quadrature(data: Wells, step: float, nodes: int, angles: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Return data, directions and weights whose sums are means over both, on the plane.
+
+    Args:
+        data: The distribution of the data, in two dimensions.
+        step: The length of the directions.
+        nodes: How many Gauss-Hermite nodes each well has.
+        angles: How many directions there are.
+
+    Returns:
+        `x` and `v`, shape `(N, 2)`, and the weights, shape `(N,)`, of sum one.
+    """
+    z, w = (torch.from_numpy(a) for a in np.polynomial.hermite_e.hermegauss(nodes))
+    points = torch.cat([data.width * z - data.centre, data.width * z + data.centre])
+    shares = torch.cat([w, w]) / (2 * w.sum())
+    turn = 2 * math.pi * torch.arange(angles, dtype=torch.float64) / angles
+    first, second, angle = torch.meshgrid(points, points, turn, indexing="ij")
+    one, two, _ = torch.meshgrid(shares, shares, turn, indexing="ij")
+    x = torch.stack([first.flatten(), second.flatten()], 1)
+    v = step * torch.stack([angle.cos().flatten(), angle.sin().flatten()], 1)
+    return x, v, (one * two).flatten() / angles

@@ -1,0 +1,1 @@
+"""The recipes behind each table of the paper."""

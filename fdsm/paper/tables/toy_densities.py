@@ -1,0 +1,50 @@
+"""Densities on the plane that are known, so that what is learnt of them can be judged.
+
+SM, SSM, FD-SSM and FD-DSM learn eight Gaussians on a ring and a mixture of unequal ones. The
+relative Fisher divergence is zero for the true score and one for none at all.
+"""
+
+from ...data import GaussianMixture, GaussianRing, Source, Toy
+from ...derivatives import Autodiff, FiniteDifference, Taylor
+from ...objectives import SM, SSM, SlicedDSM
+from ...projections import Sphere
+from ...recipes.ebm import DeepEBM, Tempering
+from ...recipes.networks import Confined
+from ...recipes.recipe import Plan
+from ...samplers import Temperatures
+from ...training import Adam, Cosine
+from ...typing import Objective
+
+_OBJECTIVES: dict[str, Objective] = {
+    "FD-SSM": SSM(FiniteDifference(), Sphere(0.1)),
+    "SSM": SSM(Autodiff(), Sphere(0.1)),
+    "FD-DSM": SlicedDSM(0.1, FiniteDifference(), Sphere(0.1)),
+    "SM": SM(Taylor()),
+}
+
+_DENSITIES: dict[str, Source] = {
+    "mixture": Toy(
+        GaussianMixture(
+            means=((-1.5, 0.0), (1.0, 1.2), (1.2, -1.0)),
+            scales=(0.6, 0.35, 0.45),
+            weights=(0.5, 0.2, 0.3),
+        ),
+        n=50_000,
+    ),
+    "ring": Toy(GaussianRing(), n=50_000),
+}
+
+TABLE = tuple(
+    DeepEBM(
+        f"{name} {density}" if density == "ring" else name,
+        objective,
+        data,
+        Confined(),
+        Adam(5e-3, schedule=Cosine()),
+        plan=Plan(1500, 512, 25, 250, 500, samples=1000),
+        tempering=Tempering(Temperatures(100, 500, 0, 10.0), 0.1, 1e-3, spread=1.0, centre=0.0),
+    )
+    for density, data in _DENSITIES.items()
+    for name, objective in _OBJECTIVES.items()
+)
+"""A row for each objective and density."""

@@ -1,0 +1,172 @@
+r"""Deep unnormalised log-densities of images and tables (Tables 2 and 4 of the paper).
+
+DSM and FD-DSM are multi-scale: one log-density, that of data blurred by $σ_0 = 0.1$, learnt from
+data with more and with less noise, so that its score is right far from the data too and can be
+followed there to draw samples. SSM and its kin only see the data.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+import torch
+from torch import Generator, Tensor, nn
+
+from ..data import (
+    Dataset,
+    Source,
+    Toy,
+)
+from ..derivatives import score_of
+from ..evaluation import Measurement, exact_sm_loss, ood_auc, relative_fisher_divergence
+from ..samplers import Progress, Temperatures, tempered_langevin
+from ..training import Adam, Constant, Cosine, GradientStep, Optimiser, Schedule, objective_loss
+from ..typing import LogDensity, Objective, Step
+from .networks import ByShape, Network
+from .ood_sources import Outside, Scrambled
+from .recipe import Plan, Recipe
+
+
+@dataclass(frozen=True)
+class Tempering:
+    r"""How samples are drawn: `tempered_langevin` from $c + N(0, s²I)$.
+
+    Attributes:
+        schedule: The temperatures.
+        step: The length of a step.
+        sigma: The noise of the model, taken off at the end.
+        spread: The standard deviation $s$ of where chains start.
+        centre: Their mean $c$.
+    """
+
+    schedule: Temperatures = Temperatures()
+    step: float = 0.02
+    sigma: float = 0.1
+    spread: float = 1.0
+    centre: float = 0.5
+
+
+@dataclass(frozen=True)
+class Yardstick:
+    """A loss by which rows with different objectives are compared while they are trained.
+
+    Attributes:
+        name: What it is called among the validation numbers.
+        objective: The loss.
+    """
+
+    name: str
+    objective: Objective
+
+
+@dataclass(frozen=True)
+class DeepEBM(Recipe):
+    """A deep log-density and how to train it.
+
+    Attributes:
+        name: The name of the row.
+        objective: What to minimise.
+        data: Where the data comes from.
+        network: The network.
+        optimiser: How to train it.
+        step_size: How the step of finite differences goes down.
+        plan: How long to train.
+        tempering: How samples are drawn.
+        outside: What it should tell from its data.
+        outside_rows: On how many test rows of each kind that is.
+        reference_rows: How many training rows say what is typical.
+        exact_rows: On how many of the test rows exact score matching is evaluated; not if zero.
+        validation_rows: On how many validation rows the objective is.
+        yardstick: What else is measured there, the same for rows that are to be compared.
+        source: Where its settings come from.
+    """
+
+    name: str
+    objective: Objective
+    data: Source
+    network: Network = ByShape()
+    optimiser: Optimiser = Adam(1e-3, (0.9, 0.95), schedule=Cosine())
+    step_size: Schedule = Constant()
+    plan: Plan = Plan()
+    tempering: Tempering = Tempering()
+    outside: tuple[Outside, ...] = (Scrambled(),)
+    outside_rows: int = 10_000
+    reference_rows: int = 10_000
+    exact_rows: int = 500
+    validation_rows: int = 500
+    yardstick: Yardstick | None = None
+    source: str = field(default="", repr=False)
+
+    def on(self, source: Source) -> Self:
+        """Return the recipe for other data."""
+        return replace(self, data=source, outside=(Scrambled(),))
+
+    def build(self, shape: torch.Size) -> nn.Module:
+        """Return the network, untrained."""
+        return self.network.build(shape)
+
+    def step(self, model: nn.Module, data: Dataset) -> Step:
+        """Return a step down the gradient of the objective."""
+        loss = objective_loss(self.objective, model, self.step_size)
+        return GradientStep(loss, model, self.optimiser, self.plan.iterations)
+
+    def validate(self, model: nn.Module, data: Dataset, generator: Generator) -> dict[str, float]:
+        """Return the objective on validation rows, the noise always the same.
+
+        The yardstick is measured first, so that its random numbers do not depend on the objective.
+        """
+        rows = data.validation[: self.validation_rows].to(generator.device)
+        with torch.no_grad():
+            x = data.transform.draw(rows, generator)
+        common = {}
+        if self.yardstick is not None:
+            measured = self.yardstick.objective(model, x, generator=generator)
+            common[self.yardstick.name] = measured.mean().item()
+        losses = self.objective(model, x, generator=generator)
+        return {"loss": losses.mean().item(), **common}
+
+    def evaluate(
+        self, model: nn.Module, data: Dataset, generator: Generator
+    ) -> dict[str, Measurement]:
+        """Return the exact score-matching loss, and how well outsiders are told."""
+        train, test = (
+            data.transform.fixed(rows[:count].to(generator.device))
+            for rows, count in (
+                (data.train, self.reference_rows),
+                (data.test, self.outside_rows),
+            )
+        )
+        metrics = {}
+        if self.exact_rows:
+            metrics["exact_sm_loss"] = exact_sm_loss(model, test[: self.exact_rows])
+        if isinstance(self.data, Toy):
+            truth = self.data.density.score
+            metrics["fisher"] = relative_fisher_divergence(score_of(model), truth, test)
+        for outside in self.outside:
+            others = outside.rows(data, generator)[: self.outside_rows].to(generator.device)
+            auc = ood_auc(model, train, test, others, generator=generator)
+            metrics[f"ood_auc_{outside.name}"] = auc
+        return metrics
+
+    def sample(
+        self, model: nn.Module, shape: torch.Size, n: int, generator: Generator, progress: Progress
+    ) -> Tensor:
+        """Return samples, drawn from hot to cold."""
+        how = self.tempering
+        z = torch.randn(n, *shape, generator=generator, device=generator.device)
+        return tempered_langevin(
+            score_of(model),
+            how.centre + how.spread * z,
+            how.schedule,
+            step=how.step,
+            sigma=how.sigma,
+            generator=generator,
+            progress=progress,
+        )
+
+    def checked(self, model: nn.Module) -> nn.Module:
+        """Return the model, to which the objective is applied."""
+        return model
+
+    def log_density(self, model: nn.Module) -> LogDensity:
+        """Return the model, which is its own log-density."""
+        return model

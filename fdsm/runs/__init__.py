@@ -1,0 +1,1 @@
+"""Run folders: training, saving, evaluating and using models."""

@@ -1,0 +1,120 @@
+"""Distances of samples against closed forms."""
+
+from dataclasses import dataclass
+from functools import partial
+
+import pytest
+import torch
+from torch import Generator, Tensor
+
+from fdsm.data import Affine, Chain, DataError, Dataset, Digits, Noise, ToFloat
+from fdsm.evaluation import Features, Pixels, fid
+from fdsm.evaluation.random_features import RandomConvolutions
+from fdsm.recipes.frechet import (
+    ClassifierFeatures,
+    Frechet,
+    InceptionFeatures,
+    RandomFeatures,
+    for_test,
+    for_training,
+    for_validation,
+)
+
+CPU = torch.device("cpu")
+
+
+@dataclass(frozen=True)
+class OfPixels:
+    def load(self) -> Features:
+        return Pixels()
+
+
+def normal(n: int, mean: float, sigma: float, seed: int) -> Tensor:
+    noise = torch.randn(n, 1, 2, 2, generator=Generator().manual_seed(seed))
+    return mean + sigma * noise
+
+
+def three() -> Dataset:
+    """Return data whose three splits have the means 0.3, 0.4 and 0.5."""
+    train, validation, test = (normal(20_000, m, 0.05, seed=0) for m in (0.3, 0.4, 0.5))
+    return Dataset(train, validation, test, Chain(()), {})
+
+
+@pytest.mark.parametrize(
+    ("reference", "mean"), [(for_training, 0.3), (for_validation, 0.4), (for_test, 0.5)]
+)
+def test_two_gaussians_in_closed_form(reference: object, mean: float) -> None:
+    """Of four pixels each it is $4 (μ_1 - μ_2)² + 4 (σ_1 - σ_2)²$."""
+    how = Frechet(OfPixels(), 20_000, reference, images=20_000, at_once=6000)  # type: ignore[arg-type]
+    counts: list[int] = []
+
+    def draw(n: int) -> Tensor:
+        counts.append(n)
+        return normal(n, 0.6, 0.08, seed=10 + len(counts))
+
+    measured = how(draw, three(), CPU)
+    expected = 4 * (0.6 - mean) ** 2 + 4 * (0.08 - 0.05) ** 2
+    assert measured.value == pytest.approx(expected, rel=0.03)
+    assert counts == [6000, 6000, 6000, 2000]
+    assert measured.settings["fake"] == measured.settings["real"] == 20_000
+    assert measured.settings["on"] == reference.__name__  # type: ignore[attr-defined]
+
+
+def test_images_are_compared_as_they_are_stored(generator: Generator) -> None:
+    """Whatever the model sees of them, and without the noise that is added for it."""
+    images = torch.randint(256, (500, 3, 4, 4), generator=generator, dtype=torch.uint8)
+    images[0] = 255
+    chain = Chain((ToFloat(), Affine(2.0, -1.0), Noise(0.3)))
+    data = Dataset(images, images, images, chain, {})
+    how = Frechet(RandomFeatures((4, 8)), 500)
+    same = how(lambda n: chain.fixed(images[:n]), data, CPU)
+    assert same.value == pytest.approx(0, abs=1e-6)
+    darker = how(lambda n: chain.fixed(images[:n] // 2), data, CPU)
+    expected = fid(RandomConvolutions((4, 8)), images, images // 2)
+    assert darker.value == pytest.approx(expected.value, rel=1e-6)
+
+
+def test_random_features_see_what_was_done_to_images() -> None:
+    """The stronger the noise on digits, the further away they are."""
+    data = Digits(transform=ToFloat(16)).load()
+    rows = data.transform.fixed(data.test)
+    noise = torch.randn(rows.shape, generator=Generator().manual_seed(0))
+    how = Frechet(RandomFeatures((8, 16)), len(rows))
+    noisy = [rows + sigma * noise for sigma in (0.0, 0.1, 0.3, 0.9)]
+    found = [how(partial(torch.narrow, x, 0, 0), data, CPU).value for x in noisy]
+    assert found[0] == pytest.approx(0, abs=1e-6)
+    assert found == sorted(found)
+
+
+def test_random_features_are_those_of_their_seed() -> None:
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    first, again, other = (RandomConvolutions((4, 8), seed) for seed in (0, 0, 1))
+    images = torch.rand(5, 1, 8, 8)
+    torch.set_rng_state(before)
+    assert torch.equal(first(images), again(images))
+    assert not torch.equal(first(images), other(images))
+    assert "seed 1" in other.name
+    grey = images.expand(-1, 3, -1, -1)
+    torch.testing.assert_close(first(images), first(grey))
+
+
+def test_a_classifier_is_trained_once_and_knows_digits() -> None:
+    source = ClassifierFeatures(Digits(transform=ToFloat(16)), images=1200, epochs=20)
+    classifier = source.load()
+    assert classifier is ClassifierFeatures(source.data, images=1200, epochs=20).load()
+    assert float(classifier.name.split()[-1]) > 0.9
+    data = source.data.load()
+    real = data.transform.fixed(data.test)
+    how = Frechet(source, 150, images=150)
+    near = how(lambda n: data.transform.fixed(data.train[:n]), data, CPU).value
+    far = how(lambda n: real[:n].flip(-1), data, CPU).value
+    assert near < far / 2
+
+
+def test_without_the_weights_of_inception_it_is_said_where_to_put_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: object
+) -> None:
+    monkeypatch.setenv("FDSM_DATA", str(tmp_path))
+    with pytest.raises(DataError, match=r"put it at .*inception.*pt_inception"):
+        InceptionFeatures("pt_inception-missing.pth").load()

@@ -1,0 +1,43 @@
+"""Recipes that take no time, for tests."""
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import nn
+
+from fdsm.data import GaussianMixture, Toy
+from fdsm.objectives import DSM
+from fdsm.paper.tables.toy_densities import TABLE
+from fdsm.recipes.networks import Confined
+from fdsm.recipes.recipe import Plan
+from fdsm.training import Exponential
+
+tiny = replace(
+    TABLE[0],
+    name="tiny",
+    data=Toy(GaussianMixture(((0.0, 0.0), (1.0, 1.0)), (0.5, 0.3)), n=200),
+    network=Confined((8, 8)),
+    step_size=Exponential(0.5),
+    plan=Plan(40, 32, 5, 10, 10, average=0.9, samples=8),
+    tempering=replace(
+        TABLE[0].tempering, schedule=replace(TABLE[0].tempering.schedule, hold=2, anneal=5)
+    ),
+    exact_rows=10,
+)
+
+
+@dataclass(frozen=True)
+class Dropping:
+    """A network whose dropout takes its random numbers from torch's own generator."""
+
+    def build(self, shape: torch.Size) -> nn.Module:
+        return nn.Sequential(
+            nn.Linear(shape[0], 16),
+            nn.SiLU(),
+            nn.Dropout(0.5),
+            nn.Linear(16, 1, bias=False),
+            nn.Flatten(0),
+        )
+
+
+dropping = replace(tiny, name="dropping", objective=DSM(0.3), network=Dropping())
