@@ -45,13 +45,13 @@ def trained(objective: SSM, data: Tensor, seconds: float) -> tuple[QuadraticMLP,
     """Return a model after some processor time of training, and the steps that were made."""
     torch.manual_seed(0)
     model = QuadraticMLP(data.shape[1], (256, 256, 256))
-    optimiser = torch.optim.Adam(model.parameters(), 1e-3)
+    optimizer = torch.optim.Adam(model.parameters(), 1e-3)
     steps, end = 0, time.process_time() + seconds
     while time.process_time() < end:
         x = data[torch.randint(len(data), (128,))]
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         objective(model, x + NOISE * torch.randn_like(x)).mean().backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
+        optimizer.step()
         steps += 1
     return model, steps
 

@@ -107,12 +107,12 @@ def gradient(engine: Derivative, model: nn.Module, x: Tensor, autocast: bool = F
 
 def trained(model: nn.Module, data: Tensor, steps: int) -> nn.Module:
     """Return the model after some steps of sliced score matching of slightly noisy data."""
-    optimiser = torch.optim.Adam(model.parameters(), 1e-3)
+    optimizer = torch.optim.Adam(model.parameters(), 1e-3)
     for _ in range(steps):
         x = data[torch.randint(len(data), (128,))]
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         library(sliced(Taylor(), 4))(model, x + 0.3 * torch.randn_like(x)).backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
+        optimizer.step()
     return model
 
 

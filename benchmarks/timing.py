@@ -7,7 +7,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from fdsm.paper.support.timing import in_turn
+from fdsm.paper.support.timing import time_interleaved
 
 Times = Mapping[str, list[float]]
 """Seconds of every run, by the name of what was run."""
@@ -28,7 +28,7 @@ def interleaved(
     """
     for function in list(functions.values()) * warm_up:
         function()
-    return in_turn(functions, repeats, torch.device("cpu"))
+    return time_interleaved(functions, repeats, torch.device("cpu"))
 
 
 def ratio(times: Times, name: str, reference: str) -> tuple[float, float]:

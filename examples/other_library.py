@@ -28,13 +28,13 @@ def main() -> None:
     density = lambda x: flow().log_prob(x)
     objective = SM(Taylor())  # all thirteen coordinates, no projections
 
-    optimiser = torch.optim.Adam(flow.parameters(), lr=1e-3, weight_decay=1e-2)
+    optimizer = torch.optim.Adam(flow.parameters(), lr=1e-3, weight_decay=1e-2)
     for step in range(1, 401):
         x = train + 0.3 * torch.randn_like(train)  # some noise against learning the wines by heart
         loss = objective(density, x).mean()
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()
-        optimiser.step()
+        optimizer.step()
         if step % 100 == 0:
             print(f"step {step:4d}   SM {loss.item():8.3f}   NLL {nll(density, held_out)}")
     print(f"a Gaussian of the same data      NLL {nll(gaussian(train), held_out)}")

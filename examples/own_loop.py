@@ -35,13 +35,13 @@ def main() -> None:
     objective = SSM(FiniteDifference(), Sphere(0.1), directions=2)
     print(check_consistency(objective, model, train[:256]))
 
-    optimiser = torch.optim.Adam(model.parameters(), lr=3e-3)
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     for step in range(1, 1001):
         x = train[torch.randint(len(train), (128,))]
         loss = objective(model, x).mean()
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()
-        optimiser.step()
+        optimizer.step()
         if step % 200 == 0:
             with torch.no_grad():
                 validation = objective(model, held_out).mean()

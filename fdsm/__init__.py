@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         training,
     )
     from .derivatives import Autodiff, FiniteDifference, Taylor
-    from .noise import Arithmetic, Constant, Geometric
+    from .noise import Arithmetic, ConstantNoise, Geometric
     from .objectives import (
         DSM,
         MLE,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "derivatives": ("Autodiff", "FiniteDifference", "Taylor"),
-    "noise": ("Arithmetic", "Constant", "Geometric"),
+    "noise": ("Arithmetic", "ConstantNoise", "Geometric"),
     "objectives": (
         "Annealed",
         "AnnealedDSM",
@@ -100,7 +100,7 @@ __all__ = [
     "ApproximateBackprop",
     "Arithmetic",
     "Autodiff",
-    "Constant",
+    "ConstantNoise",
     "CurvaturePropagation",
     "FiniteDifference",
     "FisherInformation",

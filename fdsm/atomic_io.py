@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 @contextmanager
-def replacing(path: Path) -> Generator[Path, None, None]:
+def replace_file(path: Path) -> Generator[Path, None, None]:
     """Write a file beside its place and move it there when it is whole and on the disk.
 
     Args:

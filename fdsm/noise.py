@@ -11,7 +11,7 @@ from .tensors import require_floating
 
 
 @dataclass(frozen=True)
-class Constant:
+class ConstantNoise:
     """The same level for all.
 
     Attributes:

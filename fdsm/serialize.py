@@ -9,7 +9,7 @@ Json = dict[str, Any] | list[Any] | str | int | float | bool | None
 """Whatever a JSON file can hold."""
 
 
-def describe(value: object) -> Json:
+def to_json(value: object) -> Json:
     """Return a value as JSON: a dataclass becomes its fields, with its class under `"class"`.
 
     Args:
@@ -24,7 +24,7 @@ def describe(value: object) -> Json:
 
     Example:
         >>> from fdsm.projections import Sphere
-        >>> describe({"projection": Sphere(0.1), "betas": (0.9, 0.95)})
+        >>> to_json({"projection": Sphere(0.1), "betas": (0.9, 0.95)})
         {'projection': {'class': 'Sphere', 'radius': 0.1}, 'betas': [0.9, 0.95]}
     """
     if value is None or isinstance(value, (str, int, float, bool)):
@@ -32,9 +32,9 @@ def describe(value: object) -> Json:
     if isinstance(value, Path):
         return str(value)
     if isinstance(value, Mapping):
-        return {str(key): describe(item) for key, item in value.items()}
+        return {str(key): to_json(item) for key, item in value.items()}
     if isinstance(value, (tuple, list)):
-        return [describe(item) for item in value]
+        return [to_json(item) for item in value]
     return _of_object(value)
 
 
@@ -42,7 +42,7 @@ def _of_object(value: object) -> Json:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = [f.name for f in dataclasses.fields(value) if f.repr]
         return {"class": type(value).__name__} | {
-            name: describe(getattr(value, name)) for name in fields
+            name: to_json(getattr(value, name)) for name in fields
         }
     if isinstance(value, (type, Callable)):  # type: ignore[arg-type]
         return str(getattr(value, "__qualname__", type(value).__qualname__))

@@ -108,7 +108,7 @@ class Elementwise(Protocol):
 
 
 class Step(Protocol):
-    """One iteration of training; owns the optimisers and all else that must be resumed."""
+    """One iteration of training; owns the optimizers and all else that must be resumed."""
 
     def __call__(self, batch: Tensor, generator: Generator) -> Mapping[str, Tensor]:
         """Train on a batch and return what to log, scalars by name; `"loss"` is among them."""

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from fdsm.atomic_io import BusyError, exclusive, replacing, sweep
+from fdsm.atomic_io import BusyError, exclusive, replace_file, sweep
 
 
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
     path = tmp_path / "result.json"
     for text in ("old", "new"):
-        with replacing(path) as draft:
+        with replace_file(path) as draft:
             draft.write_text(text)
         assert path.read_text() == text
     with pytest.raises(KeyboardInterrupt):
@@ -20,7 +20,7 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
 
 
 def _interrupted(path: Path) -> None:
-    with replacing(path) as draft:
+    with replace_file(path) as draft:
         draft.write_text("half")
         raise KeyboardInterrupt
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Generator
 
-from fdsm.noise import Arithmetic, Constant, Geometric
+from fdsm.noise import Arithmetic, ConstantNoise, Geometric
 
 
 def test_geometric_levels_have_a_constant_ratio() -> None:
@@ -30,12 +30,12 @@ def test_arithmetic_levels_are_spread_over_the_batch_in_order() -> None:
 
 
 def test_constant_level() -> None:
-    assert Constant(0.3).sample(torch.empty(2, 3)).tolist() == [0.3, 0.3]
+    assert ConstantNoise(0.3).sample(torch.empty(2, 3)).tolist() == [0.3, 0.3]
 
 
 def test_levels_have_the_type_of_the_data() -> None:
     x = torch.empty(4, 2).float()
-    for levels in (Constant(0.3), Geometric(1.0, 0.1, 2), Arithmetic(1.0, 0.1)):
+    for levels in (ConstantNoise(0.3), Geometric(1.0, 0.1, 2), Arithmetic(1.0, 0.1)):
         assert levels.sample(x).dtype == torch.float32
         with pytest.raises(TypeError, match="floating-point"):
             levels.sample(x.long())
@@ -43,10 +43,10 @@ def test_levels_have_the_type_of_the_data() -> None:
 
 def test_bad_levels() -> None:
     for make in (
-        lambda: Constant(0.0),
+        lambda: ConstantNoise(0.0),
         lambda: Geometric(1.0, -1.0, 3),
         lambda: Arithmetic(0.0, 1.0),
-        lambda: Constant(float("nan")),
+        lambda: ConstantNoise(float("nan")),
     ):
         with pytest.raises(ValueError, match="noise levels must be positive"):
             make()

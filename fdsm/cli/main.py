@@ -58,10 +58,10 @@ def _explained(error: Exception) -> int:
     """Print what went wrong, and return the exit code; what nobody expected is raised again."""
     from ..recipes.override import OverrideError
     from ..runs.reference import UnknownRecipeError, UntrustedRecipeError
-    from ..runs.train import Suspended
+    from ..runs.train import TrainingInterrupted
     from ..training import NonFiniteLossError
 
-    if isinstance(error, Suspended):
+    if isinstance(error, TrainingInterrupted):
         note(f"fdsm: {error}")
         return 128 + error.signal
     usage = (UsageError, OverrideError, UnknownRecipeError, UntrustedRecipeError)

@@ -12,7 +12,7 @@ from .printing import console, note, print_json, progress, wrote
 
 if TYPE_CHECKING:
     from ..paper.catalogue import Target
-    from ..paper.run_store import Place as Runs
+    from ..paper.run_store import RunStore as Runs
 
 
 def reproduce(
@@ -46,7 +46,7 @@ def reproduce(
         UsageError: If that does not make sense.
     """
     from ..paper.catalogue import TARGETS, Table, target
-    from ..paper.run_store import Place as Runs
+    from ..paper.run_store import RunStore as Runs
 
     if not name:
         _list_targets(json=json)
@@ -91,7 +91,7 @@ def _reproduced(
     from ..paper.reproduce import reproduce as make
     from ..report import collect, terminal, write_page
     from ..runs.run import RunError
-    from ..runs.train import Suspended
+    from ..runs.train import TrainingInterrupted
 
     missing: list[str] = []
     folders: list[Path] = []
@@ -101,7 +101,7 @@ def _reproduced(
         except (RunError, BusyError) as error:
             missing.append(f"{one.name}: {error}")
             continue
-        except Suspended as stopped:
+        except TrainingInterrupted as stopped:
             note("fdsm: stopped, with a checkpoint: the same command goes on")
             sys.exit(128 + stopped.signal)
         missing += made.missing

@@ -8,7 +8,7 @@ from .printing import console, note, print_json, progress, wrote
 
 if TYPE_CHECKING:
     from ..runs.run import Run
-    from ..runs.saved_model import Trained
+    from ..runs.saved_model import SavedModel
 
 
 def open_run(folder: Path, *, trust: bool, device: str | None) -> "Run":
@@ -20,7 +20,7 @@ def open_run(folder: Path, *, trust: bool, device: str | None) -> "Run":
     return run
 
 
-def open_model(folder: Path, *, trust: bool, device: str | None) -> "Trained":
+def open_model(folder: Path, *, trust: bool, device: str | None) -> "SavedModel":
     """Return the trained model of the run in a folder."""
     from ..runs.saved_model import open_trained
 

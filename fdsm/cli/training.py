@@ -28,12 +28,12 @@ def list_(
         json: Print JSON, with all settings.
     """
     from ..runs.reference import experiments, rows
-    from ..serialize import describe
+    from ..serialize import to_json
 
     names = [experiment] if experiment else experiments()
     found = {f"{name}/{row.name}": row for name in names for row in rows(name, scale)}
     if json:
-        print_json({name: describe(row) for name, row in found.items()})
+        print_json({name: to_json(row) for name, row in found.items()})
         return
 
     from rich.table import Table

@@ -100,10 +100,10 @@ def check(
         json: Print JSON.
     """
     from ..runs.check import check as check_run
-    from ..serialize import describe
+    from ..serialize import to_json
 
     checked = check_run(open_model(run, trust=trust, device=device))
     if json:
-        print_json(describe(checked))
+        print_json(to_json(checked))
         return
     console(stderr=False).print(str(checked), highlight=False)

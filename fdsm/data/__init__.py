@@ -14,14 +14,14 @@ from .sources.digits import Digits
 from .sources.mixtures import Gaussian, GaussianMixture, spiral
 from .sources.mnist import MNIST, FashionMNIST
 from .sources.svhn import SVHN
-from .sources.synthetic import Density, Toy
+from .sources.synthetic import Density, SyntheticData
 from .sources.uci import Parkinsons, RedWine, WhiteWine
 from .transforms import (
     Affine,
-    Binarise,
+    Binarize,
     CenterCrop,
     Chain,
-    Dequantise,
+    Dequantize,
     Flatten,
     Flip,
     Jitter,
@@ -30,7 +30,7 @@ from .transforms import (
     Pad,
     Plain,
     Resize,
-    Standardise,
+    Standardize,
     ToFloat,
     Transform,
     Whiten,
@@ -42,7 +42,7 @@ __all__ = [
     "SVHN",
     "Affine",
     "Array",
-    "Binarise",
+    "Binarize",
     "CelebA",
     "CenterCrop",
     "Chain",
@@ -50,7 +50,7 @@ __all__ = [
     "DataError",
     "Dataset",
     "Density",
-    "Dequantise",
+    "Dequantize",
     "Digits",
     "FashionMNIST",
     "Flatten",
@@ -69,10 +69,10 @@ __all__ = [
     "RedWine",
     "Resize",
     "Source",
-    "Standardise",
+    "Standardize",
+    "SyntheticData",
     "Table",
     "ToFloat",
-    "Toy",
     "Transform",
     "WhiteWine",
     "Whiten",

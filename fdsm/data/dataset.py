@@ -16,7 +16,7 @@ class Dataset:
 
     Rows are kept as they were stored, since that is smallest: images as bytes, shape
     `(N, C, H, W)`, tables as float32, shape `(N, D)`. The transform turns them into what the
-    model sees: `transform.draw(rows, generator)` for training, `transform.fixed(rows)` for
+    model sees: `transform.sample(rows, generator)` for training, `transform.deterministic(rows)` for
     evaluation.
 
     Attributes:
@@ -28,8 +28,8 @@ class Dataset:
         labels: The classes of the rows of the three splits, where there are any.
 
     Example:
-        >>> from fdsm.data import Gaussian, Toy
-        >>> data = Toy(Gaussian((0.0, 1.0)), n=100).load()
+        >>> from fdsm.data import Gaussian, SyntheticData
+        >>> data = SyntheticData(Gaussian((0.0, 1.0)), n=100).load()
         >>> data.shape, len(data.train), len(data.test)
         (torch.Size([2]), 100, 10)
     """
@@ -44,7 +44,7 @@ class Dataset:
     @property
     def shape(self) -> torch.Size:
         """The shape of one event in the model's space."""
-        return self.transform.fixed(self.train[:1]).shape[1:]
+        return self.transform.deterministic(self.train[:1]).shape[1:]
 
     def stored(self, y: Tensor) -> Tensor:
         """Return model rows as rows like the stored ones, say samples as images of bytes.
@@ -75,7 +75,7 @@ class Source(Protocol):
         ...
 
 
-def assembled(
+def build_dataset(
     source: Source,
     splits: tuple[Tensor, Tensor, Tensor],
     *,

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from torch import Generator, Tensor, nn
 
-from ..atomic_io import replacing
+from ..atomic_io import replace_file
 from .fid import unit_range
 from .measurement import Measurement, mean_of
 
@@ -154,7 +154,7 @@ def save_classifier(model: Classifier, path: Path) -> None:
     if model.accuracy is not None:
         about["accuracy"] = asdict(model.accuracy)
     state = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
-    with replacing(Path(path)) as draft:
+    with replace_file(Path(path)) as draft:
         save_file(state, draft, metadata={"classifier": json.dumps(about)})
 
 
@@ -186,10 +186,10 @@ def load_classifier(path: Path) -> Classifier:
 
 
 def _fit(model: Classifier, batches: Iterator[tuple[Tensor, Tensor]], steps: int) -> None:
-    optimiser = torch.optim.Adam(model.parameters())
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 1e-2, total_steps=steps)
+    optimizer = torch.optim.Adam(model.parameters())
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 1e-2, total_steps=steps)
     for images, labels in batches:
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         torch.autograd.backward(nn.functional.cross_entropy(model.logits(images), labels))
-        optimiser.step()
+        optimizer.step()
         schedule.step()

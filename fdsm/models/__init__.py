@@ -8,9 +8,9 @@ from .autoencoder import (
     GaussianDecoder,
     ImplicitEncoder,
 )
-from .confined import ConfinedMLP
+from .confined import GaussianTailMLP
 from .dkef import DKEF, DKEFDensity
-from .joint import JointCNN, JointMLP
+from .joint import MultiInputCNN, MultiInputMLP
 from .layers import QuadraticHead, ShiftedSoftplus
 from .mlp import QuadraticMLP
 from .nice import NICE
@@ -28,7 +28,6 @@ __all__ = [
     "DKEF",
     "NICE",
     "BernoulliDecoder",
-    "ConfinedMLP",
     "DKEFDensity",
     "Decoder",
     "DecoderCNN",
@@ -37,9 +36,10 @@ __all__ = [
     "ExactEquations",
     "FullGradientEquations",
     "GaussianDecoder",
+    "GaussianTailMLP",
     "ImplicitEncoder",
-    "JointCNN",
-    "JointMLP",
+    "MultiInputCNN",
+    "MultiInputMLP",
     "NormalEquations",
     "QuadraticHead",
     "QuadraticMLP",

@@ -3,7 +3,7 @@ r"""Autoencoders whose encoder is a sampler without a density.
 An implicit encoder turns data and noise into a latent, $z = f(x, ξ)$. The density of $z$ is not
 known, and its score is learned by another network: that of $q(z|x)$ for a variational autoencoder,
 that of all latents $q(z)$ for a Wasserstein autoencoder, whose encoder may take no noise. Encoders
-and scores are `JointMLP` or `JointCNN`.
+and scores are `MultiInputMLP` or `MultiInputCNN`.
 """
 
 import math
@@ -27,8 +27,8 @@ class ImplicitEncoder(nn.Module):
         noise: The length of the noise.
 
     Example:
-        >>> from fdsm.models import JointMLP
-        >>> encoder = ImplicitEncoder(JointMLP([(1, 28, 28), 16], 32), noise=16)
+        >>> from fdsm.models import MultiInputMLP
+        >>> encoder = ImplicitEncoder(MultiInputMLP([(1, 28, 28), 16], 32), noise=16)
         >>> encoder.sample(torch.zeros(5, 1, 28, 28)).shape
         torch.Size([5, 32])
     """

@@ -9,7 +9,7 @@ from ..tensors import dot
 from .layers import Activation, made, perceptron, size
 
 
-class ConfinedMLP(nn.Module):
+class GaussianTailMLP(nn.Module):
     r"""A log-density of rows that can be normalised, $\mathrm{MLP}(x) - e^{c}‖x‖²/2$.
 
     The network grows at most linearly, so that the learnt quadratic makes $e^f$ integrable. It
@@ -24,7 +24,7 @@ class ConfinedMLP(nn.Module):
         activation: What makes the activations; smooth.
 
     Example:
-        >>> ConfinedMLP(2, widths=(16,))(torch.zeros(5, 2)).shape
+        >>> GaussianTailMLP(2, widths=(16,))(torch.zeros(5, 2)).shape
         torch.Size([5])
     """
 

@@ -12,7 +12,7 @@ Shape = int | Sequence[int]
 """The shape of an event, or its length."""
 
 
-class JointMLP(nn.Module):
+class MultiInputMLP(nn.Module):
     r"""A vector from several inputs, flattened and put side by side.
 
     With inputs $(x, ξ)$ it is an encoder that takes noise, with $x$ alone one that does not, with
@@ -29,7 +29,7 @@ class JointMLP(nn.Module):
         activation: What makes the activations; smooth for a score.
 
     Example:
-        >>> score = JointMLP([32, (1, 28, 28)], 32)
+        >>> score = MultiInputMLP([32, (1, 28, 28)], 32)
         >>> score(torch.zeros(5, 32), torch.zeros(5, 1, 28, 28)).shape
         torch.Size([5, 32])
     """
@@ -50,7 +50,7 @@ class JointMLP(nn.Module):
         return result
 
 
-class JointCNN(nn.Module):
+class MultiInputCNN(nn.Module):
     r"""A vector from images and vectors, each vector first made into one channel of an image.
 
     Four strided convolutions from `width` to `8 * width` channels and two linear layers. At the
@@ -71,7 +71,7 @@ class JointCNN(nn.Module):
         ValueError: If an input has the wrong shape.
 
     Example:
-        >>> score = JointCNN([8, (3, 16, 16)], 8, side=16, width=4)
+        >>> score = MultiInputCNN([8, (3, 16, 16)], 8, side=16, width=4)
         >>> score(torch.zeros(5, 8), torch.zeros(5, 3, 16, 16)).shape
         torch.Size([5, 8])
     """

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from ..atomic_io import replacing
+from ..atomic_io import replace_file
 from ..report.aggregate import by_seed, mean, over_seeds, own_error
 from ..report.captions import OWN
 from ..report.format import duration, number, quoted, size, typeset
@@ -86,7 +86,7 @@ def write(template: Path, results: Path, out: Path) -> Path:
     """
     document = render(template, results, beside=out.parent)
     out.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(out) as draft:
+    with replace_file(out) as draft:
         draft.write_text(document, encoding="utf-8")
     return out
 
@@ -228,7 +228,7 @@ class Results:
         for place, one in enumerate(drawings(self._study(study)), 1):
             path = self.folder / "figures" / f"{study}-{place}.svg"
             path.parent.mkdir(parents=True, exist_ok=True)
-            with replacing(path) as draft:
+            with replace_file(path) as draft:
                 draft.write_text(svg_file(one.figure, f"{study} {place}"), encoding="utf-8")
             caption = f"\n\n{escaped(one.caption)}" if one.caption else ""
             image = f"![{_plain(one.title)}]({self._link(path)})"
@@ -252,7 +252,7 @@ class Results:
         groups = [] if studies else self._groups(target, None)
         runs = [run for group in groups for run in group.runs]
         lines = [f"- {escaped(labels)}: {escaped(said)}" for labels, said in sources(groups)]
-        lines += [f"- {escaped(one.said('source'))}" for one in studies if one.said("source")]
+        lines += [f"- {escaped(one.said('provenance'))}" for one in studies if one.said("provenance")]
         return "\n\n".join(filter(None, [escaped(_made([*studies, *runs])), "\n".join(lines)]))
 
     def _groups(self, target: str, data: str | None) -> list[Group]:

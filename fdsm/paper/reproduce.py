@@ -7,15 +7,15 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ..atomic_io import BusyError, exclusive, replacing
+from ..atomic_io import BusyError, exclusive, replace_file
 from ..data import DataError
 from ..runs.run import Run, RunError
-from ..runs.train import surroundings
+from ..runs.train import environment_info
 from ..samplers import Progress
-from ..serialize import Json, describe, differences
+from ..serialize import Json, differences, to_json
 from ..training import NonFiniteLossError
 from .catalogue import Figure, Table, Target
-from .run_store import Place
+from .run_store import RunStore
 from .study import Study
 from .support.step_cost import pace
 
@@ -40,7 +40,7 @@ class Made:
 
 
 def reproduce(
-    target: Target, place: Place, seeds: int | None, progress: Progress, say: Say
+    target: Target, place: RunStore, seeds: int | None, progress: Progress, say: Say
 ) -> Made:
     """Make what is missing of a target.
 
@@ -55,7 +55,7 @@ def reproduce(
         Where everything is.
 
     Raises:
-        Suspended: After a signal in a training, which has a checkpoint; call again to go on.
+        TrainingInterrupted: After a signal in a training, which has a checkpoint; call again to go on.
         RunError: If what is there was made with other settings.
     """
     if isinstance(target, Figure):
@@ -63,7 +63,7 @@ def reproduce(
     return _rows(target, place, seeds or target.seeds[place.scale], progress, say)
 
 
-def _rows(target: Table, place: Place, seeds: int, progress: Progress, say: Say) -> Made:
+def _rows(target: Table, place: RunStore, seeds: int, progress: Progress, say: Say) -> Made:
     """Make the rows; those without data here, or that diverge, are left out.
 
     A whole table of the first seed comes before the second.
@@ -90,13 +90,15 @@ def _rows(target: Table, place: Place, seeds: int, progress: Progress, say: Say)
     return Made(tuple(folders), tuple(missing))
 
 
-def _row(target: str, recipe: str, place: Place, seed: int, progress: Progress, say: Say) -> Run:
+def _row(
+    target: str, recipe: str, place: RunStore, seed: int, progress: Progress, say: Say
+) -> Run:
     """Train and evaluate a run as far as that has not been done, and keep its words up to date."""
     if not (place.run(target, recipe, seed).folder / "result.json").exists():
         say(f"{target}: {recipe}, seed {seed}")
     run = place.evaluated(target, recipe, seed, progress)
-    if run.config.get("source") != run.recipe.source:
-        run.write("config.json", run.config | {"source": run.recipe.source})
+    if run.config.get("provenance") != run.recipe.provenance:
+        run.write("config.json", run.config | {"provenance": run.recipe.provenance})
     return run
 
 
@@ -126,7 +128,7 @@ def _note(run: Run, more: dict[str, Json]) -> None:
         run.write("result.json", run.result | more)
 
 
-def _studied(target: Figure, place: Place, progress: Progress, say: Say) -> Made:
+def _studied(target: Figure, place: RunStore, progress: Progress, say: Say) -> Made:
     study, folder = target.study(place.scale), place.root / target.name
     folder.mkdir(parents=True, exist_ok=True)
     with exclusive(folder):
@@ -144,26 +146,26 @@ def _studied(target: Figure, place: Place, progress: Progress, say: Say) -> Made
         record = {
             "study": target.name,
             "title": study.title,
-            "source": study.source,
+            "provenance": study.provenance,
             "scale": place.scale,
             "seed": 0,
-            "settings": describe(study),
+            "settings": to_json(study),
             "recipes": watched.used,
-            **surroundings(),
+            **environment_info(),
             "started": started,
             "seconds": time.perf_counter() - began,
-            "findings": describe(asdict(findings)),
+            "findings": to_json(asdict(findings)),
         }
-        with replacing(path) as draft:
+        with replace_file(path) as draft:
             draft.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     return Made((folder,))
 
 
-def _require_the_same(path: Path, study: Study, place: Place) -> None:
+def _require_the_same(path: Path, study: Study, place: RunStore) -> None:
     """Refuse findings of other settings, of another scale, or on models of other recipes."""
     before = json.loads(path.read_text(encoding="utf-8"))
     there = {"scale": before["scale"], "settings": before["settings"]}
-    changes = differences(there, {"scale": place.scale, "settings": describe(study)})
+    changes = differences(there, {"scale": place.scale, "settings": to_json(study)})
     changes += place.outdated(before["recipes"])
     if changes:
         raise RunError(

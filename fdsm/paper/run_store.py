@@ -12,14 +12,14 @@ from ..atomic_io import exclusive
 from ..runs.evaluate import evaluate
 from ..runs.reference import Reference, Scale
 from ..runs.run import Run, RunError
-from ..runs.saved_model import Trained, open_trained
+from ..runs.saved_model import SavedModel, open_trained
 from ..runs.train import train
 from ..samplers import Progress
-from ..serialize import describe, differences
+from ..serialize import differences, to_json
 
 
 @dataclass(frozen=True)
-class Place:
+class RunStore:
     """A folder of runs, `ROOT/TARGET/ROW/SEED`, that are made when they are first needed.
 
     Attributes:
@@ -61,7 +61,7 @@ class Place:
             return Run.create(folder, reference, seed, self.device)
         run = Run.open(folder, device=self.device)
         asked = {"recipe": recipe, "scale": self.scale, "seed": seed}
-        asked["settings"] = describe(reference.resolve())
+        asked["settings"] = to_json(reference.resolve())
         changes = differences({name: run.config.get(name) for name in asked}, asked)
         if changes:
             raise RunError(
@@ -70,7 +70,7 @@ class Place:
             )
         return run
 
-    def trained(self, target: str, recipe: str, seed: int) -> Trained:
+    def trained(self, target: str, recipe: str, seed: int) -> SavedModel:
         """Return the model of a run, which is trained now if it has not been; as `run`."""
         run = self.run(target, recipe, seed)
         train(run, console=self.console)
@@ -87,7 +87,7 @@ class Place:
 
     def digest(self, recipe: str) -> str:
         """Return what identifies the settings of a recipe, as they are now."""
-        settings = describe(Reference(recipe, self.scale).resolve())
+        settings = to_json(Reference(recipe, self.scale).resolve())
         return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
     def outdated(self, used: Mapping[str, str]) -> list[str]:

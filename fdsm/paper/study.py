@@ -7,7 +7,7 @@ from typing import Protocol
 from ..evaluation import Measurement
 from ..report.figure import Graph, Line, Panel
 from ..samplers import Progress
-from .run_store import Place
+from .run_store import RunStore
 
 __all__ = ["Findings", "Graph", "Line", "Panel", "Study"]
 
@@ -35,13 +35,13 @@ class Study(Protocol):
 
     Attributes:
         title: What it shows, in a line.
-        source: Where in the paper it is, and what was chosen where that leaves it open.
+        provenance: Where in the paper it is, and what was chosen where that leaves it open.
     """
 
     title: str
-    source: str
+    provenance: str
 
-    def measure(self, place: Place, seed: int, progress: Progress) -> Findings:
+    def measure(self, place: RunStore, seed: int, progress: Progress) -> Findings:
         """Return what is found.
 
         Args:

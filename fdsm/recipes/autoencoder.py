@@ -7,14 +7,14 @@ from typing import Self, cast
 import torch
 from torch import Generator, Tensor, nn
 
-from ..data import Binarise, Chain, Dataset, Source
+from ..data import Binarize, Chain, Dataset, Source
 from ..evaluation import Measurement, mean_of
-from ..models import BernoulliDecoder, DecoderMLP, ImplicitEncoder, JointMLP
+from ..models import BernoulliDecoder, DecoderMLP, ImplicitEncoder, MultiInputMLP
 from ..samplers import Progress, log_likelihood_ais, sigmoid_schedule
-from ..training import Optimiser, RMSprop
+from ..training import OptimizerConfig, RMSprop
 from ..typing import Objective, Step
 from .implicit_autoencoder import Variational, Wasserstein, alternating, decoded, score_step
-from .recipe import Plan, Recipe
+from .recipe import Recipe, TrainingPlan
 
 
 class VAE(Variational):
@@ -23,9 +23,9 @@ class VAE(Variational):
     def __init__(self, shape: torch.Size, latent: int, width: int) -> None:
         widths = (width, width)
         super().__init__(
-            ImplicitEncoder(JointMLP([shape, latent], latent, widths), noise=latent),
+            ImplicitEncoder(MultiInputMLP([shape, latent], latent, widths), noise=latent),
             BernoulliDecoder(DecoderMLP(latent, shape, widths)),
-            JointMLP([latent, shape], latent, widths),
+            MultiInputMLP([latent, shape], latent, widths),
         )
 
 
@@ -35,9 +35,9 @@ class WAE(Wasserstein):
     def __init__(self, shape: torch.Size, latent: int, width: int) -> None:
         widths = (width, width)
         super().__init__(
-            JointMLP([shape], latent, widths),
+            MultiInputMLP([shape], latent, widths),
             BernoulliDecoder(DecoderMLP(latent, shape, widths)),
-            JointMLP([latent], latent, widths),
+            MultiInputMLP([latent], latent, widths),
         )
 
 
@@ -52,13 +52,13 @@ class Autoencoder(Recipe):
         data: Where the data comes from.
         latent: The length of the latent.
         width: The width of the hidden layers.
-        optimiser: How to train both.
+        optimizer: How to train both.
         plan: How long to train.
         likelihood_rows: On how many test rows the likelihood is estimated.
         temperatures: How many temperatures that takes.
         chains: How many chains per image.
         first_step: Their first step.
-        source: Where its settings come from.
+        provenance: Where its settings come from.
     """
 
     name: str
@@ -67,17 +67,17 @@ class Autoencoder(Recipe):
     data: Source
     latent: int = 32
     width: int = 256
-    optimiser: Optimiser = RMSprop(1e-3)
-    plan: Plan = Plan()
+    optimizer: OptimizerConfig = RMSprop(1e-3)
+    plan: TrainingPlan = TrainingPlan()
     likelihood_rows: int = 10_000
     temperatures: int = 1000
     chains: int = 16
     first_step: float = 0.01
-    source: str = field(default="", repr=False)
+    provenance: str = field(default="", repr=False)
 
-    def on(self, source: Source) -> Self:
+    def with_data(self, source: Source) -> Self:
         """Return the recipe for other images, made binary at random."""
-        chain = Chain((source.transform, Binarise()))
+        chain = Chain((source.transform, Binarize()))
         return replace(self, data=replace(source, transform=chain))  # type: ignore[type-var]
 
     def build(self, shape: torch.Size) -> nn.Module:
@@ -92,9 +92,9 @@ class Autoencoder(Recipe):
     def step(self, model: nn.Module, data: Dataset) -> Step:
         """Return a step that trains the score, then the rest with that score."""
         auto = cast(VAE | WAE, model)
-        return alternating(auto, self.objective, self.optimiser, self.plan.iterations)
+        return alternating(auto, self.objective, self.optimizer, self.plan.iterations)
 
-    def timed(self, step: Step) -> Step:
+    def timed_part(self, step: Step) -> Step:
         """Return what of a step the published times are of: the part that trains the score."""
         return score_step(step)
 
@@ -102,7 +102,7 @@ class Autoencoder(Recipe):
     def validate(self, model: nn.Module, data: Dataset, generator: Generator) -> dict[str, float]:
         """Return how badly validation rows are reconstructed, in nats, and the latent's spread."""
         auto = cast(VAE | WAE, model)
-        x = data.transform.draw(data.validation[:1000].to(generator.device), generator)
+        x = data.transform.sample(data.validation[:1000].to(generator.device), generator)
         z = auto.encode(x, generator)
         reconstruction = -auto.decoder.log_likelihood(x, z).mean().item()
         return {"reconstruction": reconstruction, "latent_variance": z.var(0).mean().item()}
@@ -112,7 +112,7 @@ class Autoencoder(Recipe):
     ) -> dict[str, Measurement]:
         """Return the negative log-likelihood of binary test images, by annealed sampling."""
         auto = cast(VAE | WAE, model)
-        x = data.transform.draw(data.test.to(generator.device), generator)
+        x = data.transform.sample(data.test.to(generator.device), generator)
         z = auto.encode(x, generator).detach()
         rows = x[: self.likelihood_rows]
         with torch.no_grad():

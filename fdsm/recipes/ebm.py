@@ -14,20 +14,28 @@ from torch import Generator, Tensor, nn
 from ..data import (
     Dataset,
     Source,
-    Toy,
+    SyntheticData,
 )
 from ..derivatives import score_of
 from ..evaluation import Measurement, exact_sm_loss, ood_auc, relative_fisher_divergence
 from ..samplers import Progress, Temperatures, tempered_langevin
-from ..training import Adam, Constant, Cosine, GradientStep, Optimiser, Schedule, objective_loss
+from ..training import (
+    Adam,
+    ConstantSchedule,
+    CosineSchedule,
+    GradientStep,
+    OptimizerConfig,
+    Schedule,
+    objective_loss,
+)
 from ..typing import LogDensity, Objective, Step
 from .networks import ByShape, Network
-from .ood_sources import Outside, Scrambled
-from .recipe import Plan, Recipe
+from .ood_sources import OODSource, ShuffledFeatures
+from .recipe import Recipe, TrainingPlan
 
 
 @dataclass(frozen=True)
-class Tempering:
+class TemperedSampling:
     r"""How samples are drawn: `tempered_langevin` from $c + N(0, s²I)$.
 
     Attributes:
@@ -46,7 +54,7 @@ class Tempering:
 
 
 @dataclass(frozen=True)
-class Yardstick:
+class ValidationMetric:
     """A loss by which rows with different objectives are compared while they are trained.
 
     Attributes:
@@ -59,7 +67,7 @@ class Yardstick:
 
 
 @dataclass(frozen=True)
-class DeepEBM(Recipe):
+class EBM(Recipe):
     """A deep log-density and how to train it.
 
     Attributes:
@@ -67,38 +75,38 @@ class DeepEBM(Recipe):
         objective: What to minimise.
         data: Where the data comes from.
         network: The network.
-        optimiser: How to train it.
+        optimizer: How to train it.
         step_size: How the step of finite differences goes down.
         plan: How long to train.
         tempering: How samples are drawn.
-        outside: What it should tell from its data.
-        outside_rows: On how many test rows of each kind that is.
+        ood_sources: What it should tell from its data.
+        ood_rows: On how many test rows of each kind that is.
         reference_rows: How many training rows say what is typical.
-        exact_rows: On how many of the test rows exact score matching is evaluated; not if zero.
+        sm_eval_rows: On how many of the test rows exact score matching is evaluated; not if zero.
         validation_rows: On how many validation rows the objective is.
-        yardstick: What else is measured there, the same for rows that are to be compared.
-        source: Where its settings come from.
+        validation_metric: What else is measured there, the same for rows that are to be compared.
+        provenance: Where its settings come from.
     """
 
     name: str
     objective: Objective
     data: Source
     network: Network = ByShape()
-    optimiser: Optimiser = Adam(1e-3, (0.9, 0.95), schedule=Cosine())
-    step_size: Schedule = Constant()
-    plan: Plan = Plan()
-    tempering: Tempering = Tempering()
-    outside: tuple[Outside, ...] = (Scrambled(),)
-    outside_rows: int = 10_000
+    optimizer: OptimizerConfig = Adam(1e-3, (0.9, 0.95), schedule=CosineSchedule())
+    step_size: Schedule = ConstantSchedule()
+    plan: TrainingPlan = TrainingPlan()
+    tempering: TemperedSampling = TemperedSampling()
+    ood_sources: tuple[OODSource, ...] = (ShuffledFeatures(),)
+    ood_rows: int = 10_000
     reference_rows: int = 10_000
-    exact_rows: int = 500
+    sm_eval_rows: int = 500
     validation_rows: int = 500
-    yardstick: Yardstick | None = None
-    source: str = field(default="", repr=False)
+    validation_metric: ValidationMetric | None = None
+    provenance: str = field(default="", repr=False)
 
-    def on(self, source: Source) -> Self:
+    def with_data(self, source: Source) -> Self:
         """Return the recipe for other data."""
-        return replace(self, data=source, outside=(Scrambled(),))
+        return replace(self, data=source, ood_sources=(ShuffledFeatures(),))
 
     def build(self, shape: torch.Size) -> nn.Module:
         """Return the network, untrained."""
@@ -107,20 +115,20 @@ class DeepEBM(Recipe):
     def step(self, model: nn.Module, data: Dataset) -> Step:
         """Return a step down the gradient of the objective."""
         loss = objective_loss(self.objective, model, self.step_size)
-        return GradientStep(loss, model, self.optimiser, self.plan.iterations)
+        return GradientStep(loss, model, self.optimizer, self.plan.iterations)
 
     def validate(self, model: nn.Module, data: Dataset, generator: Generator) -> dict[str, float]:
         """Return the objective on validation rows, the noise always the same.
 
-        The yardstick is measured first, so that its random numbers do not depend on the objective.
+        The validation_metric is measured first, so that its random numbers do not depend on the objective.
         """
         rows = data.validation[: self.validation_rows].to(generator.device)
         with torch.no_grad():
-            x = data.transform.draw(rows, generator)
+            x = data.transform.sample(rows, generator)
         common = {}
-        if self.yardstick is not None:
-            measured = self.yardstick.objective(model, x, generator=generator)
-            common[self.yardstick.name] = measured.mean().item()
+        if self.validation_metric is not None:
+            measured = self.validation_metric.objective(model, x, generator=generator)
+            common[self.validation_metric.name] = measured.mean().item()
         losses = self.objective(model, x, generator=generator)
         return {"loss": losses.mean().item(), **common}
 
@@ -129,20 +137,20 @@ class DeepEBM(Recipe):
     ) -> dict[str, Measurement]:
         """Return the exact score-matching loss, and how well outsiders are told."""
         train, test = (
-            data.transform.fixed(rows[:count].to(generator.device))
+            data.transform.deterministic(rows[:count].to(generator.device))
             for rows, count in (
                 (data.train, self.reference_rows),
-                (data.test, self.outside_rows),
+                (data.test, self.ood_rows),
             )
         )
         metrics = {}
-        if self.exact_rows:
-            metrics["exact_sm_loss"] = exact_sm_loss(model, test[: self.exact_rows])
-        if isinstance(self.data, Toy):
+        if self.sm_eval_rows:
+            metrics["exact_sm_loss"] = exact_sm_loss(model, test[: self.sm_eval_rows])
+        if isinstance(self.data, SyntheticData):
             truth = self.data.density.score
             metrics["fisher"] = relative_fisher_divergence(score_of(model), truth, test)
-        for outside in self.outside:
-            others = outside.rows(data, generator)[: self.outside_rows].to(generator.device)
+        for outside in self.ood_sources:
+            others = outside.rows(data, generator)[: self.ood_rows].to(generator.device)
             auc = ood_auc(model, train, test, others, generator=generator)
             metrics[f"ood_auc_{outside.name}"] = auc
         return metrics
@@ -163,7 +171,7 @@ class DeepEBM(Recipe):
             progress=progress,
         )
 
-    def checked(self, model: nn.Module) -> nn.Module:
+    def objective_model(self, model: nn.Module) -> nn.Module:
         """Return the model, to which the objective is applied."""
         return model
 

@@ -13,13 +13,13 @@ from typing import Any, Self, cast
 import torch
 from torch import Generator, Tensor, nn
 
-from ..data import Chain, Dataset, Dequantise, Flatten, Logit, Source
+from ..data import Chain, Dataset, Dequantize, Flatten, Logit, Source
 from ..evaluation import Measurement, exact_sm_loss, nll
 from ..models import NICE
 from ..samplers import Progress
-from ..training import Adam, GradientStep, Optimiser
+from ..training import Adam, GradientStep, OptimizerConfig
 from ..typing import LogDensity, Objective, Step
-from .recipe import Plan, Recipe
+from .recipe import Recipe, TrainingPlan
 
 
 def itself(flow: NICE) -> NICE:
@@ -44,11 +44,11 @@ class Flow(Recipe):
         hidden: The width of the hidden layers of a coupling.
         depth: How many hidden layers it has.
         couplings: How many couplings there are.
-        optimiser: How to train it.
+        optimizer: How to train it.
         plan: How long to train.
-        exact_rows: On how many test rows exact score matching is evaluated.
+        sm_eval_rows: On how many test rows exact score matching is evaluated.
         validation_rows: On how many validation rows the likelihood is.
-        source: Where its settings come from.
+        provenance: Where its settings come from.
     """
 
     name: str
@@ -58,15 +58,15 @@ class Flow(Recipe):
     hidden: int = 1000
     depth: int = 4
     couplings: int = 4
-    optimiser: Optimiser = Adam(1e-3)
-    plan: Plan = Plan()
-    exact_rows: int = 100
+    optimizer: OptimizerConfig = Adam(1e-3)
+    plan: TrainingPlan = TrainingPlan()
+    sm_eval_rows: int = 100
     validation_rows: int = 1000
-    source: str = field(default="", repr=False)
+    provenance: str = field(default="", repr=False)
 
-    def on(self, source: Source) -> Self:
+    def with_data(self, source: Source) -> Self:
         """Return the recipe for other data; images go to logit space, rows of numbers do not."""
-        if isinstance(source.transform, Dequantise):
+        if isinstance(source.transform, Dequantize):
             chain = Chain((source.transform, Logit(1e-3), Flatten()))
             source = replace(cast(Any, source), transform=chain)
         return replace(self, data=source)
@@ -82,21 +82,21 @@ class Flow(Recipe):
         def loss(batch: Tensor, generator: Generator, done: float) -> Tensor:
             return self.objective(subject, batch, generator=generator)
 
-        return GradientStep(loss, model, self.optimiser, self.plan.iterations)
+        return GradientStep(loss, model, self.optimizer, self.plan.iterations)
 
     def validate(self, model: nn.Module, data: Dataset, generator: Generator) -> dict[str, float]:
         """Return the negative log-likelihood of validation rows."""
         rows = data.validation[: self.validation_rows].to(generator.device)
-        return {"nll": nll(model, data.transform.draw(rows, generator)).value}
+        return {"nll": nll(model, data.transform.sample(rows, generator)).value}
 
     def evaluate(
         self, model: nn.Module, data: Dataset, generator: Generator
     ) -> dict[str, Measurement]:
         """Return the likelihood and the exact score-matching loss of test rows."""
-        x = data.transform.draw(data.test.to(generator.device), generator)
+        x = data.transform.sample(data.test.to(generator.device), generator)
         return {
             "nll": nll(model, x),
-            "exact_sm_loss": exact_sm_loss(model, x[: self.exact_rows]),
+            "exact_sm_loss": exact_sm_loss(model, x[: self.sm_eval_rows]),
         }
 
     def sample(
@@ -105,7 +105,7 @@ class Flow(Recipe):
         """Return exact samples."""
         return cast(NICE, model).sample(n, generator)
 
-    def checked(self, model: nn.Module) -> nn.Module:
+    def objective_model(self, model: nn.Module) -> nn.Module:
         """Return the flow, to which objectives with a derivative are applied."""
         return model
 

@@ -157,7 +157,9 @@ class Frechet:
 
 def images_of(data: Dataset, rows: Tensor) -> Tensor:
     """Return stored rows as the model is shown them, without noise, as images from 0 to 1."""
-    return torch.cat([shown(data, data.transform.fixed(part)) for part in torch.split(rows, 1000)])
+    return torch.cat([
+        shown(data, data.transform.deterministic(part)) for part in torch.split(rows, 1000)
+    ])
 
 
 def shown(data: Dataset, y: Tensor) -> Tensor:

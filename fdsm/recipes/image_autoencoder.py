@@ -13,9 +13,9 @@ from torch import Generator, Tensor, nn
 
 from ..data import Affine, Chain, Dataset, Source
 from ..evaluation import Measurement, mean_of
-from ..models import DecoderCNN, GaussianDecoder, ImplicitEncoder, JointCNN
+from ..models import DecoderCNN, GaussianDecoder, ImplicitEncoder, MultiInputCNN
 from ..samplers import Progress
-from ..training import Optimiser, RMSprop
+from ..training import OptimizerConfig, RMSprop
 from ..typing import Objective, Step
 from .frechet import Frechet, InceptionFeatures
 from .implicit_autoencoder import (
@@ -27,7 +27,7 @@ from .implicit_autoencoder import (
     score_step,
     squared_error,
 )
-from .recipe import Plan, Recipe
+from .recipe import Recipe, TrainingPlan
 
 
 class VAE(Variational):
@@ -35,11 +35,11 @@ class VAE(Variational):
 
     def __init__(self, shape: torch.Size, latent: int, width: int) -> None:
         side = shape[-1]
-        encoder = JointCNN([shape, latent], latent, side, width, nn.ReLU)
+        encoder = MultiInputCNN([shape, latent], latent, side, width, nn.ReLU)
         super().__init__(
             ImplicitEncoder(encoder, noise=latent),
             GaussianDecoder(DecoderCNN(latent, shape, width)),
-            JointCNN([latent, shape], latent, side, width),
+            MultiInputCNN([latent, shape], latent, side, width),
         )
 
 
@@ -49,14 +49,14 @@ class WAE(Wasserstein):
     def __init__(self, shape: torch.Size, latent: int, width: int) -> None:
         side = shape[-1]
         super().__init__(
-            JointCNN([shape], latent, side, width, nn.ReLU),
+            MultiInputCNN([shape], latent, side, width, nn.ReLU),
             GaussianDecoder(DecoderCNN(latent, shape, width)),
-            JointCNN([latent], latent, side, width),
+            MultiInputCNN([latent], latent, side, width),
         )
 
 
 @dataclass(frozen=True)
-class FaceAutoencoder(Recipe):
+class ImageAutoencoder(Recipe):
     """A convolutional autoencoder and how to train it.
 
     Attributes:
@@ -66,10 +66,10 @@ class FaceAutoencoder(Recipe):
         data: Where the data comes from, square images with values from -1 to 1.
         latent: The length of the latent.
         width: The channels after the first convolution.
-        optimiser: How to train both.
+        optimizer: How to train both.
         plan: How long to train.
         distance: How the Fréchet distance of samples is measured.
-        source: Where its settings come from.
+        provenance: Where its settings come from.
     """
 
     name: str
@@ -78,12 +78,12 @@ class FaceAutoencoder(Recipe):
     data: Source
     latent: int = 32
     width: int = 64
-    optimiser: Optimiser = RMSprop(1e-4)
-    plan: Plan = Plan()
+    optimizer: OptimizerConfig = RMSprop(1e-4)
+    plan: TrainingPlan = TrainingPlan()
     distance: Frechet = Frechet(InceptionFeatures(), 10_000)
-    source: str = field(default="", repr=False)
+    provenance: str = field(default="", repr=False)
 
-    def on(self, source: Source) -> Self:
+    def with_data(self, source: Source) -> Self:
         """Return the recipe for other images, taken from [0, 1] to [-1, 1]."""
         chain = Chain((source.transform, Affine(2.0, -1.0)))
         return replace(self, data=replace(source, transform=chain))  # type: ignore[type-var]
@@ -99,9 +99,9 @@ class FaceAutoencoder(Recipe):
     def step(self, model: nn.Module, data: Dataset) -> Step:
         """Return a step that trains the score, then the rest with that score."""
         auto = cast(Implicit, model)
-        return alternating(auto, self.objective, self.optimiser, self.plan.iterations)
+        return alternating(auto, self.objective, self.optimizer, self.plan.iterations)
 
-    def timed(self, step: Step) -> Step:
+    def timed_part(self, step: Step) -> Step:
         """Return what of a step the published times are of: the part that trains the score."""
         return score_step(step)
 
@@ -137,5 +137,5 @@ class FaceAutoencoder(Recipe):
     def _encoded(
         self, model: nn.Module, data: Dataset, rows: Tensor, generator: Generator
     ) -> tuple[Tensor, Tensor]:
-        x = data.transform.draw(rows.to(generator.device), generator)
+        x = data.transform.sample(rows.to(generator.device), generator)
         return x, cast(Implicit, model).encode(x, generator)

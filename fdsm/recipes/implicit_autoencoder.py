@@ -17,7 +17,7 @@ from torch import Generator, Tensor, nn
 
 from ..models import BernoulliDecoder, GaussianDecoder, ImplicitEncoder
 from ..tensors import dot
-from ..training import Alternate, GradientStep, Optimiser
+from ..training import AlternatingSteps, GradientStep, OptimizerConfig
 from ..typing import Objective, Step
 
 Likelihood = BernoulliDecoder | GaussianDecoder
@@ -83,14 +83,14 @@ Implicit = Variational | Wasserstein
 
 
 def alternating(
-    auto: Implicit, objective: Objective, optimiser: Optimiser, iterations: int
-) -> Alternate:
+    auto: Implicit, objective: Objective, optimizer: OptimizerConfig, iterations: int
+) -> AlternatingSteps:
     """Return a step that trains the score, then encoder and decoder with that score.
 
     Args:
         auto: What to train.
         objective: How the score of the latent is learnt.
-        optimiser: How to train both.
+        optimizer: How to train both.
         iterations: How many steps there will be.
 
     Returns:
@@ -108,9 +108,9 @@ def alternating(
         return auto.loss(x, z, dot(score, z) + dot(z, z) / 2)
 
     rest = nn.ModuleList([auto.encoder, auto.decoder])
-    return Alternate({
-        "score": GradientStep(score_loss, auto.score, optimiser, iterations),
-        "model": GradientStep(model_loss, rest, optimiser, iterations),
+    return AlternatingSteps({
+        "score": GradientStep(score_loss, auto.score, optimizer, iterations),
+        "model": GradientStep(model_loss, rest, optimizer, iterations),
     })
 
 
@@ -119,7 +119,7 @@ def score_step(step: Step) -> Step:
 
     The times of Table 6 are of it alone (Sec. 6.3).
     """
-    return cast(Alternate, step).steps["score"]
+    return cast(AlternatingSteps, step).steps["score"]
 
 
 def squared_error(auto: Implicit, x: Tensor, z: Tensor) -> Tensor:

@@ -34,10 +34,10 @@ from ..samplers import (
     hmc,
     importance_log_partition,
 )
-from ..training import Adam, GradientStep, Optimiser
+from ..training import Adam, GradientStep, OptimizerConfig
 from ..typing import LogDensity, Objective, Projection, Step
 from .local_gaussian_proposal import refined
-from .recipe import Plan, Recipe
+from .recipe import Recipe, TrainingPlan
 
 BASE_SCALE = 2.0
 """The standard deviation of the base measure."""
@@ -55,12 +55,12 @@ class KernelFamily(Recipe):
         equations: How to solve for the coefficients.
         projection: Directions for that.
         inducing: How many inducing points.
-        optimiser: How to train everything else.
+        optimizer: How to train everything else.
         plan: How long to train.
         penalty_steps: How many steps the penalty is tuned for on the validation rows at the end.
         partition_samples: How many samples the normaliser is estimated with.
         chain_steps: How many steps the chains of samples take, after as many to adapt.
-        source: Where its settings come from.
+        provenance: Where its settings come from.
     """
 
     name: str
@@ -69,18 +69,18 @@ class KernelFamily(Recipe):
     equations: Equations = SlicedEquations()
     projection: Projection = Rademacher(0.1)
     inducing: int = 200
-    optimiser: Optimiser = Adam(1e-2, clip=1.0)
-    plan: Plan = Plan()
+    optimizer: OptimizerConfig = Adam(1e-2, clip=1.0)
+    plan: TrainingPlan = TrainingPlan()
     penalty_steps: int = 1000
     partition_samples: int = 1_000_000
     chain_steps: int = 200
-    source: str = field(default="", repr=False)
+    provenance: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
         if self.plan.batch < 2:
             raise ValueError("a batch is cut in halves, so plan.batch must be at least 2")
 
-    def on(self, source: Source) -> Self:
+    def with_data(self, source: Source) -> Self:
         """Return the recipe for another table, with a plan for a first trial on your own.
 
         Published settings validate in every iteration, which takes most of the time.
@@ -113,7 +113,7 @@ class KernelFamily(Recipe):
             )
         return DKEF(torch.zeros(self.inducing, *shape), base_scale=BASE_SCALE).double()
 
-    def start(self, model: nn.Module, data: Dataset, generator: Generator) -> None:
+    def before_training(self, model: nn.Module, data: Dataset, generator: Generator) -> None:
         """Put the inducing points at random training rows."""
         chosen = torch.randperm(len(data.train), generator=generator, device=generator.device)
         rows = data.train[chosen[: self.inducing].cpu()]
@@ -123,7 +123,7 @@ class KernelFamily(Recipe):
                 f"{len(rows)}: choose fewer (`--set inducing={len(rows) // 2}`)"
             )
         with torch.no_grad():
-            cast(DKEF, model).inducing.copy_(data.transform.fixed(rows))
+            cast(DKEF, model).inducing.copy_(data.transform.deterministic(rows))
 
     def step(self, model: nn.Module, data: Dataset) -> Step:
         """Return a step down the gradient of the loss after solving."""
@@ -135,24 +135,29 @@ class KernelFamily(Recipe):
             density = family.solve(fitted, v, self.equations)
             return fitted.shape[1] * self.objective(density, held, generator=generator)
 
-        return GradientStep(loss, model, self.optimiser, self.plan.iterations)
+        return GradientStep(loss, model, self.optimizer, self.plan.iterations)
 
     def validate(self, model: nn.Module, data: Dataset, generator: Generator) -> dict[str, float]:
         """Return the objective on all validation rows, after solving on 1,000 for training."""
         family = cast(DKEF, model)
         order = torch.randperm(len(data.train), generator=generator, device=generator.device)
-        rows = data.transform.fixed(data.train[order[:1000].cpu()]).to(generator.device).double()
-        x = data.transform.fixed(data.validation).to(generator.device).double()
+        rows = (
+            data.transform
+            .deterministic(data.train[order[:1000].cpu()])
+            .to(generator.device)
+            .double()
+        )
+        x = data.transform.deterministic(data.validation).to(generator.device).double()
         with torch.no_grad():
             density = family.solve_from(self.normal_equations(family, rows, generator))
             losses = self.objective(density, x, generator=generator)
         return {"sm_loss": x.shape[1] * losses.mean().item()}
 
-    def finish(self, model: nn.Module, data: Dataset, generator: Generator) -> None:
+    def after_training(self, model: nn.Module, data: Dataset, generator: Generator) -> None:
         """Solve for all training rows, with the penalty that is best on the validation rows."""
         family = cast(DKEF, model)
         train, held = (
-            data.transform.fixed(rows).to(generator.device).double()
+            data.transform.deterministic(rows).to(generator.device).double()
             for rows in (data.train, data.validation)
         )
         with torch.no_grad():
@@ -172,7 +177,7 @@ class KernelFamily(Recipe):
         """
         f = self.log_density(model)
         test, train = (
-            data.transform.fixed(rows).to(generator.device).double()
+            data.transform.deterministic(rows).to(generator.device).double()
             for rows in (data.test, data.train)
         )
         losses = sm_losses(f, test)
@@ -228,14 +233,14 @@ class KernelFamily(Recipe):
         others = [p for p in model.parameters() if p is not model.log_penalty]
         for parameter in others:
             parameter.requires_grad_(False)
-        optimiser, kernels = torch.optim.Adam([model.log_penalty], lr=1e-3), model.induced()
+        optimizer, kernels = torch.optim.Adam([model.log_penalty], lr=1e-3), model.induced()
         for step in range(self.penalty_steps):
             rows = torch.split(held, _ROWS)[step % max(1, len(held) // _ROWS)]
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             density = DKEFDensity(kernels, equations.solution(model.penalty))
             losses = self.objective(density, rows, generator=generator)
             losses.mean().backward()  # type: ignore[no-untyped-call]
-            optimiser.step()
+            optimizer.step()
         for parameter in others:
             parameter.requires_grad_()
         model.zero_grad()

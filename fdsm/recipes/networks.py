@@ -6,7 +6,7 @@ from typing import Protocol
 import torch
 from torch import nn
 
-from ..models import ConfinedMLP, QuadraticMLP, QuadraticResNet
+from ..models import GaussianTailMLP, QuadraticMLP, QuadraticResNet
 
 
 class Network(Protocol):
@@ -50,8 +50,8 @@ class MLP:
 
 
 @dataclass(frozen=True)
-class Confined:
-    """A `ConfinedMLP`.
+class GaussianTail:
+    """A `GaussianTailMLP`.
 
     Attributes:
         widths: The widths of the hidden layers.
@@ -63,7 +63,7 @@ class Confined:
 
     def build(self, shape: torch.Size) -> nn.Module:
         """Return the network."""
-        return ConfinedMLP(shape, self.widths, self.gain)
+        return GaussianTailMLP(shape, self.widths, self.gain)
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ import torch
 from torch import Generator, Tensor
 
 from ..data import Dataset, Resize, Source
-from ..data.mixed import mixed
+from ..data.split import fixed_shuffle
 
 
-class Outside(Protocol):
+class OODSource(Protocol):
     """Where rows come from that are not of the distribution of a data set."""
 
     @property
@@ -24,7 +24,7 @@ class Outside(Protocol):
 
 
 @dataclass(frozen=True)
-class Turned:
+class Rotated:
     """The test images, turned by a quarter: the same strokes and brightness, another meaning.
 
     Attributes:
@@ -35,11 +35,11 @@ class Turned:
 
     def rows(self, data: Dataset, generator: Generator) -> Tensor:
         """Return the test images as the model would see them, turned."""
-        return data.transform.fixed(data.test).rot90(1, (-2, -1))
+        return data.transform.deterministic(data.test).rot90(1, (-2, -1))
 
 
 @dataclass(frozen=True)
-class Scrambled:
+class ShuffledFeatures:
     """The test rows with each coordinate shuffled by itself: right one by one, wrong together.
 
     Attributes:
@@ -50,13 +50,13 @@ class Scrambled:
 
     def rows(self, data: Dataset, generator: Generator) -> Tensor:
         """Return the scrambled rows as the model would see them."""
-        x = data.transform.fixed(data.test)
+        x = data.transform.deterministic(data.test)
         keys = torch.rand(x.shape, generator=generator, device=generator.device).to(x.device)
         return x.gather(0, keys.argsort(0))
 
 
 @dataclass(frozen=True)
-class Same:
+class HeldOut:
     """Further test rows of the same data, which no detector should tell: an area of a half.
 
     Attributes:
@@ -69,11 +69,11 @@ class Same:
 
     def rows(self, data: Dataset, generator: Generator) -> Tensor:
         """Return the test rows from there on as the model would see them."""
-        return data.transform.fixed(data.test[self.after :])
+        return data.transform.deterministic(data.test[self.after :])
 
 
 @dataclass(frozen=True)
-class Other:
+class OtherDataset:
     """The test rows of another data set, resized to the images of this one if need be.
 
     Attributes:
@@ -86,8 +86,8 @@ class Other:
 
     def rows(self, data: Dataset, generator: Generator) -> Tensor:
         """Return them as this data set's model would see them."""
-        stored = mixed(self.source.load().test)
+        stored = fixed_shuffle(self.source.load().test)
         size = data.test.shape[-1]
         if stored.ndim == 4 and stored.shape[-1] != size:
-            stored = Resize(size).fixed(stored)
-        return data.transform.fixed(stored)
+            stored = Resize(size).deterministic(stored)
+        return data.transform.deterministic(stored)

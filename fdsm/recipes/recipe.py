@@ -13,7 +13,7 @@ from ..typing import LogDensity, Objective, Step
 
 
 @dataclass(frozen=True)
-class Plan:
+class TrainingPlan:
     """How long to train, and how often to look.
 
     Attributes:
@@ -22,11 +22,11 @@ class Plan:
         log_every: After how many iterations to log.
         validate_every: After how many to validate; never if zero.
         checkpoint_every: After how many to write a checkpoint.
-        keep: How many checkpoints to keep.
-        average: The memory of the moving average of the weights that is evaluated, if any.
+        keep_checkpoints: How many checkpoints to keep.
+        ema_decay: The memory of the moving average of the weights that is evaluated, if any.
         patience: After how many iterations without a better validation to stop, if at all; the
             best weights are then the result.
-        samples: How many samples to draw at the end; none if zero.
+        num_samples: How many samples to draw at the end; none if zero.
     """
 
     iterations: int = 3000
@@ -34,14 +34,14 @@ class Plan:
     log_every: int = 10
     validate_every: int = 500
     checkpoint_every: int = 500
-    keep: int = 2
-    average: float | None = None
+    keep_checkpoints: int = 2
+    ema_decay: float | None = None
     patience: int | None = None
-    samples: int = 64
+    num_samples: int = 64
 
     def __post_init__(self) -> None:
         least = {"iterations": 1, "batch": 1, "log_every": 1, "validate_every": 0}
-        least |= {"checkpoint_every": 1, "keep": 1, "samples": 0}
+        least |= {"checkpoint_every": 1, "keep_checkpoints": 1, "num_samples": 0}
         for name, smallest in least.items():
             if getattr(self, name) < smallest:
                 raise ValueError(
@@ -61,16 +61,16 @@ class Recipe(Protocol):
         name: The name of the row.
         data: Where the data comes from.
         plan: How long to train.
-        source: Where its settings come from, and which was taken where the paper, its appendix
+        provenance: Where its settings come from, and which was taken where the paper, its appendix
             and its code disagree. It is no setting: other words make no other run.
     """
 
     name: str
     data: Source
-    plan: Plan
-    source: str = ""
+    plan: TrainingPlan
+    provenance: str = ""
 
-    def on(self, source: Source) -> Self:
+    def with_data(self, source: Source) -> Self:
         """Return the same recipe for other data, transformed as the model needs it."""
         ...
 
@@ -78,7 +78,7 @@ class Recipe(Protocol):
         """Return an untrained model of events of a shape, its weights from torch's generator."""
         ...
 
-    def start(self, model: nn.Module, data: Dataset, generator: Generator) -> None:
+    def before_training(self, model: nn.Module, data: Dataset, generator: Generator) -> None:
         """Do what needs the data before the first iteration; nothing by default."""
         return None
 
@@ -86,7 +86,7 @@ class Recipe(Protocol):
         """Return how to train it."""
         ...
 
-    def timed(self, step: Step) -> Step:
+    def timed_part(self, step: Step) -> Step:
         """Return what of a step the published times are of; all of it by default."""
         return step
 
@@ -94,7 +94,7 @@ class Recipe(Protocol):
         """Return a few numbers on the validation rows, quickly; the smaller the better."""
         ...
 
-    def finish(self, model: nn.Module, data: Dataset, generator: Generator) -> None:
+    def after_training(self, model: nn.Module, data: Dataset, generator: Generator) -> None:
         """Do what is left to do when training is over; nothing by default."""
         return None
 
@@ -121,7 +121,7 @@ class Density(Protocol):
 
 
 @runtime_checkable
-class Differentiable(Protocol):
+class HasObjective(Protocol):
     """A recipe that trains a model by an objective with a derivative, which can be checked."""
 
     @property
@@ -129,7 +129,7 @@ class Differentiable(Protocol):
         """What is minimised."""
         ...
 
-    def checked(self, model: nn.Module) -> nn.Module:
+    def objective_model(self, model: nn.Module) -> nn.Module:
         """Return what the objective is applied to."""
         ...
 

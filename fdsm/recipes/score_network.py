@@ -18,7 +18,7 @@ from ..nested import found
 from ..noise import Geometric
 from ..objectives import AnnealedDSM
 from ..samplers import Progress, annealed_langevin
-from ..training import Adam, GradientStep, Optimiser, objective_loss
+from ..training import Adam, GradientStep, OptimizerConfig, objective_loss
 from ..typing import Objective, Score, Step
 from .frechet import (
     Frechet,
@@ -26,11 +26,11 @@ from .frechet import (
     RandomFeatures,
     for_training,
 )
-from .recipe import Plan, Recipe
+from .recipe import Recipe, TrainingPlan
 
 
 @dataclass(frozen=True)
-class NoiseConditional(Recipe):
+class ScoreNetwork(Recipe):
     """A score network that is told the noise level, and how to train it.
 
     Attributes:
@@ -39,7 +39,7 @@ class NoiseConditional(Recipe):
         data: Where the data comes from.
         levels: The noise levels.
         width: The channels of the finest stage of the network.
-        optimiser: How to train it.
+        optimizer: How to train it.
         plan: How long to train.
         steps: How many steps of sampling at every level.
         step_size: The step at the last level.
@@ -47,7 +47,7 @@ class NoiseConditional(Recipe):
         test_rows: On how many test rows the denoising loss is evaluated.
         distance: How the Fréchet distance of samples is.
         watched: How it is when validating, with fewer samples; not at all if `None`.
-        source: Where its settings come from.
+        provenance: Where its settings come from.
     """
 
     name: str
@@ -55,15 +55,15 @@ class NoiseConditional(Recipe):
     data: Source
     levels: Geometric = Geometric(1.0, 0.01, 10)
     width: int = 128
-    optimiser: Optimiser = Adam(1e-3)
-    plan: Plan = Plan()
+    optimizer: OptimizerConfig = Adam(1e-3)
+    plan: TrainingPlan = TrainingPlan()
     steps: int = 100
     step_size: float = 2e-5
     denoise: bool = False
     test_rows: int = 2000
     distance: Frechet = Frechet(InceptionFeatures(), 50_000, for_training, images=50_000)
     watched: Frechet | None = None
-    source: str = field(default="", repr=False)
+    provenance: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
         for levels in found(self.objective, "levels"):
@@ -73,7 +73,7 @@ class NoiseConditional(Recipe):
                     f"{self.levels}: change both in a recipe of your own"
                 )
 
-    def on(self, source: Source) -> Self:
+    def with_data(self, source: Source) -> Self:
         """Return the recipe for other images, of which random features are compared."""
         name, features = "frechet_random", RandomFeatures()
         watched = self.watched and replace(self.watched, features=features, name=name)
@@ -92,7 +92,7 @@ class NoiseConditional(Recipe):
     def step(self, model: nn.Module, data: Dataset) -> Step:
         """Return a step down the gradient of the objective."""
         loss = objective_loss(self.objective, model)
-        return GradientStep(loss, model, self.optimiser, self.plan.iterations)
+        return GradientStep(loss, model, self.optimizer, self.plan.iterations)
 
     def validate(self, model: nn.Module, data: Dataset, generator: Generator) -> dict[str, float]:
         """Return the denoising loss of validation rows, and the distance of a few samples."""
@@ -127,7 +127,7 @@ class NoiseConditional(Recipe):
             progress=progress,
         ).clamp(0, 1)
 
-    def checked(self, model: nn.Module) -> nn.Module:
+    def objective_model(self, model: nn.Module) -> nn.Module:
         """Return the network, to which the objective is applied."""
         return model
 
@@ -143,7 +143,7 @@ class NoiseConditional(Recipe):
     ) -> Measurement:
         objective, losses = AnnealedDSM(self.levels), []
         for part in torch.split(rows, 100):
-            x = data.transform.draw(part.to(generator.device), generator)
+            x = data.transform.sample(part.to(generator.device), generator)
             losses.append(objective(model, x, generator=generator))
         return mean_of(torch.cat(losses), levels=list(self.levels.levels))
 

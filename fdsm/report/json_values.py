@@ -51,8 +51,8 @@ def flat(value: Json, path: str = "") -> dict[str, Json]:
         The leaves by their paths.
 
     Example:
-        >>> flat({"optimiser": {"lr": 0.001, "betas": [0.9, 0.95]}, "ema": None})
-        {'optimiser.lr': 0.001, 'optimiser.betas': [0.9, 0.95], 'ema': None}
+        >>> flat({"optimizer": {"lr": 0.001, "betas": [0.9, 0.95]}, "ema": None})
+        {'optimizer.lr': 0.001, 'optimizer.betas': [0.9, 0.95], 'ema': None}
     """
     if isinstance(value, Mapping) and value:
         items: Iterable[tuple[str, Json]] = ((text(key), item) for key, item in value.items())

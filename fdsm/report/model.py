@@ -35,7 +35,7 @@ class Run:
         folder: Its folder, from the one that was asked for on.
         config: `config.json` as it is.
         target: The table or figure that it is for, if its folder says so.
-        settings: What was configured, by path: `{"optimiser.lr": 0.001}`; what is not a
+        settings: What was configured, by path: `{"optimizer.lr": 0.001}`; what is not a
             setting of the recipe has a path that starts with `config.`.
         loss: The loss of training.
         step_times: The milliseconds of the steps that were logged.

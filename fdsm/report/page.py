@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..atomic_io import replacing
+from ..atomic_io import replace_file
 from .format import duration, number, typeset
 from .json_values import differing, text
 from .labels import rank
@@ -101,7 +101,7 @@ def write_page(folders: Sequence[Path], out: Path, title: str = "Score matching 
         raise IsADirectoryError(f"{out} is a folder: name the file, say {out / 'report.html'}")
     html = page(collect(folders), title)
     out.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(out) as draft:
+    with replace_file(out) as draft:
         draft.write_bytes(html.encode())
     return out
 
@@ -257,7 +257,7 @@ def sources(groups: Sequence[Group]) -> tuple[tuple[str, str], ...]:
     """
     said: dict[str, list[str]] = {}
     for group in groups:
-        for sentence in filter(None, _SENTENCE.split(group.runs[0].said("source"))):
+        for sentence in filter(None, _SENTENCE.split(group.runs[0].said("provenance"))):
             said.setdefault(sentence, []).append(group.label)
     texts: dict[tuple[str, ...], list[str]] = {}
     for sentence, labels in said.items():

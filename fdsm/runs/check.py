@@ -4,15 +4,15 @@ from ..derivatives import FiniteDifference
 from ..evaluation import Consistency, check_consistency
 from ..nested import found, replaced
 from ..projections import Sphere
-from ..recipes.recipe import Differentiable
+from ..recipes.recipe import HasObjective
 from .run import RunError
-from .saved_model import Trained
+from .saved_model import SavedModel
 
 ROWS = 64
 """Number of rows of the training data that are used."""
 
 
-def check(trained: Trained) -> Consistency:
+def check(trained: SavedModel) -> Consistency:
     """Compare the objective of a run, with finite differences, with exact derivatives.
 
     If the run was trained with exact derivatives, its objective is checked with finite
@@ -28,7 +28,7 @@ def check(trained: Trained) -> Consistency:
         RunError: If the objective of the run uses no directional derivative.
     """
     run, recipe = trained.run, trained.run.recipe
-    if not isinstance(recipe, Differentiable):
+    if not isinstance(recipe, HasObjective):
         raise RunError(
             f"{run.reference.recipe} does not train a log-density or a score by itself, so that "
             "there is no single one to check"
@@ -44,5 +44,7 @@ def check(trained: Trained) -> Consistency:
         differenced = replaced(differenced, "projection", lambda _: Sphere(0.1))
     generator = run.generator("check")
     rows = recipe.data.load().train[:ROWS].to(run.device)
-    x = trained.transform.draw(rows, generator)
-    return check_consistency(differenced, recipe.checked(trained.model), x, generator=generator)
+    x = trained.transform.sample(rows, generator)
+    return check_consistency(
+        differenced, recipe.objective_model(trained.model), x, generator=generator
+    )

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..atomic_io import replacing
-from ..data import Toy
+from ..atomic_io import replace_file
+from ..data import SyntheticData
 from ..derivatives import score_of
 from ..recipes.recipe import Recipe
 from ..typing import LogDensity, Score
@@ -16,7 +16,7 @@ POINTS = 81
 """How many points a side of the grid has."""
 
 
-def save_field(folder: Path, recipe: Recipe, f: LogDensity, x: torch.Tensor) -> None:
+def save_density_grid(folder: Path, recipe: Recipe, f: LogDensity, x: torch.Tensor) -> None:
     """Write log-density and score on a grid around the data, and the true ones if known.
 
     Args:
@@ -29,10 +29,10 @@ def save_field(folder: Path, recipe: Recipe, f: LogDensity, x: torch.Tensor) -> 
     axis = torch.linspace(-half, half, POINTS, device=x.device)
     points = torch.cartesian_prod(axis, axis)
     arrays = {"axis": axis, "data": x[:2000], **_fields("model", f, score_of(f), points)}
-    if isinstance(recipe.data, Toy):
+    if isinstance(recipe.data, SyntheticData):
         truth = recipe.data.density
         arrays |= _fields("true", truth.log_density, truth.score, points)
-    with replacing(folder / "field.npz") as draft, draft.open("wb") as file:
+    with replace_file(folder / "field.npz") as draft, draft.open("wb") as file:
         np.savez_compressed(file, allow_pickle=False, **_numpy(arrays))
 
 

@@ -81,7 +81,7 @@ class Reference:
         """Return the recipe; if it is in a file, that is executed."""
         found = _in_file(self.recipe) if self.file else _in_package(self.recipe, self.scale)
         if self.data is not None:
-            found = found.on(self._own(self.data))
+            found = found.with_data(self._own(self.data))
         for setting in self.overrides:
             found = override(found, setting)
         return found

@@ -3,7 +3,7 @@
 ```
 config.json      what was run: recipe, settings, data, seed, versions
 metrics.jsonl    a line per logged iteration
-checkpoints/     weights, optimiser, random numbers, position; the last few and the best
+checkpoints/     weights, optimizer, random numbers, position; the last few and the best
 model.safetensors   the trained model and the fitted transform
 result.json      what it is judged by
 samples.png, samples.npy
@@ -19,10 +19,10 @@ from typing import Any, Self
 import torch
 from torch import nn
 
-from ..atomic_io import replacing
+from ..atomic_io import replace_file
 from ..data import Dataset
 from ..recipes.recipe import Recipe, seeded
-from ..serialize import Json, describe, differences
+from ..serialize import Json, differences, to_json
 from ..training import Checkpoints, derived_seed
 from .reference import Reference, UntrustedRecipeError
 
@@ -116,7 +116,7 @@ class Run:
 
     def changes(self) -> list[str]:
         """Return in what its recipe differs from what was put on record when it began."""
-        return differences(self.config["settings"], describe(self.recipe))
+        return differences(self.config["settings"], to_json(self.recipe))
 
     def require_its_data(self, data: Dataset) -> None:
         """Raise `RunError` if the data are not those on record."""
@@ -130,7 +130,7 @@ class Run:
     @property
     def checkpoints(self) -> Checkpoints:
         """Its checkpoints."""
-        return Checkpoints(self.folder / "checkpoints", self.recipe.plan.keep)
+        return Checkpoints(self.folder / "checkpoints", self.recipe.plan.keep_checkpoints)
 
     @property
     def config(self) -> dict[str, Any]:
@@ -156,7 +156,7 @@ class Run:
 
     def write(self, name: str, content: Json) -> None:
         """Write a JSON file into the folder, atomically."""
-        with replacing(self.folder / name) as draft:
+        with replace_file(self.folder / name) as draft:
             draft.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 

@@ -8,7 +8,7 @@ from PIL import Image
 from torch import Tensor
 from torch.nn.functional import pad
 
-from ..atomic_io import replacing
+from ..atomic_io import replace_file
 
 SMALLEST = 320
 """How wide a picture is at least, in pixels; small images are enlarged."""
@@ -27,12 +27,12 @@ def save_samples(folder: Path, samples: Tensor, largest: float) -> list[Path]:
     """
     folder.mkdir(parents=True, exist_ok=True)
     files = [folder / "samples.npy"]
-    with replacing(files[0]) as draft, draft.open("wb") as file:
+    with replace_file(files[0]) as draft, draft.open("wb") as file:
         np.save(file, samples.numpy())
     if samples.ndim == 4:
         files.append(folder / "samples.png")
         picture = grid(samples.double() / largest)
-        with replacing(files[1]) as draft:
+        with replace_file(files[1]) as draft:
             picture.save(draft, format="PNG")
     return files
 

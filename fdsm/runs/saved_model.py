@@ -21,7 +21,7 @@ BATCH = 500
 
 
 @dataclass(frozen=True)
-class Trained:
+class SavedModel:
     """A model, and what is needed to use it on new data.
 
     Attributes:
@@ -86,7 +86,7 @@ class Scores:
     tail: Tensor
 
 
-def score(trained: Trained, rows: Tensor) -> Scores:
+def score(trained: SavedModel, rows: Tensor) -> Scores:
     """Return the scores of rows of data.
 
     Args:
@@ -122,7 +122,7 @@ def log_densities(f: LogDensity, transform: Transform, rows: Tensor, device: str
     parts = []
     for part in torch.split(rows, BATCH):
         x = part.to(device)
-        parts.append((f(transform.fixed(x)) + transform.log_det(x)).double().cpu())
+        parts.append((f(transform.deterministic(x)) + transform.log_det(x)).double().cpu())
     return torch.cat(parts)
 
 
@@ -150,7 +150,7 @@ def is_trained(run: Run) -> bool:
     return (run.folder / MODEL).exists()
 
 
-def open_trained(run: Run) -> Trained:
+def open_trained(run: Run) -> SavedModel:
     """Return the model of a run that is finished.
 
     Args:
@@ -169,7 +169,7 @@ def open_trained(run: Run) -> Trained:
         shape = torch.Size(state["shape"])
         model = run.build(shape)
         model.load_state_dict(state["model"])
-        return Trained(
+        return SavedModel(
             run,
             model.eval(),
             run.recipe.data.transform.restore(state["transform"]),

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from torch import Tensor
 
-from ..atomic_io import replacing
+from ..atomic_io import replace_file
 from ..data import DataError, ImageFolder, Table, own
-from .saved_model import Scores, Trained
+from .saved_model import SavedModel, Scores
 
 
-def read_rows(trained: Trained, path: Path) -> tuple[list[str], Tensor]:
+def read_rows(trained: SavedModel, path: Path) -> tuple[list[str], Tensor]:
     """Read new data as the data was read that a model was trained on.
 
     Columns of tables are found by name, in whatever order and among whatever others; images are
@@ -65,7 +65,7 @@ def write_scores(path: Path, names: Sequence[str], scores: Scores) -> None:
         strict=True,
     )
     path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path) as draft, draft.open("w", encoding="utf-8", newline="") as file:
+    with replace_file(path) as draft, draft.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["row", "log_density", "typicality", "tail"])
         writer.writerows(columns)

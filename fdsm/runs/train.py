@@ -13,19 +13,19 @@ from torch import nn
 from .. import __version__
 from ..atomic_io import exclusive, sweep
 from ..data import Dataset
-from ..serialize import Json, describe
+from ..serialize import Json, to_json
 from ..training import (
-    Average,
-    Bar,
-    Hook,
+    EMA,
+    Callback,
+    EarlyStop,
     Interrupted,
+    IterationEvent,
     JsonLines,
-    Moment,
+    LogMetrics,
     NonFiniteLossError,
-    Record,
-    Save,
-    Shuffled,
-    Stopped,
+    ProgressBar,
+    SaveCheckpoint,
+    ShuffledBatches,
     TensorBoard,
     Validate,
     checkpoint,
@@ -46,7 +46,7 @@ def train(run: Run, *, console: Console | None = None, tensorboard: bool = False
         tensorboard: Whether to write event files for TensorBoard too.
 
     Raises:
-        Suspended: After SIGINT or SIGTERM; a checkpoint has been written.
+        TrainingInterrupted: After SIGINT or SIGTERM; a checkpoint has been written.
         BusyError: If another process is at it.
     """
     if is_trained(run):
@@ -62,7 +62,7 @@ def train(run: Run, *, console: Console | None = None, tensorboard: bool = False
         training.finish()
 
 
-class Suspended(Exception):
+class TrainingInterrupted(Exception):
     """A training was stopped by a signal and can be continued.
 
     Attributes:
@@ -86,7 +86,7 @@ class Training:
     """
 
     def __init__(self, run: Run, data: Dataset) -> None:
-        """Make model, step and hooks as they are before the first iteration.
+        """Make model, step and callbacks as they are before the first iteration.
 
         Args:
             run: What to train.
@@ -95,12 +95,12 @@ class Training:
         self.run, self.data = run, data
         _require_rows(run, data)
         self.model = run.build(data.shape)
-        run.recipe.start(self.model, data, run.generator("start"))
+        run.recipe.before_training(self.model, data, run.generator("start"))
         self.step = run.recipe.step(self.model, data)
         self.generator = run.generator("train")
         plan, order = run.recipe.plan, derived_seed(run.seed, "order")
-        self.batches = Shuffled(data.train, data.transform, plan.batch, order, run.device)
-        self.average = None if plan.average is None else Average(self.model, plan.average)
+        self.batches = ShuffledBatches(data.train, data.transform, plan.batch, order, run.device)
+        self.average = None if plan.ema_decay is None else EMA(self.model, plan.ema_decay)
         self.validation = Validate(self._measure, [], plan.validate_every, patience=plan.patience)
         if plan.patience is not None:
             self.validation.on_best = self._save_best
@@ -128,7 +128,7 @@ class Training:
             tensorboard: Whether to write event files.
 
         Raises:
-            Suspended: After a signal.
+            TrainingInterrupted: After a signal.
         """
         plan = self.run.recipe.plan
         last = self.iteration or -1  # a run that begins again keeps nothing
@@ -137,15 +137,15 @@ class Training:
             logs.append(TensorBoard(self.run.folder / "tensorboard"))
         self.validation.logs = logs
         if plan.validate_every and not self.iteration:
-            self.validation(Moment(0, plan.iterations, 0.0, 0.0, {}))
-        hooks: list[Hook] = [self._note, Record(logs, plan.log_every)]
+            self.validation(IterationEvent(0, plan.iterations, 0.0, 0.0, {}))
+        callbacks: list[Callback] = [self._note, LogMetrics(logs, plan.log_every)]
         if self.average is not None:
-            hooks.append(self.average)
+            callbacks.append(self.average)
         if plan.validate_every:
-            hooks.append(self.validation)
-        hooks.append(Save(self._save, plan.checkpoint_every))
-        with nullcontext() if console is None else Bar(self._title(), console) as bar:
-            self._fit(hooks if bar is None else [*hooks, bar])
+            callbacks.append(self.validation)
+        callbacks.append(SaveCheckpoint(self._save, plan.checkpoint_every))
+        with nullcontext() if console is None else ProgressBar(self._title(), console) as bar:
+            self._fit(callbacks if bar is None else [*callbacks, bar])
 
     def finish(self) -> None:
         """Take the weights that are the result, and write the model."""
@@ -155,7 +155,7 @@ class Training:
         elif self.average is not None:
             self.model.load_state_dict(self.average.model.state_dict())
         self.model.eval()
-        self.run.recipe.finish(self.model, self.data, self.run.generator("finish"))
+        self.run.recipe.after_training(self.model, self.data, self.run.generator("finish"))
         progress = {"iterations": self.iteration, "seconds": self.seconds, "ended": self.ended}
         save_trained(self.run, self.model, self.data, progress)
 
@@ -169,23 +169,25 @@ class Training:
             )
         self.run.require_its_data(self.data)
 
-    def _fit(self, hooks: list[Hook]) -> None:
+    def _fit(self, callbacks: list[Callback]) -> None:
         try:
             fit(
                 self.step,
                 self.batches,
                 self.run.recipe.plan.iterations,
                 generator=self.generator,
-                hooks=hooks,
+                callbacks=callbacks,
                 start=self.iteration,
                 seconds=self.seconds,
             )
             self.ended = "all iterations made"
-        except Stopped as reason:
+        except EarlyStop as reason:
             self.ended = str(reason)
         except Interrupted as interruption:
             self._write()
-            raise Suspended(self.run, self.iteration, interruption.signal) from interruption
+            raise TrainingInterrupted(
+                self.run, self.iteration, interruption.signal
+            ) from interruption
         except NonFiniteLossError as error:
             last = self.run.checkpoints.numbered()
             where = f"the last good checkpoint is {last[0]}" if last else "there is no checkpoint"
@@ -195,7 +197,7 @@ class Training:
     def _title(self) -> str:
         return f"{self.run.reference.recipe} seed {self.run.seed}"
 
-    def _note(self, moment: Moment) -> None:
+    def _note(self, moment: IterationEvent) -> None:
         self.iteration, self.seconds = moment.iteration, moment.seconds
 
     def _measure(self, iteration: int) -> dict[str, float]:
@@ -205,12 +207,12 @@ class Training:
         model.train()
         return numbers
 
-    def _save_best(self, moment: Moment) -> None:
+    def _save_best(self, moment: IterationEvent) -> None:
         model = self.average.model if self.average is not None else self.model
         self.run.checkpoints.folder.mkdir(parents=True, exist_ok=True)
         checkpoint.save(self.run.checkpoints.best, {"model": model.state_dict()})
 
-    def _save(self, moment: Moment) -> None:
+    def _save(self, moment: IterationEvent) -> None:
         self._write()
 
     def _write(self) -> None:
@@ -274,18 +276,18 @@ def _config(run: Run, data: Dataset, model: nn.Module) -> Json:
         **run.reference.record(),
         "seed": run.seed,
         "device": run.device,
-        "settings": describe(run.recipe),
+        "settings": to_json(run.recipe),
         "data": data.record,
         "shape": list(data.shape),
         "stored_shape": list(data.train.shape[1:]),
         "parameters": sum(p.numel() for p in model.parameters()),
-        "source": run.recipe.source,
-        **surroundings(),
+        "provenance": run.recipe.provenance,
+        **environment_info(),
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
     }
 
 
-def surroundings() -> dict[str, Json]:
+def environment_info() -> dict[str, Json]:
     """Return on what a measurement is made, for the record."""
     return {
         "versions": {

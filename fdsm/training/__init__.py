@@ -1,44 +1,50 @@
-"""Training: steps, the loop, hooks and checkpoints."""
+"""Training: steps, the loop, callbacks and checkpoints."""
 
-from .batches import Shuffled, derived_seed
-from .callbacks import Bar, Record, Save, Validate
+from .batches import ShuffledBatches, derived_seed
+from .callbacks import LogMetrics, ProgressBar, SaveCheckpoint, Validate
 from .checkpoint import CheckpointError, Checkpoints
-from .ema import Average
-from .events import Hook, Moment, Stopped
+from .ema import EMA
+from .events import Callback, EarlyStop, IterationEvent
 from .fit import Interrupted, NonFiniteLossError, fit
 from .loggers import JsonLines, TensorBoard
-from .optimizers import Adam, Optimiser, RMSprop
-from .schedules import Constant, Cosine, Exponential, Schedule, with_step
-from .step import Alternate, GradientStep, Loss, objective_loss
+from .optimizers import Adam, OptimizerConfig, RMSprop
+from .schedules import (
+    ConstantSchedule,
+    CosineSchedule,
+    ExponentialSchedule,
+    Schedule,
+    scale_step_size,
+)
+from .step import AlternatingSteps, GradientStep, Loss, objective_loss
 
 __all__ = [
+    "EMA",
     "Adam",
-    "Alternate",
-    "Average",
-    "Bar",
+    "AlternatingSteps",
+    "Callback",
     "CheckpointError",
     "Checkpoints",
-    "Constant",
-    "Cosine",
-    "Exponential",
+    "ConstantSchedule",
+    "CosineSchedule",
+    "EarlyStop",
+    "ExponentialSchedule",
     "GradientStep",
-    "Hook",
     "Interrupted",
+    "IterationEvent",
     "JsonLines",
+    "LogMetrics",
     "Loss",
-    "Moment",
     "NonFiniteLossError",
-    "Optimiser",
+    "OptimizerConfig",
+    "ProgressBar",
     "RMSprop",
-    "Record",
-    "Save",
+    "SaveCheckpoint",
     "Schedule",
-    "Shuffled",
-    "Stopped",
+    "ShuffledBatches",
     "TensorBoard",
     "Validate",
     "derived_seed",
     "fit",
     "objective_loss",
-    "with_step",
+    "scale_step_size",
 ]

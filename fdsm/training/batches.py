@@ -8,7 +8,7 @@ from torch import Generator, Tensor
 from ..data.transforms import Transform
 
 
-class Shuffled:
+class ShuffledBatches:
     """Batches of all rows in a new order every epoch; a last incomplete one is left out.
 
     The order of an epoch is a function of the seed and its number, so that a training can be
@@ -16,7 +16,7 @@ class Shuffled:
 
     Example:
         >>> from fdsm.data.transforms import Chain
-        >>> batches = Shuffled(torch.arange(6.0), Chain(()), size=3, seed=0)
+        >>> batches = ShuffledBatches(torch.arange(6.0), Chain(()), size=3, seed=0)
         >>> generator = Generator()
         >>> rows = torch.cat([batches(0, generator), batches(1, generator)])
         >>> rows.sort().values
@@ -59,7 +59,7 @@ class Shuffled:
             own = Generator().manual_seed(derived_seed(self.seed, epoch))
             self._epoch, self._order = epoch, torch.randperm(len(self.rows), generator=own)
         chosen = self.rows[self._order[i * self.size : (i + 1) * self.size]]
-        return self.transform.draw(chosen.to(self.device), generator)
+        return self.transform.sample(chosen.to(self.device), generator)
 
 
 def derived_seed(seed: int, *labels: int | str) -> int:

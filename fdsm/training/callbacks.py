@@ -16,12 +16,12 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from .events import Moment, Stopped
+from .events import EarlyStop, IterationEvent
 from .loggers import Log
 
 
 @dataclass(frozen=True)
-class Record:
+class LogMetrics:
     """Log what the step logged.
 
     Attributes:
@@ -32,7 +32,7 @@ class Record:
     logs: Sequence[Log]
     every: int = 10
 
-    def __call__(self, moment: Moment) -> None:
+    def __call__(self, moment: IterationEvent) -> None:
         """Log, if it is time."""
         if moment.every(self.every):
             record = {
@@ -65,18 +65,18 @@ class Validate:
     every: int
     watched: str = ""
     patience: int | None = None
-    on_best: Callable[[Moment], None] = lambda moment: None
+    on_best: Callable[[IterationEvent], None] = lambda moment: None
     best: float = field(default=math.inf, init=False)
     iteration: int = field(default=0, init=False)
 
-    def __call__(self, moment: Moment) -> None:
+    def __call__(self, moment: IterationEvent) -> None:
         """Validate, if it is time.
 
         Args:
             moment: When it is.
 
         Raises:
-            Stopped: If there has been no new best for too long.
+            EarlyStop: If there has been no new best for too long.
         """
         if not moment.every(self.every):
             return
@@ -90,7 +90,7 @@ class Validate:
             self.best, self.iteration = value, moment.iteration
             self.on_best(moment)
         if self.patience is not None and moment.iteration - self.iteration >= self.patience:
-            raise Stopped(
+            raise EarlyStop(
                 f"no better {self.watched or next(iter(numbers))} than {self.best:.6g} of "
                 f"iteration {self.iteration} in {self.patience} iterations"
             )
@@ -105,7 +105,7 @@ class Validate:
 
 
 @dataclass(frozen=True)
-class Save:
+class SaveCheckpoint:
     """Write checkpoints.
 
     Attributes:
@@ -113,16 +113,16 @@ class Save:
         every: After how many iterations.
     """
 
-    write: Callable[[Moment], None]
+    write: Callable[[IterationEvent], None]
     every: int
 
-    def __call__(self, moment: Moment) -> None:
+    def __call__(self, moment: IterationEvent) -> None:
         """Write one, if it is time."""
         if moment.every(self.every):
             self.write(moment)
 
 
-class Bar:
+class ProgressBar:
     """A progress bar with the loss, the time of an iteration and the time that is left.
 
     The loss shown is a running mean. Use as a context, since it draws on the terminal; where there
@@ -160,7 +160,7 @@ class Bar:
         """Leave the bar as it is."""
         self._progress.stop()
 
-    def __call__(self, moment: Moment) -> None:
+    def __call__(self, moment: IterationEvent) -> None:
         """Move on."""
         loss = moment.metrics["loss"]
         self._loss = loss if math.isnan(self._loss) else 0.98 * self._loss + 0.02 * loss

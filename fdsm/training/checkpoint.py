@@ -18,7 +18,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as serialised
 from torch import Tensor
 
-from ..atomic_io import replacing
+from ..atomic_io import replace_file
 from ..serialize import Json
 
 FORMAT = "fdsm checkpoint 1"
@@ -40,7 +40,7 @@ def save(path: Path, state: dict[str, Any]) -> None:
     structure = json.dumps(_encode(state, "", tensors), allow_nan=True)
     tensors = {key: t.detach().cpu().contiguous().clone() for key, t in tensors.items()}
     metadata = {"format": FORMAT, "state": structure, "digest": _digest(structure, tensors)}
-    with replacing(path) as draft:
+    with replace_file(path) as draft:
         draft.write_bytes(serialised(tensors, metadata))
 
 

@@ -6,10 +6,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from .events import Moment
+from .events import IterationEvent
 
 
-class Average:
+class EMA:
     r"""The exponential moving average $\barθ ← a\barθ + (1 - a)θ$ after every iteration.
 
     While few iterations have been made, the memory is shorter, $\min(a, (1 + t)/(10 + t))$, so
@@ -35,7 +35,7 @@ class Average:
         self.model = copy.deepcopy(model).requires_grad_(False)
 
     @torch.no_grad()
-    def __call__(self, moment: Moment) -> None:
+    def __call__(self, moment: IterationEvent) -> None:
         """Take the weights of now into the average; buffers are copied."""
         memory = min(self.memory, (1 + self.updates) / (10 + self.updates))
         self.updates += 1

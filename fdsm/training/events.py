@@ -1,4 +1,4 @@
-"""What a hook is told after an iteration."""
+"""What a callback is told after an iteration."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 @dataclass(frozen=True)
-class Moment:
+class IterationEvent:
     """The state of a training after an iteration.
 
     Attributes:
@@ -28,13 +28,13 @@ class Moment:
         return n > 0 and (self.iteration % n == 0 or self.iteration == self.iterations)
 
 
-class Hook(Protocol):
-    """Something to do after every iteration; it may raise `Stopped`."""
+class Callback(Protocol):
+    """Something to do after every iteration; it may raise `EarlyStop`."""
 
-    def __call__(self, moment: Moment) -> None:
+    def __call__(self, moment: IterationEvent) -> None:
         """Do it."""
         ...
 
 
-class Stopped(Exception):
+class EarlyStop(Exception):
     """The training is over before its last iteration; the message says why."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from torch import Generator, Tensor
 
 from ..typing import Step
-from .events import Hook, Moment
+from .events import Callback, IterationEvent
 from .signals import interruptible
 
 WINDOW = 100
@@ -41,10 +41,10 @@ def fit(
     iterations: int,
     *,
     generator: Generator,
-    hooks: Sequence[Hook] = (),
+    callbacks: Sequence[Callback] = (),
     start: int = 0,
     seconds: float = 0.0,
-) -> Moment | None:
+) -> IterationEvent | None:
     """Train.
 
     Args:
@@ -52,7 +52,7 @@ def fit(
         batches: The data; iteration `i` gets `batches(i, generator)`.
         iterations: How many to make, with those made before.
         generator: Source of everything random in batches and steps.
-        hooks: What to do after each iteration, in this order.
+        callbacks: What to do after each iteration, in this order.
         start: How many were made before.
         seconds: How long those took.
 
@@ -60,7 +60,7 @@ def fit(
         The last moment; nothing if there was nothing to do.
 
     Raises:
-        NonFiniteLossError: If a loss is not finite; hooks have not seen that iteration.
+        NonFiniteLossError: If a loss is not finite; callbacks have not seen that iteration.
         Interrupted: After an iteration in which SIGINT or SIGTERM arrived.
 
     Example:
@@ -83,9 +83,9 @@ def fit(
             seconds += times[-1]
             _require_finite(metrics, iteration)
             milliseconds = 1000 * statistics.median(times)
-            moment = Moment(iteration + 1, iterations, seconds, milliseconds, metrics)
-            for hook in hooks:
-                hook(moment)
+            moment = IterationEvent(iteration + 1, iterations, seconds, milliseconds, metrics)
+            for callback in callbacks:
+                callback(moment)
             if received and iteration + 1 < iterations:
                 raise Interrupted(received[0])
     return moment

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..atomic_io import replacing
+from ..atomic_io import replace_file
 from ..serialize import Json
 
 Log = Callable[[Mapping[str, Json]], None]
@@ -30,7 +30,7 @@ class JsonLines:
         """
         self.path = path
         kept = [json.dumps(r) + "\n" for r in records(path) if r["iteration"] <= iteration]
-        with replacing(path) as draft:
+        with replace_file(path) as draft:
             draft.write_text("".join(kept), encoding="utf-8")
 
     def __call__(self, record: Mapping[str, Json]) -> None:

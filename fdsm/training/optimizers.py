@@ -1,4 +1,4 @@
-"""Which optimiser to use, as a value that can be put on record."""
+"""Which optimizer to use, as a value that can be put on record."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,11 +8,11 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from .schedules import Constant, Schedule
+from .schedules import ConstantSchedule, Schedule
 
 
-class Optimiser(Protocol):
-    """An optimiser to be made, how its learning rate goes, and where gradients are clipped."""
+class OptimizerConfig(Protocol):
+    """An optimizer to be made, how its learning rate goes, and where gradients are clipped."""
 
     @property
     def lr(self) -> float:
@@ -30,7 +30,7 @@ class Optimiser(Protocol):
         ...
 
     def build(self, parameters: Iterable[nn.Parameter]) -> Optimizer:
-        """Return torch's optimiser of the parameters."""
+        """Return torch's optimizer of the parameters."""
         ...
 
 
@@ -50,10 +50,10 @@ class Adam:
     betas: tuple[float, float] = (0.9, 0.999)
     weight_decay: float = 0.0
     clip: float | None = None
-    schedule: Schedule = Constant()
+    schedule: Schedule = ConstantSchedule()
 
     def build(self, parameters: Iterable[nn.Parameter]) -> Optimizer:
-        """Return torch's optimiser of the parameters."""
+        """Return torch's optimizer of the parameters."""
         return torch.optim.AdamW(
             parameters, lr=self.lr, betas=self.betas, weight_decay=self.weight_decay
         )
@@ -71,8 +71,8 @@ class RMSprop:
 
     lr: float = 1e-3
     clip: float | None = None
-    schedule: Schedule = Constant()
+    schedule: Schedule = ConstantSchedule()
 
     def build(self, parameters: Iterable[nn.Parameter]) -> Optimizer:
-        """Return torch's optimiser of the parameters."""
+        """Return torch's optimizer of the parameters."""
         return torch.optim.RMSprop(parameters, lr=self.lr)

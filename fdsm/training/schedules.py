@@ -22,7 +22,7 @@ class Schedule(Protocol):
 
 
 @dataclass(frozen=True)
-class Constant:
+class ConstantSchedule:
     """Always one."""
 
     def __call__(self, done: float) -> float:
@@ -31,7 +31,7 @@ class Constant:
 
 
 @dataclass(frozen=True)
-class Cosine:
+class CosineSchedule:
     r"""Half a cosine from one to `last`, $c + (1 - c)(1 + \cos πt)/2$.
 
     The paper's schedule for deep energy-based models, with a `last` of zero (App. C.2).
@@ -40,7 +40,7 @@ class Cosine:
         last: The factor at the end, $c$.
 
     Example:
-        >>> [round(Cosine()(t), 3) for t in (0.0, 0.5, 1.0)]
+        >>> [round(CosineSchedule()(t), 3) for t in (0.0, 0.5, 1.0)]
         [1.0, 0.5, 0.0]
     """
 
@@ -52,7 +52,7 @@ class Cosine:
 
 
 @dataclass(frozen=True)
-class Exponential:
+class ExponentialSchedule:
     r"""From one to `last` by a constant ratio, $c^t$.
 
     For the step size: the objectives converge to score matching as it goes to zero (Theorem 2),
@@ -62,7 +62,7 @@ class Exponential:
         last: The factor at the end, $c$.
 
     Example:
-        >>> [round(Exponential(0.01)(t), 3) for t in (0.0, 0.5, 1.0)]
+        >>> [round(ExponentialSchedule(0.01)(t), 3) for t in (0.0, 0.5, 1.0)]
         [1.0, 0.1, 0.01]
     """
 
@@ -77,7 +77,7 @@ class Exponential:
         return float(self.last**done)
 
 
-def with_step(objective: T, factor: float) -> T:
+def scale_step_size(objective: T, factor: float) -> T:
     """Return an objective with all its steps multiplied by a factor.
 
     The step of a finite difference is the `radius` of its projection, however deep that is:
@@ -92,7 +92,7 @@ def with_step(objective: T, factor: float) -> T:
 
     Example:
         >>> from fdsm.objectives import SSM
-        >>> with_step(SSM(), 0.5).projection.radius
+        >>> scale_step_size(SSM(), 0.5).projection.radius
         0.05
     """
     if factor == 1:

@@ -13,7 +13,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 def interruptible() -> Generator[list[int], None, None]:
     """Collect SIGINT and SIGTERM instead of dying of them; a second one counts as usual.
 
-    Outside the main thread, where Python does not allow it, nothing is changed.
+    OODSource the main thread, where Python does not allow it, nothing is changed.
 
     Yields:
         The signals received so far.

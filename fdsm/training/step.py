@@ -7,10 +7,10 @@ import torch
 from torch import Generator, Tensor, nn
 
 from ..typing import Objective, Step
-from .optimizers import Optimiser
-from .schedules import Constant, Schedule, with_step
+from .optimizers import OptimizerConfig
+from .schedules import ConstantSchedule, Schedule, scale_step_size
 
-UNCHANGED = Constant()
+UNCHANGED = ConstantSchedule()
 
 Loss = Callable[[Tensor, Generator, float], Tensor]
 """`batch, generator, done -> (B,) or scalar`; `done` is the fraction of the training done."""
@@ -32,7 +32,7 @@ def objective_loss(
     """
 
     def loss(batch: Tensor, generator: Generator, done: float) -> Tensor:
-        return with_step(objective, step_size(done))(model, batch, generator=generator)
+        return scale_step_size(objective, step_size(done))(model, batch, generator=generator)
 
     return loss
 
@@ -40,7 +40,7 @@ def objective_loss(
 class GradientStep:
     """A step down the gradient of a mean loss.
 
-    If the loss or its gradient is not finite, nothing is changed: the optimiser is not run.
+    If the loss or its gradient is not finite, nothing is changed: the optimizer is not run.
 
     Example:
         >>> from fdsm.objectives import SSM
@@ -61,20 +61,20 @@ class GradientStep:
     """
 
     def __init__(
-        self, loss: Loss, module: nn.Module, optimiser: Optimiser, iterations: int
+        self, loss: Loss, module: nn.Module, optimizer: OptimizerConfig, iterations: int
     ) -> None:
         """Make a step that trains the parameters of a module.
 
         Args:
             loss: What to minimise.
             module: Whose parameters to train.
-            optimiser: How.
+            optimizer: How.
             iterations: How many there will be, for schedules.
         """
         self.loss = loss
         self.parameters = [p for p in module.parameters() if p.requires_grad]
-        self.recipe = optimiser
-        self.optimiser = optimiser.build(self.parameters)
+        self.recipe = optimizer
+        self.optimizer = optimizer.build(self.parameters)
         self.iterations = iterations
         self.iteration = 0
 
@@ -82,28 +82,28 @@ class GradientStep:
         """Train on a batch; return its loss, the gradient's norm and the learning rate."""
         done = self.iteration / max(self.iterations, 1)
         lr = self.recipe.lr * self.recipe.schedule(done)
-        for group in self.optimiser.param_groups:
+        for group in self.optimizer.param_groups:
             group["lr"] = lr
-        self.optimiser.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad(set_to_none=True)
         loss = self.loss(batch, generator, done).mean()
         loss.backward()  # type: ignore[no-untyped-call]
         norm = nn.utils.clip_grad_norm_(self.parameters, self.recipe.clip or torch.inf)
         if bool((loss + norm).isfinite()):
-            self.optimiser.step()
+            self.optimizer.step()
         self.iteration += 1
         return {"loss": loss.detach(), "grad_norm": norm, "lr": torch.tensor(lr)}
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the optimiser's state and the number of iterations done."""
-        return {"optimiser": self.optimiser.state_dict(), "iteration": self.iteration}
+        """Return the optimizer's state and the number of iterations done."""
+        return {"optimizer": self.optimizer.state_dict(), "iteration": self.iteration}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a state."""
-        self.optimiser.load_state_dict(state["optimiser"])
+        self.optimizer.load_state_dict(state["optimizer"])
         self.iteration = int(state["iteration"])
 
 
-class Alternate:
+class AlternatingSteps:
     """Several steps on each batch, one after the other.
 
     As for autoencoders with an implicit encoder, of which one step trains the score of the

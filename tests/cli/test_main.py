@@ -24,7 +24,7 @@ from ..recipes.tiny import tiny
 
 ROOT = Path(fdsm.__file__).parents[1]
 TINY = f"{Path(__file__).parents[1] / 'recipes' / 'tiny.py'}:tiny"
-QUICK = ["--set", "plan.iterations=20", "--set", "plan.batch=16", "--set", "exact_rows=8"]
+QUICK = ["--set", "plan.iterations=20", "--set", "plan.batch=16", "--set", "sm_eval_rows=8"]
 COLD = [
     "--set", "tempering.schedule.hold=2", "--set", "tempering.schedule.anneal=2",
     "--set", "tempering.schedule.cool=2",
@@ -269,7 +269,7 @@ def test_a_folder_of_images_of_ones_own_from_training_to_scores(
     out = tmp_path / "run"
     small = ["--set", "data.size=8", "--set", "network.image.width=2"]
     arguments = ["train", "deep_ebm", "--data", str(pictures), "--out", str(out)]
-    main([*arguments, *small, *QUICK, *COLD, "--set", "plan.samples=4"])
+    main([*arguments, *small, *QUICK, *COLD, "--set", "plan.num_samples=4"])
     assert np.load(out / "samples.npy").shape == (4, 3, 8, 8)
     with Image.open(out / "samples.png") as picture:
         assert picture.mode == "RGB"
@@ -287,7 +287,7 @@ def test_a_folder_of_images_of_ones_own_from_training_to_scores(
             "a batch of 1000 cannot be taken from 160 rows",
         ),
         (["deep_ebm", "PICTURES", "data.size=12"], "height and width multiples of 8"),
-        (["deep_ebm", "TABLE", "optimiser.lr=1e30"], "Likely causes: a learning rate"),
+        (["deep_ebm", "TABLE", "optimizer.lr=1e30"], "Likely causes: a learning rate"),
         (["dkef_uci", "PICTURES"], "kernel families are for rows of numbers"),
         (["dkef_uci", "TABLE", "inducing=1000"], "choose fewer (`--set inducing=80`)"),
         (["ncsn", "TABLE"], "this network is for images"),
@@ -322,7 +322,7 @@ def test_one_of_several_arrays_is_chosen_by_name(
     assert code == 1
     assert "--set data.key=…" in error
     assert not out.exists()
-    main([*arguments, *QUICK, *COLD, "--set", "data.key=x", "--set", "plan.samples=2"])
+    main([*arguments, *QUICK, *COLD, "--set", "data.key=x", "--set", "plan.num_samples=2"])
     assert "Array: 48 + 6 + 6 rows of shape (2,)" in capsys.readouterr().err
     assert np.load(out / "samples.npy").shape == (2, 2)
 
@@ -346,7 +346,7 @@ def test_an_autoencoder_samples_but_does_not_score(
     pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out, settings = str(tmp_path / "run"), ["plan.iterations=2", "plan.batch=8", "data.size=8"]
-    settings += ["likelihood_rows=1", "temperatures=3", "plan.samples=2"]
+    settings += ["likelihood_rows=1", "temperatures=3", "plan.num_samples=2"]
     changed = [part for setting in settings for part in ("--set", setting)]
     main(["train", "autoencoder_mnist", "--data", str(pictures), "--out", out, *changed])
     main(["sample", out, "-n", "3"])

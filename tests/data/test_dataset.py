@@ -25,23 +25,23 @@ from fdsm.data import (
     Parkinsons,
     RedWine,
     Source,
+    SyntheticData,
     Table,
     ToFloat,
-    Toy,
     WhiteWine,
 )
-from fdsm.serialize import describe
+from fdsm.serialize import to_json
 
 SOURCES: list[Source] = [
     Array("a.npy"), CIFAR10(), CelebA(), Digits(), FashionMNIST(), ImageArray("a.npy"),
     ImageFolder("a"), MNIST(), Parkinsons(), RedWine(), SVHN(), Table("a.csv"),
-    Toy(GaussianRing()), WhiteWine(),
+    SyntheticData(GaussianRing()), WhiteWine(),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda s: type(s).__name__)
 def test_sources_can_be_recorded_compared_and_changed(source: Source) -> None:
-    record = describe(source)
+    record = to_json(source)
     assert isinstance(record, dict)
     assert record["class"] == type(source).__name__
     assert "transform" in record
@@ -60,7 +60,7 @@ def test_digits_are_levels_up_to_sixteen() -> None:
     # Counts of the classes in the description of the data set.
     counts = [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]
     assert torch.cat(data.labels).bincount().tolist() == counts
-    y = data.transform.fixed(rows)
+    y = data.transform.deterministic(rows)
     assert 0 < y.min() < y.max() < 1
 
 
@@ -79,11 +79,11 @@ def test_digits_and_labels_belong_together() -> None:
 def test_samples_become_stored_rows_again() -> None:
     data = Digits(transform=Chain((ToFloat(16), Pad(12), Affine(2.0, -1.0)))).load()
     assert data.shape == (1, 12, 12)
-    y = data.transform.fixed(data.test)
+    y = data.transform.deterministic(data.test)
     assert torch.equal(data.stored(y), data.test)
     assert data.stored(y + 100).unique().tolist() == [16]
     assert data.stored(y - 100).unique().tolist() == [0]
-    table = Toy(GaussianRing(), 20).load()
+    table = SyntheticData(GaussianRing(), 20).load()
     assert torch.equal(table.stored(table.test), table.test)
 
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from fdsm.data import DataError
-from fdsm.data.split import held_out, shuffled, three_ways
+from fdsm.data.split import held_out, shuffled, train_val_test_split
 
 
 def test_rows_are_shuffled_as_numpy_shuffles_them() -> None:
@@ -16,7 +16,7 @@ def test_rows_are_shuffled_as_numpy_shuffles_them() -> None:
 
 @pytest.mark.parametrize("n", [10, 70, 1797])
 def test_every_row_is_in_one_split(n: int) -> None:
-    parts = three_ways(n, validation=0.1, test=0.2, seed=3)
+    parts = train_val_test_split(n, validation=0.1, test=0.2, seed=3)
     assert [len(part) for part in parts] == [n - n // 10 - n // 5, n // 10, n // 5]
     assert torch.cat(parts).sort().values.tolist() == list(range(n))
     kept, held = held_out(n, 0.3, seed=3)
@@ -35,8 +35,8 @@ def test_nothing_may_be_held_out() -> None:
 
 def test_splits_that_leave_nothing_are_refused() -> None:
     with pytest.raises(ValueError, match="leave some rows"):
-        three_ways(10, validation=0.5, test=0.5, seed=0)
+        train_val_test_split(10, validation=0.5, test=0.5, seed=0)
     with pytest.raises(ValueError, match=r"lies in \[0, 1\)"):
         held_out(10, 1.0, 0)
     with pytest.raises(DataError, match="2 rows are too few to hold out 2"):
-        three_ways(2, validation=0.1, test=0.1, seed=0)
+        train_val_test_split(2, validation=0.1, test=0.1, seed=0)

@@ -113,7 +113,7 @@ def standardised(h: Tensor) -> Tensor:
 
 
 def in_channels(h: Tensor) -> Tensor:
-    """Standardise each of two halves."""
+    """Standardize each of two halves."""
     return standardised(h.view(-1, 2, 3)).flatten(1)
 
 

@@ -80,12 +80,12 @@ def work(rank: int, folder: str, port: int) -> None:
     torch.manual_seed(0)
     model = density()
     parallel = DistributedDataParallel(model)
-    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for x, v in batches():
         mine = slice(4 * rank, 4 * rank + 4)
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         SSM(FiniteDifference(), Sphere(0.1)).at(parallel, x[mine], v[mine]).mean().backward()
-        optimiser.step()
+        optimizer.step()
     if rank == 0:
         torch.save(model.state_dict(), f"{folder}/parallel.pt")
     part()
@@ -107,11 +107,11 @@ def test_data_parallel_training_is_training(tmp_path: Path) -> None:
         mp.spawn(work, (str(tmp_path), free_port()), nprocs=2)
     torch.manual_seed(0)
     model = density()
-    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for x, v in batches():
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         SSM(FiniteDifference(), Sphere(0.1)).at(model, x, v).mean().backward()
-        optimiser.step()
+        optimizer.step()
     found = torch.load(tmp_path / "parallel.pt", weights_only=True)
     torch.testing.assert_close(found, dict(model.state_dict()), rtol=1e-12, atol=1e-12)
 

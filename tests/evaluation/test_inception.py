@@ -41,7 +41,7 @@ def test_has_the_published_parameters(network: Inception) -> None:
 
 def test_maps_have_the_published_sizes(network: Inception) -> None:
     sizes: dict[str, tuple[int, ...]] = {}
-    hooks = [
+    callbacks = [
         layer.register_forward_hook(
             lambda _, __, y, name=name: sizes.__setitem__(name, tuple(y.shape[1:]))
         )
@@ -49,8 +49,8 @@ def test_maps_have_the_published_sizes(network: Inception) -> None:
     ]
     grey = torch.rand(1, 1, 8, 8)
     features = network(grey)
-    for hook in hooks:
-        hook.remove()
+    for callback in callbacks:
+        callback.remove()
     assert sizes["Conv2d_1a_3x3"] == (32, 149, 149)
     assert sizes["pool1"] == (64, 73, 73)
     assert sizes["pool2"] == (192, 35, 35)

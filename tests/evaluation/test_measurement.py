@@ -8,7 +8,7 @@ import torch
 from torch import Generator
 
 from fdsm.evaluation import Measurement, mean_of
-from fdsm.serialize import describe
+from fdsm.serialize import to_json
 
 
 def test_mean_and_standard_error_by_hand() -> None:
@@ -69,7 +69,7 @@ def test_further_settings_do_not_touch_the_original() -> None:
 
 
 def test_goes_on_record() -> None:
-    assert describe(Measurement(1.0, 0.1, {"rows": 3})) == {
+    assert to_json(Measurement(1.0, 0.1, {"rows": 3})) == {
         "class": "Measurement",
         "value": 1.0,
         "error": 0.1,

@@ -9,9 +9,9 @@ from torch import Generator, Tensor, nn
 from fdsm.models import (
     DKEF,
     NICE,
-    ConfinedMLP,
-    JointCNN,
-    JointMLP,
+    GaussianTailMLP,
+    MultiInputCNN,
+    MultiInputMLP,
     QuadraticMLP,
     QuadraticResNet,
     RefineNet,
@@ -67,7 +67,7 @@ def refinenet(activation: Callable[[], nn.Module] = nn.SiLU) -> nn.Module:
 CASES = {
     "mlp": Case(lambda: QuadraticMLP(5, (8, 6)), (5,)),
     "mlp of images": Case(lambda: QuadraticMLP((2, 3, 3), (8, 6), ShiftedSoftplus), (2, 3, 3)),
-    "confined mlp": Case(lambda: ConfinedMLP(5, (8, 6)), (5,)),
+    "confined mlp": Case(lambda: GaussianTailMLP(5, (8, 6)), (5,)),
     "resnet": Case(lambda: QuadraticResNet((2, 8, 8), width=3), (2, 8, 8), step=1.0),
     "resnet, oblong": Case(lambda: QuadraticResNet((1, 8, 16), width=2), (1, 8, 16), step=1.0),
     "resnet, elu": Case(
@@ -80,12 +80,12 @@ CASES = {
     ),
     "nice": Case(lambda: NICE(5, hidden=6, depth=2), (5,)),
     "nice of images": Case(lambda: NICE((1, 3, 4), hidden=6, depth=2), (1, 3, 4)),
-    "score of z given x, mlp": Case(lambda: JointMLP([5, (1, 4, 4)], 5, (8, 6)), (5,), True,
+    "score of z given x, mlp": Case(lambda: MultiInputMLP([5, (1, 4, 4)], 5, (8, 6)), (5,), True,
                                     conditions=((1, 4, 4),)),
-    "score of z, mlp": Case(lambda: JointMLP([5], 5, (8, 6)), (5,), True),
-    "score of z given x, cnn": Case(lambda: JointCNN([5, (2, 16, 16)], 5, side=16, width=2), (5,),
+    "score of z, mlp": Case(lambda: MultiInputMLP([5], 5, (8, 6)), (5,), True),
+    "score of z given x, cnn": Case(lambda: MultiInputCNN([5, (2, 16, 16)], 5, side=16, width=2), (5,),
                                     True, conditions=((2, 16, 16),)),
-    "score of z, cnn": Case(lambda: JointCNN([5], 5, side=16, width=2), (5,), True),
+    "score of z, cnn": Case(lambda: MultiInputCNN([5], 5, side=16, width=2), (5,), True),
     "refinenet": Case(refinenet, (2, 8, 8), True, levels=True),
     "refinenet, elu": Case(
         lambda: refinenet(nn.ELU), (2, 7, 10), True, levels=True, smooth=False

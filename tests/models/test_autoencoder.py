@@ -14,8 +14,8 @@ from fdsm.models import (
     DecoderMLP,
     GaussianDecoder,
     ImplicitEncoder,
-    JointCNN,
-    JointMLP,
+    MultiInputCNN,
+    MultiInputMLP,
 )
 
 
@@ -37,15 +37,17 @@ def test_sizes_are_the_published_ones() -> None:
     trunk = dense(512 * 4 * 4, 512, 32)
     plane = dense(32, 64 * 64)
     with torch.device("meta"):
-        assert count(JointMLP([mnist, 32], 32)) == dense(816, 256, 256, 32)
-        assert count(JointMLP([32], 32)) == dense(32, 256, 256, 32)
+        assert count(MultiInputMLP([mnist, 32], 32)) == dense(816, 256, 256, 32)
+        assert count(MultiInputMLP([32], 32)) == dense(32, 256, 256, 32)
         assert count(DecoderMLP(32, mnist)) == dense(32, 256, 256, 784)
         assert (
-            count(JointCNN([celeba, 32], 32))
+            count(MultiInputCNN([celeba, 32], 32))
             == plane + convolutional(4, 64, 128, 256, 512) + trunk
         )
-        assert count(JointCNN([celeba], 32)) == convolutional(3, 64, 128, 256, 512) + trunk
-        assert count(JointCNN([32], 32)) == plane + convolutional(1, 64, 128, 256, 512) + trunk
+        assert count(MultiInputCNN([celeba], 32)) == convolutional(3, 64, 128, 256, 512) + trunk
+        assert (
+            count(MultiInputCNN([32], 32)) == plane + convolutional(1, 64, 128, 256, 512) + trunk
+        )
         decoder = dense(32, 512 * 4 * 4) + convolutional(512, 256, 128, 64, 3)
         assert count(DecoderCNN(32, celeba)) == decoder
 
@@ -86,7 +88,7 @@ def test_likelihood_trains_every_parameter_of_the_decoder(
 
 
 def test_encoder_draws_its_noise_from_the_generator(generator: Generator) -> None:
-    encoder = ImplicitEncoder(JointMLP([(1, 4, 4), 2], 3, (5,)), noise=2)
+    encoder = ImplicitEncoder(MultiInputMLP([(1, 4, 4), 2], 3, (5,)), noise=2)
     x = torch.randn(6, 1, 4, 4, generator=generator)
     noise = torch.randn(6, 2, generator=Generator().manual_seed(5))
     drawn = encoder.sample(x, Generator().manual_seed(5))
@@ -97,7 +99,7 @@ def test_encoder_draws_its_noise_from_the_generator(generator: Generator) -> Non
 
 
 def test_mlp_puts_its_inputs_side_by_side(generator: Generator) -> None:
-    model = JointMLP([2, (1, 3)], 4, ())
+    model = MultiInputMLP([2, (1, 3)], 4, ())
     z, x = torch.randn(5, 2, generator=generator), torch.randn(5, 1, 3, generator=generator)
     expected = torch.cat([z, x[:, 0]], 1) @ model.network[0].weight.T + model.network[0].bias
     torch.testing.assert_close(model(z, x), expected)
@@ -105,7 +107,7 @@ def test_mlp_puts_its_inputs_side_by_side(generator: Generator) -> None:
 
 def test_cnn_makes_vectors_into_channels(generator: Generator) -> None:
     """Written out again: a plane from `z` before the image, no activation before flattening."""
-    model = JointCNN([3, (2, 16, 16)], 4, side=16, width=2)
+    model = MultiInputCNN([3, (2, 16, 16)], 4, side=16, width=2)
     z, x = torch.randn(5, 3, generator=generator), torch.randn(5, 2, 16, 16, generator=generator)
     take = iter(model.parameters()).__next__
     softplus = nn.functional.softplus
@@ -142,10 +144,10 @@ def test_decoders_are_the_ones_written_out(generator: Generator) -> None:
 
 def test_inputs_must_be_those_that_were_named() -> None:
     with pytest.raises(ValueError, match=r"longer|shorter"):
-        JointCNN([3], 4, side=16, width=1)(torch.zeros(1, 3), torch.zeros(1, 3, 16, 16))
+        MultiInputCNN([3], 4, side=16, width=1)(torch.zeros(1, 3), torch.zeros(1, 3, 16, 16))
     with pytest.raises(ValueError, match=r"images of 16 × 16.*resize"):
-        JointCNN([(3, 8, 8)], 4, side=16)
+        MultiInputCNN([(3, 8, 8)], 4, side=16)
     with pytest.raises(ValueError, match="multiple of 16"):
-        JointCNN([3], 4, side=20)
+        MultiInputCNN([3], 4, side=20)
     with pytest.raises(ValueError, match=r"multiples of 16.*pad or resize"):
         DecoderCNN(3, (1, 28, 28))

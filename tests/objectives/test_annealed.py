@@ -5,7 +5,7 @@ import torch
 from torch import Generator, Tensor
 
 from fdsm.derivatives import Autodiff, FiniteDifference, PrecisionWarning, score_of
-from fdsm.noise import Arithmetic, Constant
+from fdsm.noise import Arithmetic, ConstantNoise
 from fdsm.objectives import SSM, SSMVR, Annealed, AnnealedDSM
 from fdsm.projections import Sphere
 
@@ -59,7 +59,7 @@ def test_step_in_units_of_the_level_is_right_at_small_levels(generator: Generato
     x, one = torch.stack([turn.cos(), turn.sin()], 1), torch.ones(4000)
 
     def loss(objective: SSMVR, relative: bool = False) -> float:
-        annealed = Annealed(objective, Constant(0.01), relative)
+        annealed = Annealed(objective, ConstantNoise(0.01), relative)
         return annealed(score, x, one, generator=Generator().manual_seed(1)).mean().item()
 
     exact = loss(SSMVR(Autodiff(), Sphere(0.1)))

@@ -8,7 +8,7 @@ import torch
 from torch import Generator, Tensor
 
 from fdsm.derivatives import Autodiff, FiniteDifference, Taylor
-from fdsm.noise import Arithmetic, Constant, Geometric
+from fdsm.noise import Arithmetic, ConstantNoise, Geometric
 from fdsm.objectives import (
     DSM,
     MLE,
@@ -123,7 +123,7 @@ CASES = {
     "annealed-taylor": Case(Annealed(SSMVR(TAYLOR), LEVELS), "score", oracles.annealed_sm(SIGMAS)),
     "annealed-dsm": Case(AnnealedDSM(LEVELS), "score", oracles.annealed_dsm(SIGMAS)),
     "annealed-constant": Case(
-        Annealed(SSM(FD), Constant(SIGMA)),
+        Annealed(SSM(FD), ConstantNoise(SIGMA)),
         "log_density",
         oracles.annealed_sm(torch.tensor([SIGMA], dtype=torch.float64)),
     ),

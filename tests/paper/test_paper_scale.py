@@ -13,7 +13,7 @@ import torch
 from torch import Generator
 
 from fdsm.data import Chain, Dataset
-from fdsm.paper.run_store import Place
+from fdsm.paper.run_store import RunStore
 from fdsm.paper.studies import figure1, figure2, lemma2, nce_mpf, sumo, table1_times, theorem2
 from fdsm.paper.studies.table1_times import USUAL, WAYS
 from fdsm.paper.support.derivative_cost import Budget
@@ -26,11 +26,11 @@ from fdsm.paper.tables import table5 as ncsn
 from fdsm.paper.tables import table6_celeba as autoencoder_celeba
 from fdsm.paper.tables import table6_mnist as autoencoder_mnist
 from fdsm.recipes.autoencoder import Autoencoder
-from fdsm.recipes.ebm import DeepEBM
+from fdsm.recipes.ebm import EBM
 from fdsm.recipes.flow import Flow
-from fdsm.recipes.image_autoencoder import FaceAutoencoder
+from fdsm.recipes.image_autoencoder import ImageAutoencoder
 from fdsm.recipes.kernel import KernelFamily
-from fdsm.recipes.score_network import NoiseConditional
+from fdsm.recipes.score_network import ScoreNetwork
 
 from ..runs.run_cases import TINY
 from ..runs.steps import first_step
@@ -44,7 +44,7 @@ def _as_users_have_it() -> None:
     torch.set_default_dtype(torch.float32)
 
 
-def images(row: DeepEBM) -> tuple[int, ...]:
+def images(row: EBM) -> tuple[int, ...]:
     """Return the shape of the images of a deep log-density, by the data in its name."""
     first = row.name.split()[0]
     return (3, 128, 128) if first == "ImageNet" else (CHANNELS.get(first, 1), 32, 32)
@@ -60,7 +60,7 @@ DEEP = (
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::fdsm.derivatives.PrecisionWarning")
 @pytest.mark.parametrize("row", DEEP, ids=lambda row: row.name)
-def test_a_step_of_deep_log_densities(row: DeepEBM) -> None:
+def test_a_step_of_deep_log_densities(row: EBM) -> None:
     """62 million parameters, a quarter of that for photographs; constants have no gradient."""
     shape = images(row)
     model, moved = first_step(row, shape)
@@ -68,7 +68,7 @@ def test_a_step_of_deep_log_densities(row: DeepEBM) -> None:
     assert sum(p.numel() for p in model.parameters()) == size
     for name, p in model.named_parameters():
         g = 0.0 if p.grad is None else p.grad.abs().max().item()
-        expected = row.optimiser.lr * g / (g + 1e-8)  # Adam's, of gradients this small
+        expected = row.optimizer.lr * g / (g + 1e-8)  # Adam's, of gradients this small
         assert moved[name] == pytest.approx(expected, rel=0.01, abs=3e-8)
         assert g > 0 or not name.endswith("weight")
 
@@ -89,13 +89,13 @@ def test_a_step_of_kernel_families(row: KernelFamily, generator: Generator) -> N
 def test_a_step_of_flows(row: Flow) -> None:
     model, moved = first_step(row, (784,))
     assert sum(p.numel() for p in model.parameters()) == 15_154_352
-    assert max(moved.values()) == pytest.approx(row.optimiser.lr, rel=0.01)
+    assert max(moved.values()) == pytest.approx(row.optimizer.lr, rel=0.01)
     assert min(moved.values()) > 0
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("row", ncsn.PAPER, ids=lambda row: row.name)
-def test_a_step_of_noise_conditional_networks(row: NoiseConditional) -> None:
+def test_a_step_of_noise_conditional_networks(row: ScoreNetwork) -> None:
     """The network is the same for images of 8 × 8, and sixteen times as fast."""
     model, moved = first_step(row, (3, 8, 8))
     assert sum(p.numel() for p in model.parameters()) == 30_117_635
@@ -111,7 +111,7 @@ def test_a_step_of_autoencoders(row: Autoencoder) -> None:
 
 
 @pytest.mark.parametrize("row", autoencoder_celeba.PAPER, ids=lambda row: row.name)
-def test_a_step_of_autoencoders_of_faces(row: FaceAutoencoder) -> None:
+def test_a_step_of_autoencoders_of_faces(row: ImageAutoencoder) -> None:
     _, moved = first_step(row, (3, 64, 64))
     assert max(moved.values()) == pytest.approx(1e-3, rel=0.01)
     assert min(moved.values()) > 0
@@ -120,7 +120,7 @@ def test_a_step_of_autoencoders_of_faces(row: FaceAutoencoder) -> None:
 @pytest.mark.slow
 def test_graphs_at_the_published_width(tmp_path: Path) -> None:
     """They are those of a narrow network."""
-    place = Place(tmp_path)
+    place = RunStore(tmp_path)
     wide, narrow = (s.measure(place, 0, iter) for s in (figure1.PAPER, figure1.STUDY))
     assert wide == narrow
 
@@ -130,20 +130,20 @@ def test_derivatives_of_any_order(tmp_path: Path) -> None:
     study = replace(
         figure2.PAPER, target="tiny", recipe=TINY.recipe, budget=few, rows=2, checked=2
     )
-    found = study.measure(Place(tmp_path), 0, iter)
+    found = study.measure(RunStore(tmp_path), 0, iter)
     assert found.numbers["Taylor against nested autograd"].value < 1e-10
 
 
 def test_angles_between_gradients(tmp_path: Path) -> None:
     cases = (replace(lemma2.PAPER.cases[0], recipe=TINY.recipe, target="tiny"),)
     study = replace(lemma2.PAPER, cases=cases, steps=(0.01, 0.02, 0.05), rows=5, batches=2)
-    found = study.measure(Place(tmp_path), 0, iter)
+    found = study.measure(RunStore(tmp_path), 0, iter)
     assert found.numbers["exponent, FD-SSM"].value == pytest.approx(2, abs=0.1)
 
 
 def test_descents(tmp_path: Path) -> None:
     study = replace(theorem2.PAPER, iterations=60, descents=4)
-    (panel,) = study.measure(Place(tmp_path), 0, iter).panels
+    (panel,) = study.measure(RunStore(tmp_path), 0, iter).panels
     for line in panel.lines:
         if not line.reference:
             assert line.y[-1] < 0.5 * 2**0.5  # from (1, 1) away
@@ -153,13 +153,13 @@ def test_descents(tmp_path: Path) -> None:
 def test_noise_of_one_sided_gradients(tmp_path: Path) -> None:
     few = replace(nce_mpf.PAPER, steps=(0.005, 0.01, 0.1), trained=(0.01,))
     study = replace(few, iterations=2, batch=8, trainings=1)
-    found = study.measure(Place(tmp_path), 0, iter).numbers
+    found = study.measure(RunStore(tmp_path), 0, iter).numbers
     assert found["exponent of the noise, naive R"].value == pytest.approx(-1, abs=0.05)
 
 
 def test_bounds_of_a_latent_variable_model(tmp_path: Path) -> None:
     study = replace(sumo.PAPER, rows=200, iterations=20, looks=10, batch=16, trainings=1)
-    found = study.measure(Place(tmp_path), 0, iter).numbers
+    found = study.measure(RunStore(tmp_path), 0, iter).numbers
     assert found["excess, posterior"].value == pytest.approx(0, abs=1e-8)
     assert found["excess, shrunk by 30 %"].value > 0
 
@@ -168,7 +168,9 @@ def test_bounds_of_a_latent_variable_model(tmp_path: Path) -> None:
 @pytest.mark.skipif("FDSM_DATA" not in os.environ, reason="FDSM_DATA is not set")
 def test_times_of_kernel_families(tmp_path: Path) -> None:
     """A ratio is that of the times beside it."""
-    found = replace(table1_times.PAPER, steps=1, validations=1).measure(Place(tmp_path), 0, iter)
+    found = replace(table1_times.PAPER, steps=1, validations=1).measure(
+        RunStore(tmp_path), 0, iter
+    )
     for table in table1_times.PAPER.tables:
         times = {way: found.numbers[f"milliseconds, {way}, {table}"].value for way in WAYS}
         ratio = found.numbers[f"FD-SSM over {USUAL}, {table}"].value

@@ -15,14 +15,14 @@ from fdsm.evaluation import Measurement
 from fdsm.paper import reproduce
 from fdsm.paper import run_store as place
 from fdsm.paper.catalogue import TARGETS, Figure, Table, Target, target
-from fdsm.paper.run_store import Place
+from fdsm.paper.run_store import RunStore
 from fdsm.paper.studies import lemma2
 from fdsm.paper.study import Findings, Line, Panel
 from fdsm.paper.tables import toy_densities as density
 from fdsm.report import labels as titles
 from fdsm.runs.reference import Scale
 from fdsm.runs.run import MODEL, Run, RunError
-from fdsm.runs.train import Suspended
+from fdsm.runs.train import TrainingInterrupted
 from fdsm.samplers import Progress
 from fdsm.training import NonFiniteLossError
 
@@ -40,7 +40,7 @@ def silent(numbers: Iterable[int]) -> Iterable[int]:
 def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Make the experiment `density` a table of two rows that take no time."""
     torch.set_default_dtype(torch.float32)
-    rows = (replace(tiny, name="a"), replace(tiny, name="b", exact_rows=5))
+    rows = (replace(tiny, name="a"), replace(tiny, name="b", sm_eval_rows=5))
     monkeypatch.setattr(density, "TABLE", rows)
     monkeypatch.setattr(density, "PAPER", rows[:1], raising=False)
     costs = lambda runs: [_Cost(float(len(run.recipe.name))) for run in runs]
@@ -63,7 +63,7 @@ def make(
     seeds: int | None = None,
     scale: Scale = "cpu",
 ) -> reproduce.Made:
-    return reproduce.reproduce(target, Place(root, scale), seeds, silent, said.append)
+    return reproduce.reproduce(target, RunStore(root, scale), seeds, silent, said.append)
 
 
 def test_every_row_and_seed_is_made_once(
@@ -99,11 +99,11 @@ def test_better_words_reach_what_is_there(
 ) -> None:
     make(tmp_path, said, seeds=1)
     said.clear()
-    rows = [replace(row, source="Table 9, as in the code") for row in density.TABLE]
+    rows = [replace(row, provenance="Table 9, as in the code") for row in density.TABLE]
     monkeypatch.setattr(density, "TABLE", tuple(rows))
     (folder, _) = make(tmp_path, said, seeds=1).folders
     assert said == []
-    assert json.loads((folder / "config.json").read_text())["source"] == rows[0].source
+    assert json.loads((folder / "config.json").read_text())["provenance"] == rows[0].provenance
 
 
 def test_a_new_row_is_timed_together_with_the_others(
@@ -133,7 +133,7 @@ def test_a_table_goes_on_where_its_training_was_stopped(
     with monkeypatch.context() as patch:
         interrupt_after(3, patch)
         for _ in range(4):  # in each of the runs
-            with pytest.raises(Suspended):
+            with pytest.raises(TrainingInterrupted):
                 make(tmp_path / "stopped", said)
             patch.undo()
             interrupt_after(30, patch)
@@ -172,12 +172,12 @@ def test_what_is_there_of_another_recipe_is_neither_used_nor_replaced(
         strip(folder, left)
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     with pytest.raises(RunError, match=r"scale: cpu -> paper.*--out"):
-        Place(tmp_path, "paper").trained("tiny", "density/a", 0)
+        RunStore(tmp_path, "paper").trained("tiny", "density/a", 0)
     changed = replace(density.TABLE[0], plan=replace(tiny.plan, batch=16))
     monkeypatch.setattr(density, "TABLE", (changed,))
-    for used in (Place.run, Place.trained):
+    for used in (RunStore.run, RunStore.trained):
         with pytest.raises(RunError, match=r"plan.batch: 32 -> 16.*move it away"):
-            used(Place(tmp_path), "tiny", "density/a", 0)
+            used(RunStore(tmp_path), "tiny", "density/a", 0)
     with pytest.raises(RunError, match=r"plan.batch: 32 -> 16.*move it away"):
         make(tmp_path, said, seeds=1)
     assert before == {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
@@ -196,7 +196,7 @@ def test_a_model_trained_again_for_a_study_leaves_the_record_of_its_result(
     (folder,) = make(tmp_path, said, seeds=1).folders[:1]
     strip(folder, ("config.json", "result.json"))
     record = (folder / "config.json").read_bytes()
-    Place(tmp_path).trained("tiny", "density/a", 0)
+    RunStore(tmp_path).trained("tiny", "density/a", 0)
     assert (folder / MODEL).exists()
     assert (folder / "config.json").read_bytes() == record
 
@@ -230,14 +230,14 @@ def test_rows_without_data_are_named_and_the_others_made(
 def test_a_seed_that_diverges_does_not_take_the_others_with_it(
     tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original = Place.evaluated
+    original = RunStore.evaluated
 
-    def evaluated(self: Place, target: str, recipe: str, seed: int, progress: Progress) -> Run:
+    def evaluated(self: RunStore, target: str, recipe: str, seed: int, progress: Progress) -> Run:
         if (recipe, seed) == ("density/a", 0):
             raise NonFiniteLossError("the loss is nan")
         return original(self, target, recipe, seed, progress)
 
-    monkeypatch.setattr(Place, "evaluated", evaluated)
+    monkeypatch.setattr(RunStore, "evaluated", evaluated)
     made = make(tmp_path, said)
     assert [str(f.relative_to(tmp_path / "tiny")) for f in made.folders] == ["a/1", "b/0", "b/1"]
     assert made.missing == ("density/a, seed 0: the loss is nan",)
@@ -247,9 +247,9 @@ def test_a_seed_that_diverges_does_not_take_the_others_with_it(
 class _Study:
     slope: float = 2.0
     title: str = field(default="A line", repr=False)
-    source: str = field(default="Euclid", repr=False)
+    provenance: str = field(default="Euclid", repr=False)
 
-    def measure(self, place: Place, seed: int, progress: Progress) -> Findings:
+    def measure(self, place: RunStore, seed: int, progress: Progress) -> Findings:
         x = tuple(float(i) for i in progress(range(3)))
         line = Line("measured", x, tuple(self.slope * each for each in x))
         panel = Panel("Line", "x", "y", (line,))
@@ -266,7 +266,7 @@ def test_a_study_is_measured_once(
     assert said == ["lemma2"]
     record = json.loads((tmp_path / "lemma2" / "study.json").read_text())
     assert record["settings"] == {"class": "_Study", "slope": 2.0}
-    assert (record["title"], record["source"], record["scale"]) == ("A line", "Euclid", "cpu")
+    assert (record["title"], record["provenance"], record["scale"]) == ("A line", "Euclid", "cpu")
     assert record["findings"]["numbers"]["slope"]["value"] == pytest.approx(2.0)
     assert record["findings"]["panels"][0]["lines"][0]["y"] == [0.0, 2.0, 4.0]
     monkeypatch.setattr(lemma2, "STUDY", _Study(slope=3.0))
@@ -276,7 +276,7 @@ def test_a_study_is_measured_once(
 
 @dataclass(frozen=True)
 class _OfAModel(_Study):
-    def measure(self, place: Place, seed: int, progress: Progress) -> Findings:
+    def measure(self, place: RunStore, seed: int, progress: Progress) -> Findings:
         place.trained("tiny", "density/a", seed)
         return super().measure(place, seed, progress)
 
@@ -302,12 +302,12 @@ def test_every_table_and_figure_of_the_paper_is_there_at_both_scales() -> None:
     for name in names:
         one = target(name)
         if isinstance(one, Figure):
-            assert one.study("cpu").source
+            assert one.study("cpu").provenance
             assert type(one.study("paper")) is type(one.study("cpu"))
             continue
         cpu, paper = one.recipes("cpu"), one.recipes("paper")
         assert paper.keys() == cpu.keys()
-        assert all(recipe.source for recipe in (*cpu.values(), *paper.values()))
+        assert all(recipe.provenance for recipe in (*cpu.values(), *paper.values()))
 
 
 def test_an_unknown_target_is_named_with_the_nearest() -> None:

@@ -7,7 +7,16 @@ import pytest
 import torch
 from torch import Generator, Tensor, nn
 
-from fdsm.data import Array, Chain, Dataset, Gaussian, GaussianMixture, ImageFolder, Table, Toy
+from fdsm.data import (
+    Array,
+    Chain,
+    Dataset,
+    Gaussian,
+    GaussianMixture,
+    ImageFolder,
+    SyntheticData,
+    Table,
+)
 from fdsm.models import DKEF
 from fdsm.noise import Geometric
 from fdsm.paper.tables import table1 as dkef_uci
@@ -17,11 +26,11 @@ from fdsm.paper.tables import table5 as ncsn
 from fdsm.paper.tables import table6_mnist as autoencoder_mnist
 from fdsm.paper.tables import toy_densities as density
 from fdsm.recipes.autoencoder import VAE, WAE, Autoencoder
-from fdsm.recipes.ood_sources import Scrambled, Turned
-from fdsm.recipes.recipe import Plan, Recipe
+from fdsm.recipes.ood_sources import Rotated, ShuffledFeatures
+from fdsm.recipes.recipe import Recipe, TrainingPlan
 from fdsm.runs.reference import experiments, rows
-from fdsm.serialize import describe
-from fdsm.training import Alternate, GradientStep, Shuffled, fit
+from fdsm.serialize import to_json
+from fdsm.training import AlternatingSteps, GradientStep, ShuffledBatches, fit
 
 
 @pytest.fixture(autouse=True)
@@ -33,10 +42,10 @@ def trained(recipe: Recipe, iterations: int, batch: int) -> tuple[nn.Module, Dat
     torch.manual_seed(0)
     generator, data = Generator().manual_seed(0), recipe.data.load()
     model = recipe.build(data.shape)
-    recipe.start(model, data, generator)
-    batches = Shuffled(data.train, data.transform, batch, seed=0)
+    recipe.before_training(model, data, generator)
+    batches = ShuffledBatches(data.train, data.transform, batch, seed=0)
     fit(recipe.step(model, data), batches, iterations, generator=generator)
-    recipe.finish(model, data, generator)
+    recipe.after_training(model, data, generator)
     return model, data
 
 
@@ -73,7 +82,7 @@ def test_the_divergence_of_the_latent_has_the_right_gradient(
     """For $z ~ N(0, b²)$ the divergence from $N(0, 1)$ has the derivative $b - 1/b$."""
     line = Line(b)
     step = autoencoder_mnist.TABLE[0].step(line, cast(Dataset, None))
-    assert isinstance(step, Alternate)
+    assert isinstance(step, AlternatingSteps)
     inner = step.steps["model"]
     assert isinstance(inner, GradientStep)
     losses = inner.loss(torch.zeros(200_000, 1), generator, 0.0)
@@ -89,7 +98,7 @@ def test_the_score_of_the_latent_is_learnt_without_moving_the_encoder() -> None:
         autoencoder_mnist.TABLE[1], plan=replace(autoencoder_mnist.TABLE[1].plan, iterations=600)
     )
     step = recipe.step(line, cast(Dataset, None))
-    assert isinstance(step, Alternate)
+    assert isinstance(step, AlternatingSteps)
     score, generator = step.steps["score"], Generator().manual_seed(0)
     for _ in range(600):
         score(torch.zeros(256, 1), generator)
@@ -117,7 +126,7 @@ def test_a_kernel_family_reaches_the_least_loss_of_a_gaussian() -> None:
     """For $N(0, I)$ in two dimensions it is $-1$."""
     recipe = replace(
         dkef_uci.TABLE[0],
-        data=Toy(Gaussian((0.0, 0.0)), n=2000),
+        data=SyntheticData(Gaussian((0.0, 0.0)), n=2000),
         inducing=30,
         penalty_steps=20,
         partition_samples=20_000,
@@ -136,11 +145,13 @@ def test_a_kernel_family_reaches_the_least_loss_of_a_gaussian() -> None:
 
 
 def test_inducing_points_start_at_rows_of_the_data(generator: Generator) -> None:
-    recipe = replace(dkef_uci.TABLE[0], data=Toy(Gaussian((5.0, -5.0)), n=200), inducing=30)
+    recipe = replace(
+        dkef_uci.TABLE[0], data=SyntheticData(Gaussian((5.0, -5.0)), n=200), inducing=30
+    )
     data = recipe.data.load()
     model = recipe.build(data.shape)
     assert isinstance(model, DKEF)
-    recipe.start(model, data, generator)
+    recipe.before_training(model, data, generator)
     distances = torch.cdist(model.inducing, data.train.double()).min(1)
     assert distances.values.max() == 0
     assert len(distances.indices.unique()) == 30
@@ -151,10 +162,10 @@ def test_a_flow_reaches_the_entropy_of_a_gaussian() -> None:
     recipe = next(row for row in nice_mnist.TABLE if row.name == "MLE")
     recipe = replace(
         recipe,
-        data=Toy(target, n=4000),
+        data=SyntheticData(target, n=4000),
         hidden=16,
         depth=1,
-        optimiser=replace(recipe.optimiser, lr=1e-2),
+        optimizer=replace(recipe.optimizer, lr=1e-2),
     )
     model, data = trained(recipe, 300, 256)
     metrics = recipe.evaluate(model, data, Generator().manual_seed(0))
@@ -169,7 +180,7 @@ def test_a_true_density_has_no_fisher_divergence_and_is_sampled() -> None:
         def forward(self, x: Tensor) -> Tensor:
             return mixture.log_density(x)
 
-    recipe = replace(density.TABLE[0], data=Toy(mixture, n=1000))
+    recipe = replace(density.TABLE[0], data=SyntheticData(mixture, n=1000))
     data, generator = recipe.data.load(), Generator().manual_seed(0)
     metrics = recipe.evaluate(Truth(), data, generator)
     assert metrics["fisher"].value == pytest.approx(0, abs=1e-8)
@@ -181,7 +192,7 @@ def test_a_true_density_has_no_fisher_divergence_and_is_sampled() -> None:
 def test_scrambled_rows_keep_each_column_and_nothing_else(generator: Generator) -> None:
     x = torch.randn(100, 1) * torch.tensor([1.0, 2.0])
     data = Dataset(x, x, x, Chain(()), {})
-    scrambled = Scrambled().rows(data, generator)
+    scrambled = ShuffledFeatures().rows(data, generator)
     assert torch.equal(scrambled.sort(0).values, x.sort(0).values)
     assert abs(scrambled.T.corrcoef()[0, 1].item()) < 0.4
 
@@ -189,14 +200,14 @@ def test_scrambled_rows_keep_each_column_and_nothing_else(generator: Generator) 
 def test_turned_images_are_turned_by_a_quarter(generator: Generator) -> None:
     x = torch.arange(8.0).view(2, 1, 2, 2)
     data = Dataset(x, x, x, Chain(()), {})
-    assert Turned().rows(data, generator)[0, 0].tolist() == [[1.0, 3.0], [0.0, 2.0]]
+    assert Rotated().rows(data, generator)[0, 0].tolist() == [[1.0, 3.0], [0.0, 2.0]]
 
 
 @pytest.mark.parametrize("scale", ["cpu", "paper"])
 def test_every_recipe_can_be_put_on_record(scale: str) -> None:
     for experiment in experiments():
         for row in rows(experiment, scale):  # type: ignore[arg-type]
-            described = describe(row)
+            described = to_json(row)
             assert isinstance(described, dict)
             assert described["name"] == row.name
 
@@ -208,21 +219,21 @@ def test_the_published_settings_are_those_of_the_paper() -> None:
             p.numel() for p in paper["DSM"].build(torch.Size([1, 32, 32])).parameters()
         )
     assert parameters == 62_336_770
-    assert paper["DSM"].optimiser.lr == pytest.approx(5e-5)
-    assert paper["FD-SSM"].optimiser.lr == pytest.approx(1e-5)
+    assert paper["DSM"].optimizer.lr == pytest.approx(5e-5)
+    assert paper["FD-SSM"].optimizer.lr == pytest.approx(1e-5)
     flow = nice_mnist.PAPER[0]
     with torch.device("meta"):
         assert sum(p.numel() for p in flow.build(torch.Size([784])).parameters()) == 15_154_352
     assert isinstance(autoencoder_mnist.PAPER[0], Autoencoder)
     assert [row.plan.iterations for row in dkef_uci.PAPER[:18:6]] == [11_500, 3000, 9500]
-    assert {row.optimiser.clip for row in deep_ebm.PAPER} == {0.1}
-    described = cast(dict[str, Any], describe(paper["FD-SSM"]))
+    assert {row.optimizer.clip for row in deep_ebm.PAPER} == {0.1}
+    described = cast(dict[str, Any], to_json(paper["FD-SSM"]))
     assert described["data"]["transform"]["steps"][-1]["sigma"] == pytest.approx(0.005)
     assert described["objective"]["projection"]["radius"] == pytest.approx(0.05)
-    multiscale = cast(dict[str, Any], describe(paper["FD-DSM"]))["objective"]
+    multiscale = cast(dict[str, Any], to_json(paper["FD-DSM"]))["objective"]
     assert multiscale["objective"]["sigma"] == pytest.approx(0.1)
     assert (multiscale["levels"]["first"], multiscale["levels"]["last"]) == (0.05, 1.2)
-    assert {row.name: row.optimiser.lr for row in nice_mnist.PAPER} == {
+    assert {row.name: row.optimizer.lr for row in nice_mnist.PAPER} == {
         "FD-SSM": 1e-3, "Approx BP": 1e-4, "CP": 1e-3, "DSM 0.1": 1e-3, "DSM 1.74": 1e-3,
         "SSM": 1e-4, "SSMVR": 1e-4, "MLE": 1e-4, "Taylor-SSM": 1e-3,
     }  # fmt: skip
@@ -239,7 +250,7 @@ def apart(rows: dict[str, Tensor]) -> Dataset:
 @pytest.mark.parametrize("split", ["train", "validation", "test"])
 def test_each_split_is_used_for_what_it_is_for(split: str) -> None:
     """Changing the other rows changes neither the validation nor the exact loss."""
-    recipe = replace(density.TABLE[0], exact_rows=50, outside=())
+    recipe = replace(density.TABLE[0], sm_eval_rows=50, ood_sources=())
     model = recipe.build(torch.Size([2]))
     rows = {
         name: torch.randn(100, 2, generator=Generator().manual_seed(i))
@@ -266,11 +277,11 @@ def test_a_kernel_family_validates_on_validation_rows_and_tunes_its_penalty() ->
         torch.manual_seed(0)
         model = recipe.build(torch.Size([2]))
         assert isinstance(model, DKEF)
-        recipe.start(model, data, Generator().manual_seed(0))
+        recipe.before_training(model, data, Generator().manual_seed(0))
         values.append(recipe.validate(model, data, Generator().manual_seed(0))["sm_loss"])
     assert values[0] != values[1]
     before = model.log_penalty.item()
-    recipe.finish(model, data, Generator().manual_seed(0))
+    recipe.after_training(model, data, Generator().manual_seed(0))
     assert abs(model.log_penalty.item() - before) > 1e-4
 
 
@@ -312,7 +323,9 @@ class Far:
 
 def test_what_is_far_outside_is_told_from_the_test_rows() -> None:
     """With outside and inside exchanged the area would be zero."""
-    recipe = replace(density.TABLE[0], data=Toy(Gaussian((0.0, 0.0)), n=1000), outside=(Far(),))
+    recipe = replace(
+        density.TABLE[0], data=SyntheticData(Gaussian((0.0, 0.0)), n=1000), ood_sources=(Far(),)
+    )
     model = nn.Module()
     model.forward = lambda x: -x.square().sum(1) / 2  # type: ignore[method-assign]
     metrics = recipe.evaluate(model, recipe.data.load(), Generator().manual_seed(0))
@@ -331,17 +344,17 @@ def test_what_contradicts_itself_is_refused() -> None:
 
 def test_tables_are_trained_for_longer_unless_somebody_chose() -> None:
     table, image = Table("t.csv"), ImageFolder("photos")
-    small, mine = deep_ebm.TABLE[0], Plan(20, 8)
-    assert small.on(table).plan.iterations == 4000
-    assert small.on(image).plan == small.plan
-    assert replace(small, plan=mine).on(table).plan == mine
-    assert deep_ebm.PAPER[0].on(table).plan == deep_ebm.PAPER[0].plan
+    small, mine = deep_ebm.TABLE[0], TrainingPlan(20, 8)
+    assert small.with_data(table).plan.iterations == 4000
+    assert small.with_data(image).plan == small.plan
+    assert replace(small, plan=mine).with_data(table).plan == mine
+    assert deep_ebm.PAPER[0].with_data(table).plan == deep_ebm.PAPER[0].plan
 
 
 def test_autoencoders_are_first_tried_on_data_of_ones_own() -> None:
     own = Array("x.npy")
     small = autoencoder_mnist.TABLE[0]
-    assert small.on(own).plan.iterations == small.plan.iterations // 10
-    assert small.on(own).likelihood_rows == small.likelihood_rows // 10
+    assert small.with_data(own).plan.iterations == small.plan.iterations // 10
+    assert small.with_data(own).likelihood_rows == small.likelihood_rows // 10
     published = autoencoder_mnist.PAPER[0]
-    assert published.on(own).plan == published.plan
+    assert published.with_data(own).plan == published.plan

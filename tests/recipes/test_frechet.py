@@ -67,9 +67,9 @@ def test_images_are_compared_as_they_are_stored(generator: Generator) -> None:
     chain = Chain((ToFloat(), Affine(2.0, -1.0), Noise(0.3)))
     data = Dataset(images, images, images, chain, {})
     how = Frechet(RandomFeatures((4, 8)), 500)
-    same = how(lambda n: chain.fixed(images[:n]), data, CPU)
+    same = how(lambda n: chain.deterministic(images[:n]), data, CPU)
     assert same.value == pytest.approx(0, abs=1e-6)
-    darker = how(lambda n: chain.fixed(images[:n] // 2), data, CPU)
+    darker = how(lambda n: chain.deterministic(images[:n] // 2), data, CPU)
     expected = fid(RandomConvolutions((4, 8)), images, images // 2)
     assert darker.value == pytest.approx(expected.value, rel=1e-6)
 
@@ -77,7 +77,7 @@ def test_images_are_compared_as_they_are_stored(generator: Generator) -> None:
 def test_random_features_see_what_was_done_to_images() -> None:
     """The stronger the noise on digits, the further away they are."""
     data = Digits(transform=ToFloat(16)).load()
-    rows = data.transform.fixed(data.test)
+    rows = data.transform.deterministic(data.test)
     noise = torch.randn(rows.shape, generator=Generator().manual_seed(0))
     how = Frechet(RandomFeatures((8, 16)), len(rows))
     noisy = [rows + sigma * noise for sigma in (0.0, 0.1, 0.3, 0.9)]
@@ -105,9 +105,9 @@ def test_a_classifier_is_trained_once_and_knows_digits() -> None:
     assert classifier is ClassifierFeatures(source.data, images=1200, epochs=20).load()
     assert float(classifier.name.split()[-1]) > 0.9
     data = source.data.load()
-    real = data.transform.fixed(data.test)
+    real = data.transform.deterministic(data.test)
     how = Frechet(source, 150, images=150)
-    near = how(lambda n: data.transform.fixed(data.train[:n]), data, CPU).value
+    near = how(lambda n: data.transform.deterministic(data.train[:n]), data, CPU).value
     far = how(lambda n: real[:n].flip(-1), data, CPU).value
     assert near < far / 2
 

@@ -14,7 +14,7 @@ from fdsm.paper.tables import table6_celeba as autoencoder_celeba
 from fdsm.paper.tables import table6_mnist as autoencoder_mnist
 from fdsm.recipes.autoencoder import Autoencoder
 from fdsm.recipes.frechet import InceptionFeatures
-from fdsm.recipes.image_autoencoder import VAE, WAE, FaceAutoencoder
+from fdsm.recipes.image_autoencoder import VAE, WAE, ImageAutoencoder
 
 PAPER, TABLE = autoencoder_celeba.PAPER, autoencoder_celeba.TABLE
 
@@ -44,7 +44,7 @@ def test_losses_are_weighed_as_published(
 
 @pytest.mark.parametrize("recipe", [TABLE[0], TABLE[2]], ids=lambda row: row.name)
 def test_a_decoder_that_knows_one_image_is_far_from_none(
-    recipe: FaceAutoencoder, generator: Generator
+    recipe: ImageAutoencoder, generator: Generator
 ) -> None:
     """Where all images are grey and the decoder makes no other, both numbers vanish."""
     images = torch.full((100, 3, 16, 16), 191, dtype=torch.uint8)
@@ -71,8 +71,8 @@ def test_a_decoder_that_knows_one_image_is_far_from_none(
 
 
 def test_images_of_ones_own_go_from_minus_one_to_one() -> None:
-    source = TABLE[0].on(ImageFolder("photos")).data
-    dark = source.transform.fixed(torch.zeros(1, 3, 16, 16, dtype=torch.uint8))
+    source = TABLE[0].with_data(ImageFolder("photos")).data
+    dark = source.transform.deterministic(torch.zeros(1, 3, 16, 16, dtype=torch.uint8))
     assert dark.mean().item() == pytest.approx(-1, abs=0.01)
     with pytest.raises(ValueError, match="square images"):
         TABLE[0].build(torch.Size([3, 16, 32]))
@@ -81,7 +81,7 @@ def test_images_of_ones_own_go_from_minus_one_to_one() -> None:
 def test_rows_are_those_of_the_paper() -> None:
     names = [f"CelebA {kind} {name}" for kind in ("VAE", "WAE") for name in ("SSMVR", "FD-SSMVR")]
     assert [row.name for row in PAPER] == [row.name for row in TABLE] == names
-    assert all(row.source for row in (*PAPER, *TABLE))
+    assert all(row.provenance for row in (*PAPER, *TABLE))
     for row in PAPER:
         assert (row.plan.iterations, row.plan.batch, row.latent) == (100_000, 128, 32)
         assert (row.distance.features, row.distance.samples) == (InceptionFeatures(), 10_000)
@@ -89,12 +89,12 @@ def test_rows_are_those_of_the_paper() -> None:
 
 @pytest.mark.parametrize("row", [TABLE[1], autoencoder_mnist.TABLE[3]], ids=lambda row: row.name)
 def test_what_is_timed_trains_the_score_alone(
-    row: FaceAutoencoder | Autoencoder, generator: Generator
+    row: ImageAutoencoder | Autoencoder, generator: Generator
 ) -> None:
     model = row.build(torch.Size([3, 16, 16]))
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
-    step = row.timed(row.step(model, cast(Dataset, None)))
+    step = row.timed_part(row.step(model, cast(Dataset, None)))
     step(torch.rand(2, 3, 16, 16, generator=generator), generator)
     moved = {name for name, p in model.named_parameters() if not p.equal(before[name])}
     assert moved == {name for name in before if name.startswith("score.")}
-    assert "trains the score alone" in row.source
+    assert "trains the score alone" in row.provenance

@@ -19,7 +19,7 @@ from fdsm.projections import Rademacher
 from fdsm.recipes.kernel import KernelFamily
 from fdsm.recipes.local_gaussian_proposal import Neighbourhoods, refined
 from fdsm.samplers import GaussianMixture, importance_log_partition
-from fdsm.serialize import describe, differences
+from fdsm.serialize import differences, to_json
 from fdsm.training import GradientStep
 
 ROWS = {row.name: row for row in TABLE}
@@ -39,33 +39,33 @@ def test_rows_of_other_steps_differ_in_nothing_else() -> None:
     published = {0.05: "13.51", 0.02: "14.03", 0.01: "14.00"}
     for step, likelihood in published.items():
         row, other = ROWS["Parkinsons FD-SSM"], ROWS[f"Parkinsons FD-SSM {step}"]
-        assert differences(describe(row), describe(other)) == [
+        assert differences(to_json(row), to_json(other)) == [
             f"name: {row.name} -> {other.name}",
             f"objective.projection.radius: 0.1 -> {step}",
         ]
-        assert likelihood in other.source
+        assert likelihood in other.provenance
 
 
 def test_rows_with_more_patience_differ_in_nothing_else() -> None:
     for way in ("SSM", "FD-SSM"):
         row, other = ROWS[f"Parkinsons {way}"], ROWS[f"Parkinsons {way} longer"]
-        assert differences(describe(row), describe(other)) == [
+        assert differences(to_json(row), to_json(other)) == [
             f"name: {row.name} -> {other.name}",
             "plan.patience: 200 -> 1000",
         ]
-        assert "1,000 iterations without a better" in other.source
+        assert "1,000 iterations without a better" in other.provenance
 
 
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: row.name)
 def test_sources_name_what_was_taken_where_they_disagree(row: KernelFamily) -> None:
-    assert "App. C.2" in row.source
-    assert "moments of all data" in row.source
-    assert "float64" in row.source
+    assert "App. C.2" in row.provenance
+    assert "moments of all data" in row.provenance
+    assert "float64" in row.provenance
     if row.name == "Parkinsons FD-SSM":
-        assert "13.69" in row.source
-        assert "14.17" in row.source
+        assert "13.69" in row.provenance
+        assert "14.17" in row.provenance
     if "FD-SSM" in row.name and "all" not in row.name:
-        assert "shared calculation" in row.source
+        assert "shared calculation" in row.provenance
 
 
 def small(way: str) -> tuple[KernelFamily, DKEF, Dataset]:
@@ -75,7 +75,7 @@ def small(way: str) -> tuple[KernelFamily, DKEF, Dataset]:
     torch.manual_seed(0)
     model = recipe.build(data.shape)
     assert isinstance(model, DKEF)
-    recipe.start(model, data, Generator().manual_seed(0))
+    recipe.before_training(model, data, Generator().manual_seed(0))
     return recipe, model, data
 
 
@@ -214,8 +214,8 @@ def test_a_table_of_ones_own_gets_a_plan_for_a_trial(
     path, generator = tmp_path / "own.csv", Generator().manual_seed(0)
     values = torch.randn(n, 2, generator=generator).tolist()
     path.write_text("\n".join(f"{a},{b}" for a, b in values), encoding="utf-8")
-    recipe = TABLE[0].on(Table(path))
-    described = cast(dict[str, Any], describe(recipe))
+    recipe = TABLE[0].with_data(Table(path))
+    described = cast(dict[str, Any], to_json(recipe))
     assert (described["inducing"], described["plan"]["batch"]) == (inducing, batch)
     assert described["plan"]["validate_every"] == 20
     data = recipe.data.load()

@@ -8,7 +8,7 @@ import pytest
 from fdsm.derivatives import FiniteDifference
 from fdsm.objectives import SSM, MultiscaleDSM, SlicedDSM
 from fdsm.recipes.override import OverrideError, override
-from fdsm.recipes.recipe import Plan
+from fdsm.recipes.recipe import TrainingPlan
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Inner:
 @dataclass(frozen=True)
 class Outer:
     inner: Inner = Inner()
-    plan: Plan = Plan()
+    plan: TrainingPlan = TrainingPlan()
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_one_field_deep_in_an_objective_changes_and_nothing_else() -> None:
         ("plan.iterations", "expected path=value but got 'plan.iterations'"),
         (
             "plan.iteratons=3",
-            "Plan has no 'iteratons', but iterations, .* Did you mean iterations",
+            "TrainingPlan has no 'iteratons', but iterations, .* Did you mean iterations",
         ),
         ("plan.iterations=many", "takes int, and is now 3000"),
         ("plan.iterations=1.5", "takes int"),

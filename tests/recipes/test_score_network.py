@@ -10,7 +10,7 @@ from torch import Generator, Tensor, nn
 from fdsm.data import Chain, Dataset, ImageFolder
 from fdsm.paper.tables import table5 as ncsn
 from fdsm.recipes.frechet import Frechet, InceptionFeatures, RandomFeatures, for_validation
-from fdsm.recipes.score_network import NoiseConditional
+from fdsm.recipes.score_network import ScoreNetwork
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +33,7 @@ def greys() -> Dataset:
     return Dataset(images, images, images, Chain(()), {})
 
 
-def recipe(samples: int = 500) -> NoiseConditional:
+def recipe(samples: int = 500) -> ScoreNetwork:
     distance = Frechet(RandomFeatures((4, 8)), samples)
     return replace(
         ncsn.TABLE[0], distance=distance, watched=replace(distance, reference=for_validation)
@@ -63,7 +63,7 @@ def test_the_distance_is_watched_with_fewer_samples(generator: Generator) -> Non
 
 def test_other_images_are_compared_by_features_that_fit_them() -> None:
     """A classifier of grey digits would not take photographs."""
-    other = ncsn.TABLE[0].on(ImageFolder("photos"))
+    other = ncsn.TABLE[0].with_data(ImageFolder("photos"))
     assert other.watched is not None
     assert other.distance.features == other.watched.features == RandomFeatures()
     assert other.distance.name == other.watched.name == "frechet_random"
@@ -72,14 +72,14 @@ def test_other_images_are_compared_by_features_that_fit_them() -> None:
 def test_small_rows_differ_in_nothing_but_the_objective() -> None:
     first = ncsn.TABLE[0]
     for row in ncsn.TABLE:
-        changed = replace(row, name=first.name, objective=first.objective, source=first.source)
+        changed = replace(row, name=first.name, objective=first.objective, provenance=first.provenance)
         assert changed == first
 
 
 def test_rows_say_which_are_of_the_paper() -> None:
     for row in (*ncsn.TABLE, *ncsn.PAPER):
-        assert ("not of the paper" in row.source) == (row.name == "DSM")
-        assert ("ε is 0.1" in row.source) == (row.name == "FD-SSMVR")
+        assert ("not of the paper" in row.provenance) == (row.name == "DSM")
+        assert ("ε is 0.1" in row.provenance) == (row.name == "FD-SSMVR")
 
 
 def test_published_distances_are_of_fifty_thousand_samples() -> None:

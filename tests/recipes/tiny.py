@@ -5,24 +5,24 @@ from dataclasses import dataclass, replace
 import torch
 from torch import nn
 
-from fdsm.data import GaussianMixture, Toy
+from fdsm.data import GaussianMixture, SyntheticData
 from fdsm.objectives import DSM
 from fdsm.paper.tables.toy_densities import TABLE
-from fdsm.recipes.networks import Confined
-from fdsm.recipes.recipe import Plan
-from fdsm.training import Exponential
+from fdsm.recipes.networks import GaussianTail
+from fdsm.recipes.recipe import TrainingPlan
+from fdsm.training import ExponentialSchedule
 
 tiny = replace(
     TABLE[0],
     name="tiny",
-    data=Toy(GaussianMixture(((0.0, 0.0), (1.0, 1.0)), (0.5, 0.3)), n=200),
-    network=Confined((8, 8)),
-    step_size=Exponential(0.5),
-    plan=Plan(40, 32, 5, 10, 10, average=0.9, samples=8),
+    data=SyntheticData(GaussianMixture(((0.0, 0.0), (1.0, 1.0)), (0.5, 0.3)), n=200),
+    network=GaussianTail((8, 8)),
+    step_size=ExponentialSchedule(0.5),
+    plan=TrainingPlan(40, 32, 5, 10, 10, ema_decay=0.9, num_samples=8),
     tempering=replace(
         TABLE[0].tempering, schedule=replace(TABLE[0].tempering.schedule, hold=2, anneal=5)
     ),
-    exact_rows=10,
+    sm_eval_rows=10,
 )
 
 

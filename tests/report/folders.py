@@ -28,7 +28,7 @@ def config(method: str, seed: int, /, **changes: object) -> dict[str, Any]:
     settings = {
         "class": "Recipe",
         "objective": METHODS[method],
-        "optimiser": {"class": "Adam", "lr": 0.001, "betas": [0.9, 0.95]},
+        "optimizer": {"class": "Adam", "lr": 0.001, "betas": [0.9, 0.95]},
         "transforms": [{"class": "Scale", "factor": 2.0}, {"class": "Noise", "sigma": 0.1}],
         "batch": 128,
         "ema": None,
@@ -135,7 +135,7 @@ def write_row(folder: Path, recipe: str, seed: int, outcome: dict[str, Any], dat
         "recipe": recipe,
         "seed": seed,
         "data": {"name": data},
-        "source": f"Where {recipe} comes from.",
+        "provenance": f"Where {recipe} comes from.",
         "settings": {"class": "Recipe", "name": recipe, "plan": {"validate_every": 4}},
     }
     (folder / "config.json").write_text(json.dumps(config("SSM", seed) | own))
@@ -163,7 +163,7 @@ def study(name: str, **changes: object) -> dict[str, Any]:
     return {
         "study": name,
         "title": f"What {name} shows",
-        "source": "Sec. 3.3; the range of T is ours.",
+        "provenance": "Sec. 3.3; the range of T is ours.",
         "scale": "cpu",
         "seed": 0,
         "settings": {"orders": [1, 2, 4], "network": {"class": "ResNet", "width": 8}},

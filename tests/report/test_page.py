@@ -179,7 +179,7 @@ def test_a_hostile_study_is_only_text(tmp_path: Path) -> None:
     panel = {"title": HOSTILE, "x_label": HOSTILE, "y_label": HOSTILE, "lines": [line]}
     graph = {"name": HOSTILE, "nodes": [HOSTILE, HOSTILE], "edges": [[0, 1]]}
     findings = {"numbers": {HOSTILE: 1}, "panels": [panel], "graphs": [graph]}
-    said = dict.fromkeys(("study", "title", "source", "scale", "machine", "started"), HOSTILE)
+    said = dict.fromkeys(("study", "title", "provenance", "scale", "machine", "started"), HOSTILE)
     write_study(tmp_path / "runs" / "x", findings=findings, settings={HOSTILE: HOSTILE}, **said)
     page = shown([tmp_path / "runs" / "x"])
     assert not page.all("script")
@@ -222,7 +222,7 @@ def test_each_sentence_of_the_sources_is_said_once(runs: list[Path]) -> None:
     for folder in runs:
         for seed in "01":
             said = f"{own[folder.name]} {shared}".strip()
-            edit(folder / seed / "config.json", {"source": said})
+            edit(folder / seed / "config.json", {"provenance": said})
     groups = collect(runs).groups
     assert sources(groups) == (
         ("All", shared),
@@ -285,7 +285,7 @@ def test_without_matplotlib_the_error_says_what_to_install(
     import fdsm.report
 
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.delitem(sys.modules, "fdsm.report.figures", raising=False)
-    monkeypatch.delattr(fdsm.report, "figures", raising=False)
+    monkeypatch.delitem(sys.modules, "fdsm.report.training_plot", raising=False)
+    monkeypatch.delattr(fdsm.report, "training_plot", raising=False)
     with pytest.raises(ImportError, match=r"the report needs matplotlib: pip install 'fdsm\[rep"):
         write_page(runs, tmp_path / "page.html")

@@ -48,7 +48,7 @@ def test_of_a_seed_run_twice_the_later_counts(runs: list[Path], tmp_path: Path) 
 
 @pytest.mark.parametrize(
     "change",
-    [{"settings.optimiser.lr": 0.01}, {"device": "cuda"}, {"settings.batch": "128"}],
+    [{"settings.optimizer.lr": 0.01}, {"device": "cuda"}, {"settings.batch": "128"}],
     ids=str,
 )
 def test_groups_that_differ_in_a_setting_are_apart(

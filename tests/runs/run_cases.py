@@ -11,7 +11,7 @@ import torch
 from fdsm.runs.reference import Reference
 from fdsm.runs.run import Run
 from fdsm.runs.train import Training
-from fdsm.training import Moment, checkpoint
+from fdsm.training import IterationEvent, checkpoint
 from fdsm.training.loggers import records
 
 TINY = Reference(f"{Path(__file__).parents[1] / 'recipes' / 'tiny.py'}:tiny")
@@ -47,7 +47,7 @@ def same(a: object, b: object) -> bool:
 def interrupt_after(iteration: int, monkeypatch: pytest.MonkeyPatch) -> None:
     original = Training._note
 
-    def note(self: Training, moment: Moment) -> None:
+    def note(self: Training, moment: IterationEvent) -> None:
         original(self, moment)
         if moment.iteration == iteration:
             os.kill(os.getpid(), signal.SIGTERM)

@@ -17,7 +17,7 @@ def first_step(
     generator = Generator().manual_seed(0)
     model = recipe.build(torch.Size(shape))
     if data is not None:
-        recipe.start(model, data, generator)
+        recipe.before_training(model, data, generator)
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
     step = recipe.step(model, cast(Dataset, data))
     step(torch.rand(2, *shape, generator=generator), generator)

@@ -8,15 +8,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from fdsm.data import Affine, Chain, DataError, Dataset, Gaussian, Toy
+from fdsm.data import Affine, Chain, DataError, Dataset, Gaussian, SyntheticData
 from fdsm.derivatives import Autodiff, Taylor
 from fdsm.objectives import DSM, SM, SSM
-from fdsm.recipes.ebm import DeepEBM
+from fdsm.recipes.ebm import EBM
 from fdsm.recipes.recipe import Density
 from fdsm.runs.check import check
 from fdsm.runs.reference import Reference, rows
 from fdsm.runs.run import Run, RunError
-from fdsm.runs.saved_model import Trained, density_of, open_trained, save_trained, score
+from fdsm.runs.saved_model import SavedModel, density_of, open_trained, save_trained, score
 from fdsm.runs.score import read_rows
 from fdsm.typing import Derivative, Objective
 
@@ -39,20 +39,20 @@ class Normal(nn.Module):
 
 
 @pytest.fixture
-def trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trained:
+def trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SavedModel:
     """A model that is right: data of deviation 4 and mean 8, divided by 4 and shifted."""
     torch.set_default_dtype(torch.float32)
     target = Gaussian((8.0, 8.0), ((16.0, 0.0), (0.0, 16.0)))
-    source = Toy(target, n=2000, transform=Chain((Affine(0.25, -2.0),)))
+    source = SyntheticData(target, n=2000, transform=Chain((Affine(0.25, -2.0),)))
     recipe = replace(tiny, data=source)
     data, run = source.load(), Run(tmp_path, TINY, recipe, 0, "cpu")
     save_trained(run, StandardNormal(), data, {"iterations": 1})
     run.write("config.json", {"stored_shape": [2], "data": {}})
-    monkeypatch.setattr(DeepEBM, "build", lambda self, shape: StandardNormal())
+    monkeypatch.setattr(EBM, "build", lambda self, shape: StandardNormal())
     return open_trained(run)
 
 
-def test_log_densities_are_those_of_the_data(trained: Trained) -> None:
+def test_log_densities_are_those_of_the_data(trained: SavedModel) -> None:
     target = Gaussian((8.0, 8.0), ((16.0, 0.0), (0.0, 16.0)))
     rows = torch.tensor([[8.0, 8.0], [0.0, 4.0], [20.0, 8.0]])
     unnormalised = trained.log_density(rows) - torch.log(torch.tensor(2 * torch.pi))
@@ -61,7 +61,7 @@ def test_log_densities_are_those_of_the_data(trained: Trained) -> None:
     )
 
 
-def test_typicality_is_the_distance_from_the_mean_log_density(trained: Trained) -> None:
+def test_typicality_is_the_distance_from_the_mean_log_density(trained: SavedModel) -> None:
     """The mean of the log-density of the model is $-1$, up to the constant of the transform."""
     rows = torch.tensor([[8.0, 8.0], [8.0, 8.0 + 4 * 2**0.5], [8.0, 28.0]])
     scores = score(trained, rows)
@@ -81,7 +81,7 @@ def test_typicality_is_relative_to_the_training_rows(
     run = Run(tmp_path, TINY, recipe, 0, "cpu")
     save_trained(run, StandardNormal(), data, {})
     run.write("config.json", {})
-    monkeypatch.setattr(DeepEBM, "build", lambda self, shape: StandardNormal())
+    monkeypatch.setattr(EBM, "build", lambda self, shape: StandardNormal())
     found = open_trained(run)
     assert found.reference is not None
     assert found.held_out is not None
@@ -100,14 +100,14 @@ def test_a_model_without_a_density_names_recipes_that_exist_and_have_one(tmp_pat
     assert all(isinstance(row, Density) for name in named for row in rows(name))
 
 
-def test_the_tail_of_data_like_the_training_data_is_uniform(trained: Trained) -> None:
+def test_the_tail_of_data_like_the_training_data_is_uniform(trained: SavedModel) -> None:
     target = Gaussian((8.0, 8.0), ((16.0, 0.0), (0.0, 16.0)))
     tail = score(trained, target.sample(4000, torch.Generator().manual_seed(5))).tail
     assert tail.mean().item() == pytest.approx(0.5, abs=0.06)
     assert (tail < 0.2).double().mean().item() == pytest.approx(0.2, abs=0.08)
 
 
-def test_rows_of_another_shape_are_refused(trained: Trained, tmp_path: Path) -> None:
+def test_rows_of_another_shape_are_refused(trained: SavedModel, tmp_path: Path) -> None:
     path = tmp_path / "wide.csv"
     path.write_text("a,b,c\n1,2,3\n", encoding="utf-8")
     with pytest.raises(DataError, match=r"shape \(3,\), but the model .* of shape \(2,\)"):
@@ -120,7 +120,7 @@ def test_rows_of_another_shape_are_refused(trained: Trained, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("objective", [DSM(0.1), SM(Taylor())])
 def test_an_objective_without_random_directions_cannot_be_checked(
-    trained: Trained, objective: Objective
+    trained: SavedModel, objective: Objective
 ) -> None:
     run = replace(trained.run, recipe=replace(tiny, objective=objective))
     with pytest.raises(RunError, match="takes no derivative along random directions"):
@@ -129,7 +129,7 @@ def test_an_objective_without_random_directions_cannot_be_checked(
 
 @pytest.mark.parametrize("engine", [Taylor(), Autodiff()])
 def test_of_exact_objectives_the_differences_are_checked(
-    trained: Trained, engine: Derivative
+    trained: SavedModel, engine: Derivative
 ) -> None:
     """A Gaussian has no third derivative, so that differences with a step of 0.1 are exact."""
     run = replace(trained.run, recipe=replace(tiny, objective=SSM(engine)))
@@ -139,9 +139,9 @@ def test_of_exact_objectives_the_differences_are_checked(
 
 
 def test_samples_come_back_to_the_space_of_the_data(
-    trained: Trained, monkeypatch: pytest.MonkeyPatch
+    trained: SavedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(DeepEBM, "sample", lambda *_: torch.tensor([[0.0, 1.0]]))
+    monkeypatch.setattr(EBM, "sample", lambda *_: torch.tensor([[0.0, 1.0]]))
     assert trained.sample(1, lambda numbers: numbers).tolist() == [[8.0, 12.0]]
     whole = replace(trained, integral=True, largest=10.0)
     assert whole.sample(1, lambda numbers: numbers).tolist() == [[8, 10]]
@@ -155,7 +155,7 @@ def test_a_run_by_autodiff_is_checked_as_if_by_differences(tmp_path: Path) -> No
         data = run.recipe.data.load()
         model = run.build(data.shape)
         reports.append(
-            check(Trained(run, model, data.transform, data.shape, None, None, 1.0, False, {}))
+            check(SavedModel(run, model, data.transform, data.shape, None, None, 1.0, False, {}))
         )
     assert reports[0] == reports[1]
     assert reports[0].angle > 0
@@ -171,7 +171,7 @@ def test_the_seed_decides_the_weights(tmp_path: Path) -> None:
     assert not torch.equal(first[name], other[name])
 
 
-def test_images_on_another_scale_are_refused(trained: Trained, tmp_path: Path) -> None:
+def test_images_on_another_scale_are_refused(trained: SavedModel, tmp_path: Path) -> None:
     path = tmp_path / "levels.csv"
     path.write_text("a,b\n1,255\n", encoding="utf-8")
     digits = replace(trained, integral=True, largest=16.0)

@@ -13,14 +13,14 @@ from torch import nn
 
 from fdsm.atomic_io import BusyError, exclusive
 from fdsm.data import Dataset
-from fdsm.data.mixed import mixed
-from fdsm.recipes.ebm import DeepEBM
+from fdsm.data.split import fixed_shuffle
+from fdsm.recipes.ebm import EBM
 from fdsm.runs.evaluate import evaluate
 from fdsm.runs.reference import Reference, UntrustedRecipeError
 from fdsm.runs.run import Run, RunError
 from fdsm.runs.saved_model import open_trained
-from fdsm.runs.train import Suspended, Training, train
-from fdsm.training import GradientStep, Moment, NonFiniteLossError, checkpoint
+from fdsm.runs.train import Training, TrainingInterrupted, train
+from fdsm.training import GradientStep, IterationEvent, NonFiniteLossError, checkpoint
 from fdsm.training.loggers import records
 from fdsm.typing import Step
 
@@ -54,7 +54,9 @@ def test_an_interrupted_run_ends_bit_for_bit_as_a_whole_one(
     run = begun(tmp_path / "run")
     with monkeypatch.context() as patch:
         interrupt_after(iteration, patch)
-        with pytest.raises(Suspended, match=rf"after iteration {iteration} of 40.*--resume"):
+        with pytest.raises(
+            TrainingInterrupted, match=rf"after iteration {iteration} of 40.*--resume"
+        ):
             train(run)
     train(Run.open(run.folder, trust=True))
     assert same(states(run), states(whole))
@@ -67,7 +69,7 @@ def test_a_run_that_died_after_its_checkpoint_forgets_the_rest(
 ) -> None:
     run = begun(tmp_path / "run")
 
-    def die(self: Training, moment: Moment) -> None:
+    def die(self: Training, moment: IterationEvent) -> None:
         if moment.iteration == 27:
             raise KeyboardInterrupt
 
@@ -91,7 +93,7 @@ def test_random_layers_go_on_where_they_were(
     run = Run.create(tmp_path / "run", reference)
     with monkeypatch.context() as patch:
         interrupt_after(17, patch)
-        with pytest.raises(Suspended):
+        with pytest.raises(TrainingInterrupted):
             train(run)
     torch.manual_seed(99)
     train(Run.open(run.folder, trust=True))
@@ -163,13 +165,13 @@ def test_evaluation_is_written_and_repeatable(whole: Run) -> None:
 def test_a_loss_that_is_not_finite_keeps_the_last_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = begun(tmp_path / "run", "optimiser.lr=1e30")
+    run = begun(tmp_path / "run", "optimizer.lr=1e30")
     with pytest.raises(NonFiniteLossError, match=r"iteration \d+: .*there is no checkpoint"):
         train(run)
     good = begun(tmp_path / "good")
     original = type(tiny).step
 
-    def poisoned(self: DeepEBM, model: nn.Module, data: Dataset) -> Step:
+    def poisoned(self: EBM, model: nn.Module, data: Dataset) -> Step:
         step = original(self, model, data)
         assert isinstance(step, GradientStep)
         loss = step.loss
@@ -214,11 +216,11 @@ def test_what_was_best_is_remembered_over_an_interruption(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     values = [4.0, 3.0, 1.0, 2.0, 2.0, 2.0]
-    monkeypatch.setattr(DeepEBM, "validate", lambda *_: {"loss": values.pop(0)})
+    monkeypatch.setattr(EBM, "validate", lambda *_: {"loss": values.pop(0)})
     run = begun(tmp_path / "run", "plan.validate_every=5", "plan.patience=15")
     with monkeypatch.context() as patch:
         interrupt_after(17, patch)
-        with pytest.raises(Suspended):
+        with pytest.raises(TrainingInterrupted):
             train(run)
     train(Run.open(run.folder, trust=True))
     assert "than 1 of iteration 10 in 15" in states(run)["ended"]
@@ -243,13 +245,13 @@ def test_a_run_does_not_go_on_with_another_recipe(
     run = Run.create(tmp_path / "run", Reference(f"{path}:mine"))
     with monkeypatch.context() as patch:
         interrupt_after(12, patch)
-        with pytest.raises(Suspended, match=r"--resume .* --trust"):
+        with pytest.raises(TrainingInterrupted, match=r"--resume .* --trust"):
             train(run)
     path.write_text(
         path.read_text() + "from dataclasses import replace\n"
-        "mine = replace(mine, optimiser=replace(mine.optimiser, lr=0.5))\n"
+        "mine = replace(mine, optimizer=replace(mine.optimizer, lr=0.5))\n"
     )
-    with pytest.raises(RunError, match=r"optimiser.lr: 0.005 -> 0.5"):
+    with pytest.raises(RunError, match=r"optimizer.lr: 0.005 -> 0.5"):
         train(Run.open(run.folder, trust=True))
 
 
@@ -259,12 +261,12 @@ def test_a_run_does_not_go_on_with_other_data(
     path = tmp_path / "table.csv"
     rows = torch.randn(100, 2)
     path.write_text("\n".join(f"{a},{b}" for a, b in rows.tolist()))
-    settings = ("plan.iterations=20", "plan.batch=16", "plan.checkpoint_every=5", "exact_rows=4")
+    settings = ("plan.iterations=20", "plan.batch=16", "plan.checkpoint_every=5", "sm_eval_rows=4")
     reference = Reference("density", data=str(path), overrides=settings)
     run = Run.create(tmp_path / "run", reference)
     with monkeypatch.context() as patch:
         interrupt_after(7, patch)
-        with pytest.raises(Suspended):
+        with pytest.raises(TrainingInterrupted):
             train(run)
     before = path.read_text()
     path.write_text(before.replace("0.", "7."))
@@ -277,9 +279,9 @@ def test_a_run_does_not_go_on_with_other_data(
 def test_early_stopping_before_the_first_record_is_evaluated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(DeepEBM, "validate", lambda *_: {"loss": float("nan")})
+    monkeypatch.setattr(EBM, "validate", lambda *_: {"loss": float("nan")})
     settings = ("plan.validate_every=5", "plan.patience=10", "plan.log_every=50")
-    run = begun(tmp_path / "run", *settings, "plan.samples=0")
+    run = begun(tmp_path / "run", *settings, "plan.num_samples=0")
     train(run)
     result = evaluate(run, open_trained(run), lambda numbers: numbers)
     assert result["iterations"] == 10
@@ -328,13 +330,13 @@ def test_evaluation_takes_test_rows_in_mixed_order_and_no_others(
     seen: list[Dataset] = []
 
     def note(
-        self: DeepEBM, model: nn.Module, data: Dataset, generator: torch.Generator
+        self: EBM, model: nn.Module, data: Dataset, generator: torch.Generator
     ) -> dict[str, Any]:
         seen.append(data)
         return {}
 
-    monkeypatch.setattr(DeepEBM, "evaluate", note)
+    monkeypatch.setattr(EBM, "evaluate", note)
     evaluate(whole, open_trained(whole), lambda numbers: numbers)
     stored = whole.recipe.data.load()
-    torch.testing.assert_close(seen[0].test, mixed(stored.test))
+    torch.testing.assert_close(seen[0].test, fixed_shuffle(stored.test))
     torch.testing.assert_close(seen[0].train, stored.train)

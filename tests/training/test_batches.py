@@ -3,11 +3,11 @@ import torch
 from torch import Generator
 
 from fdsm.data import Affine, Chain, Noise
-from fdsm.training import Shuffled, derived_seed
+from fdsm.training import ShuffledBatches, derived_seed
 
 
 def test_an_epoch_has_every_row_once_and_the_next_another_order(generator: Generator) -> None:
-    batches = Shuffled(torch.arange(10.0), Chain(()), size=5, seed=1)
+    batches = ShuffledBatches(torch.arange(10.0), Chain(()), size=5, seed=1)
     epochs = [torch.cat([batches(2 * e + i, generator) for i in range(2)]) for e in range(2)]
     assert all(torch.equal(epoch.sort().values, torch.arange(10.0)) for epoch in epochs)
     assert not torch.equal(epochs[0], epochs[1])
@@ -15,7 +15,7 @@ def test_an_epoch_has_every_row_once_and_the_next_another_order(generator: Gener
 
 def test_any_batch_can_be_asked_for_first(generator: Generator) -> None:
     rows = torch.arange(13.0)
-    one, other = (Shuffled(rows, Chain(()), size=4, seed=3) for _ in range(2))
+    one, other = (ShuffledBatches(rows, Chain(()), size=4, seed=3) for _ in range(2))
     in_order = [one(i, generator) for i in range(8)]
     assert torch.equal(other(7, generator), in_order[7])
     assert torch.equal(other(2, generator), in_order[2])
@@ -24,7 +24,9 @@ def test_any_batch_can_be_asked_for_first(generator: Generator) -> None:
 
 def test_batches_are_transformed_with_the_given_randomness() -> None:
     transform = Chain((Affine(1 / 255), Noise(0.5)))
-    batches = Shuffled(torch.full((4, 2), 255, dtype=torch.uint8), transform, size=4, seed=0)
+    batches = ShuffledBatches(
+        torch.full((4, 2), 255, dtype=torch.uint8), transform, size=4, seed=0
+    )
     a, b = (batches(0, Generator().manual_seed(7)) for _ in range(2))
     expected = 1 + 0.5 * torch.randn(4, 2, generator=Generator().manual_seed(7))
     assert torch.equal(a, b)
@@ -33,7 +35,7 @@ def test_batches_are_transformed_with_the_given_randomness() -> None:
 
 def test_too_few_rows_are_refused() -> None:
     with pytest.raises(ValueError, match="a batch of 5 cannot be taken from 3 rows: choose a sm"):
-        Shuffled(torch.zeros(3, 2), Chain(()), size=5, seed=0)
+        ShuffledBatches(torch.zeros(3, 2), Chain(()), size=5, seed=0)
 
 
 def test_derived_seeds_differ_by_every_label() -> None:

@@ -5,19 +5,28 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from fdsm.training import Bar, JsonLines, Moment, Record, Save, Stopped, TensorBoard, Validate
+from fdsm.training import (
+    EarlyStop,
+    IterationEvent,
+    JsonLines,
+    LogMetrics,
+    ProgressBar,
+    SaveCheckpoint,
+    TensorBoard,
+    Validate,
+)
 from fdsm.training.loggers import records
 
 
-def moment(iteration: int, loss: float = 0.0, iterations: int = 100) -> Moment:
-    return Moment(iteration, iterations, iteration / 2, 7.5, {"loss": loss})
+def moment(iteration: int, loss: float = 0.0, iterations: int = 100) -> IterationEvent:
+    return IterationEvent(iteration, iterations, iteration / 2, 7.5, {"loss": loss})
 
 
 def test_a_record_has_time_and_metrics(tmp_path: Path) -> None:
     log = JsonLines(tmp_path / "metrics.jsonl")
-    hook = Record([log], every=2)
+    callback = LogMetrics([log], every=2)
     for i in range(1, 6):
-        hook(moment(i, loss=10.0 * i, iterations=5))
+        callback(moment(i, loss=10.0 * i, iterations=5))
     lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
     assert [json.loads(line)["iteration"] for line in lines] == [2, 4, 5]
     assert json.loads(lines[0]) == {
@@ -53,7 +62,7 @@ def test_tensorboard_gets_the_same_numbers(tmp_path: Path) -> None:
 def test_validation_keeps_the_best_and_stops_when_there_is_none_for_long() -> None:
     values = {1: 5.0, 2: 3.0, 3: 4.0, 4: 3.0, 5: 3.5}
     best, logged = [], []
-    hook = Validate(
+    callback = Validate(
         lambda i: {"loss": values[i], "other": -i},
         [logged.append],
         every=1,
@@ -61,34 +70,34 @@ def test_validation_keeps_the_best_and_stops_when_there_is_none_for_long() -> No
         on_best=lambda m: best.append(m.iteration),
     )
     for i in range(1, 5):
-        hook(moment(i))
-    with pytest.raises(Stopped, match="no better loss than 3 of iteration 2 in 3 iterations"):
-        hook(moment(5))
+        callback(moment(i))
+    with pytest.raises(EarlyStop, match="no better loss than 3 of iteration 2 in 3 iterations"):
+        callback(moment(5))
     assert best == [1, 2]
     assert logged[2] == {"iteration": 3, "seconds": 1.5, "validation": {"loss": 4.0, "other": -3}}
 
 
 def test_validation_goes_on_from_a_state_and_watches_what_it_is_told() -> None:
-    hook = Validate(lambda i: {"a": 0.0, "b": float(i)}, [], every=1, watched="b", patience=2)
-    hook(moment(1))
+    callback = Validate(lambda i: {"a": 0.0, "b": float(i)}, [], every=1, watched="b", patience=2)
+    callback(moment(1))
     other = Validate(lambda i: {"a": 0.0, "b": float(i)}, [], every=1, watched="b", patience=2)
-    other.load_state_dict(hook.state_dict())
+    other.load_state_dict(callback.state_dict())
     other(moment(2))
-    with pytest.raises(Stopped, match="no better b than 1 of iteration 1"):
+    with pytest.raises(EarlyStop, match="no better b than 1 of iteration 1"):
         other(moment(3))
 
 
 def test_saving_is_done_when_it_is_time() -> None:
     saved: list[int] = []
-    hook = Save(lambda m: saved.append(m.iteration), every=4)
+    callback = SaveCheckpoint(lambda m: saved.append(m.iteration), every=4)
     for i in range(1, 11):
-        hook(moment(i, iterations=10))
+        callback(moment(i, iterations=10))
     assert saved == [4, 8, 10]
 
 
 def test_the_bar_shows_loss_time_and_position() -> None:
     console = Console(file=io.StringIO(), force_terminal=True, width=120)
-    with Bar("digits/DSM", console) as bar:
+    with ProgressBar("digits/DSM", console) as bar:
         bar(moment(50, loss=0.25))
     text = console.file.getvalue()  # type: ignore[attr-defined]
     assert "digits/DSM" in text

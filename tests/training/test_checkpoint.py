@@ -53,19 +53,19 @@ def test_a_real_optimiser_goes_on_as_if_nothing_had_happened(tmp_path: Path) -> 
     def trained(iterations: int, stop: int | None) -> torch.Tensor:
         torch.manual_seed(0)
         model = torch.nn.Linear(3, 1)
-        optimiser = torch.optim.AdamW(model.parameters())
+        optimizer = torch.optim.AdamW(model.parameters())
         for i in range(iterations):
             if i == stop:
                 path = tmp_path / "o.safetensors"
-                save(path, {"model": model.state_dict(), "optimiser": optimiser.state_dict()})
+                save(path, {"model": model.state_dict(), "optimizer": optimizer.state_dict()})
                 model = torch.nn.Linear(3, 1)
-                optimiser = torch.optim.AdamW(model.parameters())
+                optimizer = torch.optim.AdamW(model.parameters())
                 state = load(path)
                 model.load_state_dict(state["model"])
-                optimiser.load_state_dict(state["optimiser"])
-            optimiser.zero_grad()
+                optimizer.load_state_dict(state["optimizer"])
+            optimizer.zero_grad()
             model(torch.ones(1, 3) * i).square().sum().backward()
-            optimiser.step()
+            optimizer.step()
         return model.weight.detach()
 
     assert torch.equal(trained(7, stop=None), trained(7, stop=4))
@@ -91,8 +91,8 @@ def test_other_files_are_not_checkpoints(content: bytes, tmp_path: Path) -> None
 
 
 def test_code_cannot_be_saved(tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match=r"cannot hold a function \(at /hook\)"):
-        save(tmp_path / "a.safetensors", {"hook": load})
+    with pytest.raises(TypeError, match=r"cannot hold a function \(at /callback\)"):
+        save(tmp_path / "a.safetensors", {"callback": load})
     assert list(tmp_path.iterdir()) == []
 
 

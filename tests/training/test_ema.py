@@ -2,18 +2,18 @@ import pytest
 import torch
 from torch import nn
 
-from fdsm.training import Average, Moment
+from fdsm.training import EMA, IterationEvent
 
 
-def moment(iteration: int) -> Moment:
-    return Moment(iteration, 100, 0.0, 0.0, {"loss": 0.0})
+def moment(iteration: int) -> IterationEvent:
+    return IterationEvent(iteration, 100, 0.0, 0.0, {"loss": 0.0})
 
 
 def test_the_average_is_that_of_the_weights_a_model_has_had() -> None:
     model = nn.Linear(1, 1, bias=False)
     with torch.no_grad():
         model.weight.fill_(5.0)
-    average, expected = Average(model, 0.9), 5.0
+    average, expected = EMA(model, 0.9), 5.0
     for t in range(200):
         with torch.no_grad():
             model.weight.fill_(float(t))
@@ -29,7 +29,7 @@ def test_warm_up_uses_the_first_ratios_of_its_formula() -> None:
     """With weights 1 after a start at 0, one minus the average is the product of the memories."""
     model = nn.Linear(1, 1, bias=False)
     nn.init.zeros_(model.weight)
-    average, expected = Average(model, 0.999), 1.0
+    average, expected = EMA(model, 0.999), 1.0
     nn.init.ones_(model.weight)
     for t, memory in enumerate((1 / 10, 2 / 11, 3 / 12)):
         average(moment(t + 1))
@@ -39,7 +39,7 @@ def test_warm_up_uses_the_first_ratios_of_its_formula() -> None:
 
 def test_buffers_are_those_of_the_live_model() -> None:
     model = nn.BatchNorm1d(1)
-    average = Average(model, 0.9)
+    average = EMA(model, 0.9)
     model(torch.tensor([[3.0], [5.0]]))  # momentum 0.1 of mean 4 and variance 2
     average(moment(1))
     assert isinstance(average.model, nn.BatchNorm1d)
@@ -54,10 +54,10 @@ def test_buffers_are_those_of_the_live_model() -> None:
 
 def test_it_goes_on_from_a_state() -> None:
     model = nn.Linear(2, 1)
-    whole = Average(model, 0.99)
+    whole = EMA(model, 0.99)
     for t in range(3):
         whole(moment(t))
-    half = Average(nn.Linear(2, 1), 0.99)
+    half = EMA(nn.Linear(2, 1), 0.99)
     half.load_state_dict(whole.state_dict())
     half.live = model
     with torch.no_grad():
@@ -69,4 +69,4 @@ def test_it_goes_on_from_a_state() -> None:
 
 def test_a_memory_must_be_a_fraction() -> None:
     with pytest.raises(ValueError, match=r"in \(0, 1\), but is 1"):
-        Average(nn.Linear(1, 1), 1.0)
+        EMA(nn.Linear(1, 1), 1.0)

@@ -5,35 +5,35 @@ import pytest
 from fdsm.derivatives import FiniteDifference
 from fdsm.objectives import DSM, SSM, SSMVR, Annealed, MultiscaleDSM, SlicedDSM
 from fdsm.projections import Gaussian, Sphere
-from fdsm.training import Constant, Cosine, Exponential, with_step
+from fdsm.training import ConstantSchedule, CosineSchedule, ExponentialSchedule, scale_step_size
 
 
 def test_cosine_goes_from_one_to_its_last_and_is_half_way_in_the_middle() -> None:
-    schedule = Cosine(0.2)
+    schedule = CosineSchedule(0.2)
     assert [schedule(t) for t in (0.0, 0.5, 1.0)] == pytest.approx([1.0, 0.6, 0.2])
     assert schedule(0.25) == pytest.approx(0.2 + 0.8 * (1 + math.sqrt(0.5)) / 2)
 
 
 def test_exponential_falls_by_a_constant_ratio() -> None:
-    schedule = Exponential(1e-4)
+    schedule = ExponentialSchedule(1e-4)
     assert [schedule(t) for t in (0.0, 0.25, 0.5, 1.0)] == pytest.approx([1, 0.1, 0.01, 1e-4])
     with pytest.raises(ValueError, match=r"in \(0, 1\], but is 0"):
-        Exponential(0.0)
+        ExponentialSchedule(0.0)
 
 
 def test_constant_leaves_the_objective_itself() -> None:
     objective = SSM()
-    assert with_step(objective, Constant()(0.7)) is objective
+    assert scale_step_size(objective, ConstantSchedule()(0.7)) is objective
 
 
 def test_the_step_is_found_however_deep_it_is() -> None:
     sliced = SlicedDSM(0.3, FiniteDifference(), Sphere(0.2))
-    assert with_step(MultiscaleDSM(sliced), 0.5).objective.projection == Sphere(0.1)
-    annealed = with_step(Annealed(SSMVR(FiniteDifference(), Sphere(0.2))), 0.5)
+    assert scale_step_size(MultiscaleDSM(sliced), 0.5).objective.projection == Sphere(0.1)
+    annealed = scale_step_size(Annealed(SSMVR(FiniteDifference(), Sphere(0.2))), 0.5)
     assert annealed.objective.projection == Sphere(0.1)
     assert annealed.levels == Annealed().levels
 
 
 def test_what_has_no_step_stays_as_it_is() -> None:
     for objective in (DSM(0.1), SSM(projection=Gaussian())):
-        assert with_step(objective, 0.5) == objective
+        assert scale_step_size(objective, 0.5) == objective

@@ -9,9 +9,9 @@ from fdsm.objectives import SSM
 from fdsm.projections import Sphere
 from fdsm.training import (
     Adam,
-    Alternate,
-    Cosine,
-    Exponential,
+    AlternatingSteps,
+    CosineSchedule,
+    ExponentialSchedule,
     GradientStep,
     RMSprop,
     objective_loss,
@@ -66,7 +66,7 @@ def test_the_betas_are_used(generator: Generator) -> None:
 
 def test_the_learning_rate_follows_its_schedule(generator: Generator) -> None:
     line = Line()
-    step = GradientStep(line.loss, line, Adam(0.1, schedule=Cosine()), iterations=2)
+    step = GradientStep(line.loss, line, Adam(0.1, schedule=CosineSchedule()), iterations=2)
     rates = [step(torch.ones(1), generator)["lr"].item() for _ in range(2)]
     assert rates == pytest.approx([0.1, 0.05])
 
@@ -76,10 +76,10 @@ def test_a_loss_that_is_not_finite_changes_nothing(bad: float, generator: Genera
     line = Line()
     step = GradientStep(line.loss, line, Adam(0.1), iterations=2)
     step(torch.ones(1), generator)
-    before, moments = line.a.item(), step.state_dict()["optimiser"]["state"][0]["exp_avg"].clone()
+    before, moments = line.a.item(), step.state_dict()["optimizer"]["state"][0]["exp_avg"].clone()
     step(torch.tensor([bad]), generator)
     assert line.a.item() == before
-    assert step.state_dict()["optimiser"]["state"][0]["exp_avg"] == moments
+    assert step.state_dict()["optimizer"]["state"][0]["exp_avg"] == moments
 
 
 def test_the_step_of_the_differences_goes_down(generator: Generator) -> None:
@@ -95,7 +95,7 @@ def test_the_step_of_the_differences_goes_down(generator: Generator) -> None:
             return -self.a * x.square().sum(1).square()
 
     model = Quartic()
-    loss = objective_loss(SSM(FiniteDifference(), Sphere(0.1)), model, Exponential(0.01))
+    loss = objective_loss(SSM(FiniteDifference(), Sphere(0.1)), model, ExponentialSchedule(0.01))
     step = GradientStep(loss, model, Adam(), iterations=2)
     lengths = []
     for _ in range(2):
@@ -115,13 +115,16 @@ def test_alternating_steps_take_turns_and_keep_their_names(generator: Generator)
         return GradientStep(loss, line, Adam(0.1), iterations=4)
 
     first, second = Line(1.0), Line(2.0)
-    step = Alternate({"score": counting("score", first), "model": counting("model", second)})
+    step = AlternatingSteps({
+        "score": counting("score", first),
+        "model": counting("model", second),
+    })
     logged = step(torch.ones(1), generator)
     step(torch.ones(1), generator)
     assert order == ["score", "model"] * 2
     assert logged["score_loss"] == pytest.approx(1.0)
     assert logged["loss"] == logged["model_loss"] == pytest.approx(2.0)
-    other = Alternate({
+    other = AlternatingSteps({
         "score": counting("score", Line()),
         "model": counting("model", Line()),
     })

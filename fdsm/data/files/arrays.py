@@ -10,13 +10,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from ..dataset import Dataset, assembled, taken
+from ..dataset import Dataset, build_dataset, taken
 from ..download import checksum, resolved
 from ..errors import DataError
-from ..split import three_ways
-from ..transforms import Dequantise, Standardise, Transform
+from ..split import train_val_test_split
+from ..transforms import Dequantize, Standardize, Transform
 from .csv import Numbers, finite
-from .table import FEWEST, split_rows
+from .table import MIN_ROWS, split_rows
 
 LIMIT = 2**34
 """More bytes than this in one array are refused: 16 GiB."""
@@ -42,7 +42,7 @@ class Array:
     validation: float = 0.1
     test: float = 0.1
     seed: int = 0
-    transform: Transform = Standardise()
+    transform: Transform = Standardize()
 
     def rows(self) -> Tensor:
         """Return all rows in the order of the file, say to score them, shape `(N, D)`."""
@@ -54,7 +54,7 @@ class Array:
         rows = split_rows(
             self._numbers(), path, validation=self.validation, test=self.test, seed=self.seed
         )
-        return assembled(self, rows, files=[{"file": path.name, "sha256": checksum(path)}])
+        return build_dataset(self, rows, files=[{"file": path.name, "sha256": checksum(path)}])
 
     def _numbers(self) -> Numbers:
         path = resolved(self.path)
@@ -89,7 +89,7 @@ class ImageArray:
     validation: float = 0.1
     test: float = 0.1
     seed: int = 0
-    transform: Transform = Dequantise()
+    transform: Transform = Dequantize()
 
     def rows(self) -> Tensor:
         """Return all images in the order of the file, say to score them, `(N, C, H, W)`."""
@@ -107,16 +107,18 @@ class ImageArray:
     def load(self) -> Dataset:
         """Read and split the images; raises `DataError` if that is impossible."""
         path, images = resolved(self.path), self.rows()
-        if len(images) < FEWEST:
-            raise DataError(f"{path} has {len(images)} images: at least {FEWEST} are needed")
+        if len(images) < MIN_ROWS:
+            raise DataError(f"{path} has {len(images)} images: at least {MIN_ROWS} are needed")
         if images.max() <= 1:
             raise DataError(
                 f"{path} holds no level above {float(images.max()):g} of 255: save images of 0 "
                 "and 1 as floating-point numbers"
             )
-        order = three_ways(len(images), validation=self.validation, test=self.test, seed=self.seed)
+        order = train_val_test_split(
+            len(images), validation=self.validation, test=self.test, seed=self.seed
+        )
         files = [{"file": path.name, "sha256": checksum(path)}]
-        return assembled(self, taken(images, order), files=files)
+        return build_dataset(self, taken(images, order), files=files)
 
 
 def read_array(path: Path, key: str | None = None) -> npt.NDArray[Any]:

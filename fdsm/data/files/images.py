@@ -6,14 +6,14 @@ from pathlib import Path, PurePosixPath
 import torch
 from torch import Tensor
 
-from ..dataset import Dataset, assembled, taken
+from ..dataset import Dataset, build_dataset, taken
 from ..download import resolved
 from ..errors import DataError
-from ..split import shuffled, three_ways
-from ..transforms import Dequantise, Transform
+from ..split import shuffled, train_val_test_split
+from ..transforms import Dequantize, Transform
 from .archives import Archive, opened
 from .image_decoding import Decoder
-from .table import FEWEST
+from .table import MIN_ROWS
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class ImageFolder:
     validation: float = 0.1
     test: float = 0.1
     seed: int = 0
-    transform: Transform = Dequantise()
+    transform: Transform = Dequantize()
 
     def names(self) -> list[str]:
         """Return the names of all images, in the order of `rows`."""
@@ -59,14 +59,16 @@ class ImageFolder:
         """Read and split the images; raises `DataError` if that is impossible."""
         archive = self._archive()
         names = chosen(archive.names, self.limit, self.seed)
-        if len(names) < FEWEST:
+        if len(names) < MIN_ROWS:
             raise DataError(
-                f"{archive.path} has {len(names)} images: at least {FEWEST} are needed to split "
+                f"{archive.path} has {len(names)} images: at least {MIN_ROWS} are needed to split "
                 "them into training, validation and test"
             )
-        order = three_ways(len(names), validation=self.validation, test=self.test, seed=self.seed)
+        order = train_val_test_split(
+            len(names), validation=self.validation, test=self.test, seed=self.seed
+        )
         images, labels = self._decoder().read(archive, names), _labels(names)
-        return assembled(
+        return build_dataset(
             self,
             taken(images, order),
             labels=None if labels is None else taken(labels, order),

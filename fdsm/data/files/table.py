@@ -7,14 +7,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..dataset import Dataset, assembled, taken
+from ..dataset import Dataset, build_dataset, taken
 from ..download import checksum, resolved
 from ..errors import DataError
-from ..split import three_ways
-from ..transforms import Standardise, Transform
+from ..split import train_val_test_split
+from ..transforms import Standardize, Transform
 from .csv import CHOOSE, Numbers, read_csv, read_parquet
 
-FEWEST = 10
+MIN_ROWS = 10
 """With fewer rows there is nothing to split."""
 
 PARQUET = {".parquet", ".pq"}
@@ -43,7 +43,7 @@ class Table:
     validation: float = 0.1
     test: float = 0.1
     seed: int = 0
-    transform: Transform = Standardise()
+    transform: Transform = Standardize()
 
     def rows(self) -> Tensor:
         """Return all rows in the order of the file, say to score them, shape `(N, D)`."""
@@ -55,7 +55,7 @@ class Table:
         rows = split_rows(
             numbers, path, validation=self.validation, test=self.test, seed=self.seed
         )
-        return assembled(
+        return build_dataset(
             self,
             rows,
             files=[{"file": path.name, "sha256": checksum(path)}],
@@ -86,12 +86,12 @@ def split_rows(
     Raises:
         DataError: If there are too few rows, or a column hardly varies.
     """
-    if len(numbers.values) < FEWEST:
+    if len(numbers.values) < MIN_ROWS:
         raise DataError(
-            f"{path} has {len(numbers.values)} rows: at least {FEWEST} are needed to split them "
+            f"{path} has {len(numbers.values)} rows: at least {MIN_ROWS} are needed to split them "
             "into training, validation and test"
         )
-    order = three_ways(len(numbers.values), validation=validation, test=test, seed=seed)
+    order = train_val_test_split(len(numbers.values), validation=validation, test=test, seed=seed)
     _require_variation(numbers, path, order[0])
     return taken(torch.from_numpy(numbers.values).to(torch.float32), order)
 

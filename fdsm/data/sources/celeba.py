@@ -7,14 +7,14 @@ import torch
 from torch import Tensor
 
 from ...serialize import Json
-from ..dataset import Dataset, assembled, taken
+from ..dataset import Dataset, build_dataset, taken
 from ..download import Published, named, places
 from ..errors import DataError
 from ..files.archives import Archive, opened
 from ..files.image_decoding import Decoder
 from ..files.images import chosen, part
-from ..split import held_out, three_ways
-from ..transforms import Dequantise, Transform
+from ..split import held_out, train_val_test_split
+from ..transforms import Dequantize, Transform
 
 FOLDERS = ("celeba", "CelebA", "celeba/img_align_celeba", "")
 PAGE = "https://mmlab.ie.cuhk.edu.hk/projects/CelebA.html"
@@ -55,7 +55,7 @@ class CelebA:
     validation: float = 0.1
     test: float = 0.2
     seed: int = 2019
-    transform: Transform = Dequantise()
+    transform: Transform = Dequantize()
 
     def load(self) -> Dataset:
         """Read the data set; raises `DataError` if that is impossible."""
@@ -64,7 +64,7 @@ class CelebA:
         rows, files = self._split(names)
         images = Decoder(self.size, self.crop, 3).read(archive, names)
         images = images[..., :: self.stride, :: self.stride].contiguous()
-        return assembled(
+        return build_dataset(
             self,
             taken(images, rows),
             files=[provenance, *files],
@@ -86,7 +86,7 @@ class CelebA:
 
     def _split(self, names: tuple[str, ...]) -> tuple[tuple[Tensor, Tensor, Tensor], list[Json]]:
         if self.partition is None:
-            rows = three_ways(
+            rows = train_val_test_split(
                 len(names), validation=self.validation, test=self.test, seed=self.seed
             )
             return rows, []

@@ -11,13 +11,13 @@ import torch
 from torch import Tensor
 
 from ...serialize import Json
-from ..dataset import Dataset, assembled
+from ..dataset import Dataset, build_dataset
 from ..download import Published
 from ..errors import DataError
 from ..files.archives import require_inside
 from ..formats.pickles import Call, Global, tree
 from ..split import held_out
-from ..transforms import Chain, Dequantise, Flip, Transform
+from ..transforms import Chain, Dequantize, Flip, Transform
 
 ARRAY = (
     Global("numpy.core.multiarray _reconstruct"),
@@ -49,7 +49,7 @@ class CIFAR10:
     batches: tuple[int, ...] = (1, 2, 3, 4, 5)
     validation: float = 0.1
     seed: int = 2020
-    transform: Transform = Chain((Flip(), Dequantise()))
+    transform: Transform = Chain((Flip(), Dequantize()))
 
     def __post_init__(self) -> None:
         if not self.batches or not set(self.batches) <= {1, 2, 3, 4, 5}:
@@ -62,7 +62,7 @@ class CIFAR10:
         images, labels = (torch.cat(parts) for parts in zip(*train, strict=True))
         kept, held = held_out(len(images), self.validation, self.seed)
         absent = sorted({1, 2, 3, 4, 5} - set(self.batches))
-        return assembled(
+        return build_dataset(
             self,
             (images[kept], images[held], test),
             labels=(labels[kept], labels[held], test_labels),

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import torch
 
-from ..dataset import Dataset, assembled, taken
-from ..split import three_ways
-from ..transforms import Dequantise, Transform
+from ..dataset import Dataset, build_dataset, taken
+from ..split import train_val_test_split
+from ..transforms import Dequantize, Transform
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Digits:
     validation: float = 0.1
     test: float = 0.1
     seed: int = 0
-    transform: Transform = Dequantise(17)
+    transform: Transform = Dequantize(17)
 
     def load(self) -> Dataset:
         """Read the data set; raises `ImportError` if scikit-learn is missing."""
@@ -42,9 +42,11 @@ class Digits:
             raise ImportError("Digits needs scikit-learn: pip install 'fdsm[digits]'") from error
         found = load_digits()
         images = torch.from_numpy(found.images).to(torch.uint8)[:, None]
-        rows = three_ways(len(images), validation=self.validation, test=self.test, seed=self.seed)
+        rows = train_val_test_split(
+            len(images), validation=self.validation, test=self.test, seed=self.seed
+        )
         sha256 = hashlib.sha256(images.numpy().tobytes()).hexdigest()
-        return assembled(
+        return build_dataset(
             self,
             taken(images, rows),
             labels=taken(torch.from_numpy(found.target).long(), rows),

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from ...serialize import Json
-from ..dataset import Dataset, Source, assembled
+from ..dataset import Dataset, Source, build_dataset
 from ..download import Published
 from ..errors import DataError
 from ..formats.idx import read_idx
 from ..split import held_out
-from ..transforms import Dequantise, Transform
+from ..transforms import Dequantize, Transform
 
 TRAIN, TEST = "train", "t10k"
 
@@ -31,7 +31,7 @@ class MNIST:
 
     validation: float = 0.1
     seed: int = 2020
-    transform: Transform = Dequantise()
+    transform: Transform = Dequantize()
 
     def load(self) -> Dataset:
         """Read the data set; raises `DataError` if that is impossible."""
@@ -53,7 +53,7 @@ class FashionMNIST:
 
     validation: float = 0.1
     seed: int = 2020
-    transform: Transform = Dequantise()
+    transform: Transform = Dequantize()
 
     def load(self) -> Dataset:
         """Read the data set; raises `DataError` if that is impossible."""
@@ -66,7 +66,7 @@ def _load(
     images, labels, train_files = _half(files, TRAIN)
     test, test_labels, test_files = _half(files, TEST)
     kept, held = held_out(len(images), validation, seed)
-    return assembled(
+    return build_dataset(
         source,
         (images[kept], images[held], test),
         labels=(labels[kept], labels[held], test_labels),

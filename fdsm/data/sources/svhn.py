@@ -7,12 +7,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..dataset import Dataset, assembled, taken
+from ..dataset import Dataset, build_dataset, taken
 from ..download import Published, named
 from ..errors import DataError
 from ..formats.mat import read_mat
-from ..split import held_out, three_ways
-from ..transforms import Dequantise, Transform
+from ..split import held_out, train_val_test_split
+from ..transforms import Dequantize, Transform
 
 FOLDERS = ("svhn", "SVHN", "")
 
@@ -37,7 +37,7 @@ class SVHN:
     validation: float = 0.1
     test: float = 0.1
     seed: int = 2020
-    transform: Transform = Dequantise()
+    transform: Transform = Dequantize()
 
     def load(self) -> Dataset:
         """Read the data set; raises `DataError` if that is impossible."""
@@ -47,7 +47,7 @@ class SVHN:
         (images, labels), train_file = _TRAIN.read(read_crops)
         (test, test_labels), test_file = _TEST.read(read_crops)
         kept, held = held_out(len(images), self.validation, self.seed)
-        return assembled(
+        return build_dataset(
             self,
             (images[kept], images[held], test),
             labels=(labels[kept], labels[held], test_labels),
@@ -57,8 +57,10 @@ class SVHN:
     def _part(self, name: str) -> Dataset:
         path, provenance = named(name, FOLDERS)
         images, labels = read_crops(path)
-        rows = three_ways(len(images), validation=self.validation, test=self.test, seed=self.seed)
-        return assembled(
+        rows = train_val_test_split(
+            len(images), validation=self.validation, test=self.test, seed=self.seed
+        )
+        return build_dataset(
             self,
             taken(images, rows),
             labels=taken(labels, rows),

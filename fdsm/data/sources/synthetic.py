@@ -6,8 +6,8 @@ from typing import Protocol
 import torch
 from torch import Generator, Tensor
 
-from ...serialize import describe
-from ..dataset import Dataset, assembled
+from ...serialize import to_json
+from ..dataset import Dataset, build_dataset
 from ..transforms import Chain, Transform
 
 
@@ -30,7 +30,7 @@ class Density(Protocol):
 
 
 @dataclass(frozen=True)
-class Toy:
+class SyntheticData:
     """Samples of a known density: `n` to train on, and a tenth of that each for the rest.
 
     Attributes:
@@ -41,7 +41,7 @@ class Toy:
 
     Example:
         >>> from fdsm.data import GaussianRing
-        >>> Toy(GaussianRing(), n=1000).load().record["rows"]
+        >>> SyntheticData(GaussianRing(), n=1000).load().record["rows"]
         {'train': 1000, 'validation': 100, 'test': 100}
     """
 
@@ -59,6 +59,6 @@ class Toy:
         held = max(self.n // 10, 1)
         generator = Generator().manual_seed(self.seed)
         x = self.density.sample(self.n + 2 * held, generator)
-        return assembled(
-            self, (x[: self.n], x[self.n : -held], x[-held:]), density=describe(self.density)
+        return build_dataset(
+            self, (x[: self.n], x[self.n : -held], x[-held:]), density=to_json(self.density)
         )

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from ..dataset import Dataset, Source, assembled
+from ..dataset import Dataset, Source, build_dataset
 from ..download import Published
 from ..errors import DataError
 from ..files.csv import Numbers, read_csv
@@ -145,12 +145,12 @@ def _load(
     table = prepare(Numbers(table.columns, table.values[order]), random)
     clean = torch.from_numpy(table.values)
     whiten = Whiten().fit(clean)
-    white = whiten.fixed(clean)
+    white = whiten.deterministic(clean)
     white = white + noise * torch.from_numpy(random.standard_normal(white.shape))
     rows = whiten.inverse(white).to(torch.float32)
     test = len(rows) - min(1000, len(rows) // 10)
     validation = test - min(1000, test // 10)
-    return assembled(
+    return build_dataset(
         source,
         (rows[:validation], rows[validation:test], rows[test:]),
         fitted=source.transform.fit(clean),

@@ -1,16 +1,16 @@
 """How stored rows become what a model sees."""
 
 from .images import CenterCrop, Flatten, Flip, Pad, Resize
-from .pointwise import Affine, Binarise, Dequantise, Jitter, Logit, Noise, ToFloat
-from .standardize import Standardise, Whiten
+from .pointwise import Affine, Binarize, Dequantize, Jitter, Logit, Noise, ToFloat
+from .standardize import Standardize, Whiten
 from .transform import Chain, Plain, Transform
 
 __all__ = [
     "Affine",
-    "Binarise",
+    "Binarize",
     "CenterCrop",
     "Chain",
-    "Dequantise",
+    "Dequantize",
     "Flatten",
     "Flip",
     "Jitter",
@@ -19,7 +19,7 @@ __all__ = [
     "Pad",
     "Plain",
     "Resize",
-    "Standardise",
+    "Standardize",
     "ToFloat",
     "Transform",
     "Whiten",

@@ -15,7 +15,7 @@ from .transform import Plain, real, restored
 class Flip(Plain):
     """Mirrors images: left becomes right with probability 1/2."""
 
-    def draw(self, x: Tensor, generator: Generator | None = None) -> Tensor:
+    def sample(self, x: Tensor, generator: Generator | None = None) -> Tensor:
         """Return the images, about half of them mirrored."""
         coin = torch.rand(len(x), device=x.device, generator=generator) < 0.5
         return torch.where(per_example(coin, x), x.flip(-1), x)
@@ -31,7 +31,7 @@ class Pad(Plain):
         inner: Height and width without it; learnt.
 
     Example:
-        >>> Pad(4).fixed(torch.ones(1, 1, 2, 2))[0, 0]
+        >>> Pad(4).deterministic(torch.ones(1, 1, 2, 2))[0, 0]
         tensor([[0., 0., 0., 0.],
                 [0., 1., 1., 0.],
                 [0., 1., 1., 0.],
@@ -47,7 +47,7 @@ class Pad(Plain):
         height, width = _size(x)
         return replace(self, inner=(height, width))
 
-    def fixed(self, x: Tensor) -> Tensor:
+    def deterministic(self, x: Tensor) -> Tensor:
         """Return the images in the middle of larger ones."""
         height, width = _size(x)
         if max(height, width) > self.size:
@@ -83,14 +83,14 @@ class CenterCrop(Plain):
         size: The height and width that stay.
 
     Example:
-        >>> CenterCrop(2).fixed(torch.arange(16).view(1, 1, 4, 4))[0, 0]
+        >>> CenterCrop(2).deterministic(torch.arange(16).view(1, 1, 4, 4))[0, 0]
         tensor([[ 5,  6],
                 [ 9, 10]])
     """
 
     size: int
 
-    def fixed(self, x: Tensor) -> Tensor:
+    def deterministic(self, x: Tensor) -> Tensor:
         """Return the middle of the images."""
         height, width = _size(x)
         if min(height, width) < self.size:
@@ -107,13 +107,13 @@ class Resize(Plain):
         size: The new height and width.
 
     Example:
-        >>> Resize(1).fixed(torch.tensor([[[[0.0, 1.0], [2.0, 3.0]]]]))
+        >>> Resize(1).deterministic(torch.tensor([[[[0.0, 1.0], [2.0, 3.0]]]]))
         tensor([[[[1.5000]]]])
     """
 
     size: int
 
-    def fixed(self, x: Tensor) -> Tensor:
+    def deterministic(self, x: Tensor) -> Tensor:
         """Return the images at the new resolution, as floats in the same units."""
         _size(x)
         return functional.interpolate(
@@ -129,7 +129,7 @@ class Flatten(Plain):
         event: The shape of an event; learnt.
 
     Example:
-        >>> Flatten().fixed(torch.zeros(5, 1, 8, 8)).shape
+        >>> Flatten().deterministic(torch.zeros(5, 1, 8, 8)).shape
         torch.Size([5, 64])
     """
 
@@ -139,7 +139,7 @@ class Flatten(Plain):
         """Return this transform with the shape of an event, which the inverse needs."""
         return replace(self, event=tuple(x.shape[1:]))
 
-    def fixed(self, x: Tensor) -> Tensor:
+    def deterministic(self, x: Tensor) -> Tensor:
         """Return the events as vectors."""
         return x.flatten(1)
 

@@ -18,7 +18,7 @@ class ToFloat(Plain):
         top: What becomes 1; 255 for bytes.
 
     Example:
-        >>> ToFloat().fixed(torch.tensor([[0, 51, 255]], dtype=torch.uint8))
+        >>> ToFloat().deterministic(torch.tensor([[0, 51, 255]], dtype=torch.uint8))
         tensor([[0.0000, 0.2000, 1.0000]])
     """
 
@@ -28,7 +28,7 @@ class ToFloat(Plain):
         if self.top < 1:
             raise ValueError(f"the largest level must be at least 1, but got {self.top}")
 
-    def fixed(self, x: Tensor) -> Tensor:
+    def deterministic(self, x: Tensor) -> Tensor:
         """Return `x / top`."""
         return real(x) / self.top
 
@@ -50,7 +50,7 @@ class Affine(Plain):
         shift: What is added afterwards.
 
     Example:
-        >>> Affine(2.0, -1.0).fixed(torch.tensor([[0.0, 0.5, 1.0]]))
+        >>> Affine(2.0, -1.0).deterministic(torch.tensor([[0.0, 0.5, 1.0]]))
         tensor([[-1.,  0.,  1.]])
     """
 
@@ -61,7 +61,7 @@ class Affine(Plain):
         if self.scale == 0:
             raise ValueError("a scale of 0 cannot be undone")
 
-    def fixed(self, x: Tensor) -> Tensor:
+    def deterministic(self, x: Tensor) -> Tensor:
         """Return `scale · x + shift`."""
         return real(x) * self.scale + self.shift
 
@@ -75,7 +75,7 @@ class Affine(Plain):
 
 
 @dataclass(frozen=True)
-class Dequantise(Plain):
+class Dequantize(Plain):
     r"""From levels to continuous numbers: $(x + U) / K$ with $U$ uniform on [0, 1).
 
     A level $k$ of $K$ becomes any number in $[k/K, (k+1)/K)$, so that the data have a density.
@@ -88,7 +88,7 @@ class Dequantise(Plain):
         levels: How many levels there are, $K$; 256 for bytes.
 
     Example:
-        >>> Dequantise(4).fixed(torch.tensor([[0, 1, 2, 3]]))
+        >>> Dequantize(4).deterministic(torch.tensor([[0, 1, 2, 3]]))
         tensor([[0.1250, 0.3750, 0.6250, 0.8750]])
     """
 
@@ -98,12 +98,12 @@ class Dequantise(Plain):
         if self.levels < 2:
             raise ValueError(f"there must be at least 2 levels, but got {self.levels}")
 
-    def draw(self, x: Tensor, generator: Generator | None = None) -> Tensor:
+    def sample(self, x: Tensor, generator: Generator | None = None) -> Tensor:
         """Return a uniform number in the interval of each level."""
         x = real(x)
         return (x + _uniform(x, generator)) / self.levels
 
-    def fixed(self, x: Tensor) -> Tensor:
+    def deterministic(self, x: Tensor) -> Tensor:
         """Return the middle of the interval of each level."""
         return (real(x) + 0.5) / self.levels
 
@@ -132,7 +132,7 @@ class Jitter(Plain):
     def __post_init__(self) -> None:
         _require_size("the width of a jitter", self.width)
 
-    def draw(self, x: Tensor, generator: Generator | None = None) -> Tensor:
+    def sample(self, x: Tensor, generator: Generator | None = None) -> Tensor:
         """Return the rows with noise."""
         x = real(x)
         return x + self.width * (_uniform(x, generator) - 0.5)
@@ -151,7 +151,7 @@ class Noise(Plain):
     def __post_init__(self) -> None:
         _require_size("the standard deviation of noise", self.sigma)
 
-    def draw(self, x: Tensor, generator: Generator | None = None) -> Tensor:
+    def sample(self, x: Tensor, generator: Generator | None = None) -> Tensor:
         """Return the rows with noise."""
         x = real(x)
         return x + self.sigma * randn_like(x, generator)
@@ -169,7 +169,7 @@ class Logit(Plain):
         margin: How close to 0 and 1 a number may be.
 
     Example:
-        >>> Logit(0.001).fixed(torch.tensor([[0.0, 0.5, 1.0]]))
+        >>> Logit(0.001).deterministic(torch.tensor([[0.0, 0.5, 1.0]]))
         tensor([[-6.9068,  0.0000,  6.9068]])
     """
 
@@ -179,7 +179,7 @@ class Logit(Plain):
         if not 0 < self.margin < 0.5:
             raise ValueError(f"the margin must lie in (0, 0.5), but got {self.margin}")
 
-    def fixed(self, x: Tensor) -> Tensor:
+    def deterministic(self, x: Tensor) -> Tensor:
         """Return the logits."""
         return self._clamped(x).logit()
 
@@ -197,18 +197,18 @@ class Logit(Plain):
 
 
 @dataclass(frozen=True)
-class Binarise(Plain):
+class Binarize(Plain):
     """From [0, 1] to {0, 1}: each number is the probability of a 1, drawn afresh every time.
 
     Without randomness, 1 where the number is at least a half.
     """
 
-    def draw(self, x: Tensor, generator: Generator | None = None) -> Tensor:
+    def sample(self, x: Tensor, generator: Generator | None = None) -> Tensor:
         """Return zeros and ones."""
         x = real(x)
         return (_uniform(x, generator) < x).to(x.dtype)
 
-    def fixed(self, x: Tensor) -> Tensor:
+    def deterministic(self, x: Tensor) -> Tensor:
         """Return the more likely of 0 and 1."""
         x = real(x)
         return (x >= 0.5).to(x.dtype)

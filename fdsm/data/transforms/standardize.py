@@ -14,7 +14,7 @@ DEPENDENT = 1e-6
 
 
 @dataclass(frozen=True)
-class Standardise:
+class Standardize:
     """Every element with mean 0 and variance 1 over the training rows.
 
     Attributes:
@@ -22,7 +22,7 @@ class Standardise:
         scale: The standard deviations (with `1/n`), shape `E`; learnt.
 
     Example:
-        >>> Standardise().fit(torch.tensor([[1.0], [3.0]])).fixed(torch.tensor([[1.0], [4.0]]))
+        >>> Standardize().fit(torch.tensor([[1.0], [3.0]])).deterministic(torch.tensor([[1.0], [4.0]]))
         tensor([[-1.],
                 [ 2.]])
     """
@@ -41,23 +41,23 @@ class Standardise:
             )
         return replace(self, mean=mean, scale=scale)
 
-    def draw(self, x: Tensor, generator: Generator | None = None) -> Tensor:
+    def sample(self, x: Tensor, generator: Generator | None = None) -> Tensor:
         """Return the standardised rows; nothing is random."""
-        return self.fixed(x)
+        return self.deterministic(x)
 
-    def fixed(self, x: Tensor) -> Tensor:
+    def deterministic(self, x: Tensor) -> Tensor:
         """Return the standardised rows."""
-        mean, scale = _known("Standardise", x, self.mean, self.scale)
+        mean, scale = _known("Standardize", x, self.mean, self.scale)
         return ((x.double() - mean) / scale).to(real(x).dtype)
 
     def inverse(self, y: Tensor) -> Tensor:
         """Return the rows in their own units."""
-        mean, scale = _known("Standardise", y, self.mean, self.scale)
+        mean, scale = _known("Standardize", y, self.mean, self.scale)
         return (y.double() * scale + mean).to(y.dtype)
 
     def log_det(self, x: Tensor) -> Tensor:
         """Return minus the sum of the logarithms of the scales, shape `(N,)`."""
-        (scale,) = _known("Standardise", x, self.scale)
+        (scale,) = _known("Standardize", x, self.scale)
         return real(x).new_full((len(x),), -float(scale.log().sum()))
 
     def state(self) -> dict[str, Tensor]:
@@ -66,7 +66,7 @@ class Standardise:
 
     def restore(self, state: dict[str, Tensor]) -> Self:
         """Return this transform with what was learnt before."""
-        mean, scale = restored("Standardise", state, "mean", "scale")
+        mean, scale = restored("Standardize", state, "mean", "scale")
         return replace(self, mean=mean, scale=scale)
 
 
@@ -86,7 +86,7 @@ class Whiten:
 
     Example:
         >>> x = torch.tensor([[0.0, 1.0], [2.0, 0.0], [1.0, 5.0], [4.0, 4.0]])
-        >>> z = Whiten().fit(x).fixed(x)
+        >>> z = Whiten().fit(x).deterministic(x)
         >>> torch.allclose(z.T @ z / 4, torch.eye(2), atol=1e-5)
         True
     """
@@ -107,11 +107,11 @@ class Whiten:
         _, s, v = torch.linalg.svd(x.double() - mean, full_matrices=False)
         return replace(self, mean=mean, axes=v.T.contiguous(), scales=s / math.sqrt(len(x)))
 
-    def draw(self, x: Tensor, generator: Generator | None = None) -> Tensor:
+    def sample(self, x: Tensor, generator: Generator | None = None) -> Tensor:
         """Return the whitened rows; nothing is random."""
-        return self.fixed(x)
+        return self.deterministic(x)
 
-    def fixed(self, x: Tensor) -> Tensor:
+    def deterministic(self, x: Tensor) -> Tensor:
         """Return the whitened rows."""
         mean, axes, scales = _known("Whiten", x, self.mean, self.axes, self.scales)
         return ((x.double() - mean) @ axes / scales).to(real(x).dtype)
@@ -137,13 +137,13 @@ class Whiten:
 
 
 def _require_independent(x: Tensor) -> None:
-    standard = Standardise().fit(x).fixed(x.double())
+    standard = Standardize().fit(x).deterministic(x.double())
     s = torch.linalg.svdvals(standard)
     rank = int((s > DEPENDENT * s.max()).sum())
     if rank < x.shape[1]:
         raise ValueError(
             f"{len(x)} rows of {x.shape[1]} columns span only {rank} dimensions and cannot be "
-            "whitened: leave out columns that follow from others, or use Standardise()"
+            "whitened: leave out columns that follow from others, or use Standardize()"
         )
 
 

@@ -14,11 +14,11 @@ class Transform(Protocol):
         """Return this transform with what it learns from stored training rows."""
         ...
 
-    def draw(self, x: Tensor, generator: Generator | None = None) -> Tensor:
+    def sample(self, x: Tensor, generator: Generator | None = None) -> Tensor:
         """Return model rows to train on, with all that is random."""
         ...
 
-    def fixed(self, x: Tensor) -> Tensor:
+    def deterministic(self, x: Tensor) -> Tensor:
         """Return model rows to evaluate on, with nothing random."""
         ...
 
@@ -57,11 +57,11 @@ class Plain:
         """Return this transform; at most the shape of `x` is of interest."""
         return self
 
-    def draw(self, x: Tensor, generator: Generator | None = None) -> Tensor:
+    def sample(self, x: Tensor, generator: Generator | None = None) -> Tensor:
         """Return model rows to train on; the same as `fixed`."""
-        return self.fixed(x)
+        return self.deterministic(x)
 
-    def fixed(self, x: Tensor) -> Tensor:
+    def deterministic(self, x: Tensor) -> Tensor:
         """Return model rows to evaluate on; the rows as they are."""
         return x
 
@@ -92,7 +92,7 @@ class Chain:
 
     Example:
         >>> from fdsm.data import Affine, ToFloat
-        >>> Chain((ToFloat(), Affine(2.0, -1.0))).fixed(torch.tensor([[0, 255]]))
+        >>> Chain((ToFloat(), Affine(2.0, -1.0))).deterministic(torch.tensor([[0, 255]]))
         tensor([[-1.,  1.]])
     """
 
@@ -107,19 +107,19 @@ class Chain:
             # a large set of images as floats would not fit into memory.
             x = x if learning and i <= learning[-1] else x[:1]
             fitted.append(step.fit(x))
-            x = fitted[-1].fixed(x)
+            x = fitted[-1].deterministic(x)
         return Chain(tuple(fitted))
 
-    def draw(self, x: Tensor, generator: Generator | None = None) -> Tensor:
+    def sample(self, x: Tensor, generator: Generator | None = None) -> Tensor:
         """Return model rows to train on, with all that is random."""
         for step in self.steps:
-            x = step.draw(x, generator)
+            x = step.sample(x, generator)
         return x
 
-    def fixed(self, x: Tensor) -> Tensor:
+    def deterministic(self, x: Tensor) -> Tensor:
         """Return model rows to evaluate on, with nothing random."""
         for step in self.steps:
-            x = step.fixed(x)
+            x = step.deterministic(x)
         return x
 
     def inverse(self, y: Tensor) -> Tensor:
@@ -133,7 +133,7 @@ class Chain:
         total = real(x).new_zeros(len(x))
         for step in self.steps:
             total = total + step.log_det(x)
-            x = step.fixed(x)
+            x = step.deterministic(x)
         return total
 
     def state(self) -> dict[str, Tensor]:

@@ -26,7 +26,7 @@ from ...projections import Gaussian, Sphere
 from ...samplers import Progress
 from ...training import derived_seed
 from ...typing import LogDensity, Objective
-from ..run_store import Place
+from ..run_store import RunStore
 from ..study import Findings, Graph
 from ..support.autograd_graph import depth_of, graph_of, recorded_nodes
 
@@ -63,13 +63,13 @@ class Figure1:
         width: The width of the `QuadraticResNet`, which does not change its graphs.
         rows: How many examples a loss is of, which does not either.
         title: What it shows.
-        source: Where in the paper it is.
+        provenance: Where in the paper it is.
     """
 
     width: int = 2
     rows: int = 2
     title: str = field(default="Figure 1: the computing graphs of an update step", repr=False)
-    source: str = field(
+    provenance: str = field(
         default="Figure 1, which sketches the graphs of SSM and FD-SSM; Sec. 2.2 and 4. Here they "
         "are those that autograd records of the loss of a perceptron with two hidden layers of "
         "softplus, without the backward pass to the parameters, which walks through each node "
@@ -80,7 +80,7 @@ class Figure1:
         repr=False,
     )
 
-    def measure(self, place: Place, seed: int, progress: Progress) -> Findings:
+    def measure(self, place: RunStore, seed: int, progress: Progress) -> Findings:
         """Return the graphs for the perceptron, and nodes and depths for both networks."""
         models = self._models(seed)
         numbers: dict[str, Measurement] = {}

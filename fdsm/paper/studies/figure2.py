@@ -13,11 +13,11 @@ from torch import Tensor
 from ...derivatives import Autodiff
 from ...evaluation import Measurement
 from ...projections import Sphere
-from ...runs.saved_model import Trained, density_of
+from ...runs.saved_model import SavedModel, density_of
 from ...samplers import Progress
 from ...serialize import Json
 from ...typing import LogDensity
-from ..run_store import Place
+from ..run_store import RunStore
 from ..study import Findings
 from ..support.derivative_cost import Budget, cost_panels, costs, growth_of
 from ..support.fd_error import Accuracy, accuracy_of, relative_error
@@ -37,7 +37,7 @@ class Figure2:
         drawn: The orders whose error is drawn against the step.
         checked: Up to which order Taylor series are held against nested autograd.
         title: What it shows.
-        source: Where in the paper it is.
+        provenance: Where in the paper it is.
     """
 
     target: str = "table2"
@@ -51,7 +51,7 @@ class Figure2:
     title: str = field(
         default="Figure 2: time, memory and error of directional derivatives", repr=False
     )
-    source: str = field(
+    provenance: str = field(
         default="Figure 2 and Sec. 3.3, which give neither the orders nor the step nor the "
         "precision, and claim errors within 1 %. Costs are in float64, in which the differences "
         "are exact enough, of test images along random unit directions, with the graph to train "
@@ -66,7 +66,7 @@ class Figure2:
         repr=False,
     )
 
-    def measure(self, place: Place, seed: int, progress: Progress) -> Findings:
+    def measure(self, place: RunStore, seed: int, progress: Progress) -> Findings:
         """Return costs and errors of the trained model of a run."""
         trained = place.trained(self.target, self.recipe, seed)
         x = _test_rows(trained, self.error_rows)
@@ -109,9 +109,9 @@ class Figure2:
         return {"Taylor against nested autograd": Measurement(worst, settings=settings)}
 
 
-def _test_rows(trained: Trained, rows: int) -> Tensor:
+def _test_rows(trained: SavedModel, rows: int) -> Tensor:
     data = trained.run.recipe.data.load()
-    return trained.transform.fixed(data.test[:rows].to(trained.run.device)).float()
+    return trained.transform.deterministic(data.test[:rows].to(trained.run.device)).float()
 
 
 STUDY = Figure2()

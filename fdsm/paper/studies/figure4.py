@@ -15,7 +15,7 @@ from ...evaluation import Measurement
 from ...runs.run import Run
 from ...samplers import Progress
 from ...training.loggers import records
-from ..run_store import Place
+from ..run_store import RunStore
 from ..study import Findings, Line, Panel
 from ..support.step_cost import pace
 
@@ -79,12 +79,12 @@ class LossAgainstTime:
     Attributes:
         races: What is drawn.
         title: What it shows.
-        source: Where in the paper it is, and what was chosen where that leaves it open.
+        provenance: Where in the paper it is, and what was chosen where that leaves it open.
     """
 
     races: tuple[Race, ...]
     title: str = field(default="Loss against time of training", repr=False)
-    source: str = field(
+    provenance: str = field(
         default="Figure 4 and Secs 6.1 and 6.4, with losses of validation images under the same "
         "random numbers: multi-scale DSM by the exact gradient, SSMVR by the score, and the "
         "Fréchet distance of samples. The paper does not say what its losses are; the code logs "
@@ -93,7 +93,7 @@ class LossAgainstTime:
         repr=False,
     )
 
-    def measure(self, place: Place, seed: int, progress: Progress) -> Findings:
+    def measure(self, place: RunStore, seed: int, progress: Progress) -> Findings:
         """Return the curves of the runs, which are trained now if they have not been.
 
         Args:

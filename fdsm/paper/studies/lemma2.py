@@ -26,7 +26,7 @@ from ...projections import Sphere
 from ...samplers import Progress
 from ...training import derived_seed
 from ...typing import Objective
-from ..run_store import Place
+from ..run_store import RunStore
 from ..study import Findings, Line, Panel
 from ..support.lines import line_of
 from ..support.powers import exponent
@@ -95,7 +95,7 @@ class Lemma2:
         rows: How many rows a batch has.
         batches: How many batches, for the errors.
         title: What it shows.
-        source: Where in the paper it is.
+        provenance: Where in the paper it is.
     """
 
     cases: tuple[Case, ...]
@@ -108,7 +108,7 @@ class Lemma2:
         default="Lemma 2: the angle between gradients by finite differences and exact ones",
         repr=False,
     )
-    source: str = field(
+    provenance: str = field(
         default="Lemma 2 and App. A.3 (FD-SSM), App. B.5 (FD-DSM). The paper states the bound for "
         "one example and shows no measurement; here the gradients are of batches, on the networks "
         "of Table 2, which have the smooth activation of the authors' final runs instead of the "
@@ -116,7 +116,7 @@ class Lemma2:
         repr=False,
     )
 
-    def measure(self, place: Place, seed: int, progress: Progress) -> Findings:
+    def measure(self, place: RunStore, seed: int, progress: Progress) -> Findings:
         """Return the angle against the step for each case, before and after training."""
         numbers: dict[str, Measurement] = {}
         lines: dict[str, list[Line]] = {name: [] for name in PRECISIONS}
@@ -137,13 +137,13 @@ class Lemma2:
         return Findings(numbers, tuple(panels))
 
     def _models(
-        self, case: Case, place: Place, seed: int
+        self, case: Case, place: RunStore, seed: int
     ) -> Iterator[tuple[str, nn.Module, list[Tensor]]]:
         """Yield the network before and after training, with batches of what it was tested on."""
         trained = place.trained(case.target, case.recipe, seed)
         run = trained.run
         rows = run.recipe.data.load().test[: self.rows * self.batches].to(run.device)
-        x = trained.transform.draw(rows, run.generator("lemma2"))
+        x = trained.transform.sample(rows, run.generator("lemma2"))
         batches = list(torch.split(x, self.rows))
         yield "untrained", run.build(trained.shape).eval(), batches
         yield "trained", copy.deepcopy(trained.model), batches

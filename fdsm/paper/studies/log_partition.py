@@ -19,13 +19,13 @@ from ...models import DKEF
 from ...recipes.kernel import BASE_SCALE, KernelFamily
 from ...recipes.local_gaussian_proposal import refined
 from ...recipes.recipe import seeded
-from ...runs.saved_model import Trained
+from ...runs.saved_model import SavedModel
 from ...samplers import GaussianMixture, Mixture, Progress, ais, sigmoid_schedule
 from ...samplers.importance import Proposal
 from ...samplers.weights import LogMean, log_mean_exp
 from ...training import derived_seed
 from ...typing import LogDensity
-from ..run_store import Place
+from ..run_store import RunStore
 from ..study import Findings
 
 AIS = "AIS"
@@ -61,7 +61,7 @@ class Normaliser:
     repetitions: int = 8
     scales: tuple[float, ...] = (2.0, 1.4, 1.0, 0.7, 0.5, 0.35)
     title: str = field(default="Parkinsons: the normaliser by four estimates", repr=False)
-    source: str = field(
+    provenance: str = field(
         default="Table 1. Importance sampling as in the table, with the same samples. Annealed "
         "importance sampling with fixed steps, from N(0, 4I) and from the proposal near the "
         "data; 'AIS' pools the weights of both. The known density is a mixture of Gaussians "
@@ -69,7 +69,7 @@ class Normaliser:
         repr=False,
     )
 
-    def measure(self, place: Place, seed: int, progress: Progress) -> Findings:
+    def measure(self, place: RunStore, seed: int, progress: Progress) -> Findings:
         """Return the estimates for runs, which are trained if they have not been.
 
         Args:
@@ -99,7 +99,7 @@ class Normaliser:
         })
 
     def estimates(
-        self, trained: Trained, data: Dataset, generator: Generator
+        self, trained: SavedModel, data: Dataset, generator: Generator
     ) -> tuple[dict[str, Measurement], float]:
         """Return log Z of a model by each way, and minus the mean of f over the test rows.
 
@@ -116,7 +116,7 @@ class Normaliser:
         table = recipe.evaluate(model, data, trained.run.generator("evaluate"))
         sampled = {WIDE: table["nll"], NEAR: table["nll_near_data"]}
         f = recipe.log_density(model)
-        rows = data.transform.fixed(data.train).to(generator.device).double()
+        rows = data.transform.deterministic(data.train).to(generator.device).double()
         base = GaussianMixture(torch.zeros_like(rows[:1]), BASE_SCALE)
         near = refined(f, rows, base, pilot=recipe.partition_samples // 50, generator=generator)
         proposals: tuple[Proposal, ...] = (base, near)

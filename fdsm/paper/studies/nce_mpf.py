@@ -23,13 +23,20 @@ from ...evaluation import Measurement, mean_of, relative_fisher_divergence
 from ...objectives import MPF, NCE, SSM, NaiveFD
 from ...objectives.directions import Sliced
 from ...projections import Sphere
-from ...recipes.networks import Confined, Network
+from ...recipes.networks import GaussianTail, Network
 from ...samplers import Progress
-from ...training import Adam, Cosine, GradientStep, Optimiser, derived_seed, objective_loss
+from ...training import (
+    Adam,
+    CosineSchedule,
+    GradientStep,
+    OptimizerConfig,
+    derived_seed,
+    objective_loss,
+)
 from ...typing import LogDensity, Objective, Projection
-from ..run_store import Place
+from ..run_store import RunStore
 from ..study import Findings, Line, Panel
-from ..support.double_well import Family, Wells, quadrature
+from ..support.double_well import DoubleWell, Family, quadrature
 from ..support.lines import line_of
 from ..support.powers import exponent
 from ..support.stepping import stepping
@@ -111,18 +118,18 @@ class Contrast:
         trained: The steps with which networks are trained.
         density: What they learn.
         network: The networks.
-        optimiser: How they are trained.
+        optimizer: How they are trained.
         iterations: For how long.
         batch: On how many rows at a time.
         trainings: How many networks each.
         title: What it shows.
-        source: Where in the paper it is.
+        provenance: Where in the paper it is.
     """
 
     steps: tuple[float, ...] = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
     fitted: float = 0.02
     shown: float = 0.1
-    data: Wells = Wells()
+    data: DoubleWell = DoubleWell()
     start: tuple[float, float] = (1.0, 1.0)
     nodes: int = 12
     angles: int = 32
@@ -130,8 +137,8 @@ class Contrast:
     density: Density = GaussianMixture(
         ((-1.5, 0.0), (1.0, 1.2), (1.2, -1.0)), (0.6, 0.35, 0.45), (0.5, 0.2, 0.3)
     )
-    network: Network = Confined((32, 32))
-    optimiser: Optimiser = Adam(5e-3, clip=10.0, schedule=Cosine())
+    network: Network = GaussianTail((32, 32))
+    optimizer: OptimizerConfig = Adam(5e-3, clip=10.0, schedule=CosineSchedule())
     iterations: int = 500
     batch: int = 128
     trainings: int = 3
@@ -139,7 +146,7 @@ class Contrast:
         default="NCE, MPF and the naive difference: the mean gradient of SSM, but not its noise",
         repr=False,
     )
-    source: str = field(
+    provenance: str = field(
         default="Sec. 7 (NCE whose noise is shifted data) and App. B.7 (MPF and R), where the "
         "paper claims an error of o(1) and measures nothing; the experiment is ours. MPF is shown "
         "as published, in one direction, and as the library has it, in a direction and its "
@@ -147,7 +154,7 @@ class Contrast:
         repr=False,
     )
 
-    def measure(self, place: Place, seed: int, progress: Progress) -> Findings:
+    def measure(self, place: RunStore, seed: int, progress: Progress) -> Findings:
         """Return bias and noise of the gradients, and how well networks learn."""
         numbers, noise, bias = self._moments()
         exact = self._fisher(SSM(Autodiff()), seed)
@@ -217,7 +224,7 @@ class Contrast:
             torch.manual_seed(seed)
             model = self.network.build(torch.Size([2])).double()
         loss = objective_loss(objective, model)
-        step = GradientStep(loss, model, self.optimiser, self.iterations)
+        step = GradientStep(loss, model, self.optimizer, self.iterations)
         for _ in range(self.iterations):
             step(self._sample(self.batch, generator), generator)
         return model
@@ -231,7 +238,7 @@ STUDY = Contrast()
 
 PAPER = Contrast(
     trained=(0.01, 0.03, 0.1, 0.3),
-    network=Confined(),
+    network=GaussianTail(),
     iterations=5000,
     batch=512,
     trainings=10,

@@ -20,7 +20,7 @@ from ...recipes.local_gaussian_proposal import refined
 from ...recipes.recipe import seeded
 from ...samplers import GaussianMixture, Progress, importance_log_partition
 from ...training import derived_seed
-from ..run_store import Place
+from ..run_store import RunStore
 from ..study import Findings
 
 
@@ -33,14 +33,14 @@ class Gap:
         seeds: How many runs of each there are, with this seed and those after it.
         samples: How many samples the normaliser is estimated with.
         title: What it shows.
-        source: Where in the paper it is.
+        provenance: Where in the paper it is.
     """
 
     rows: tuple[str, ...] = ("Parkinsons SSM", "Parkinsons FD-SSM")
     seeds: int = 3
     samples: int = 100_000
     title: str = field(default="Parkinsons: what the gap is not", repr=False)
-    source: str = field(
+    provenance: str = field(
         default="Table 1. The normaliser is estimated from a proposal near the training rows. "
         "The coefficients are solved for again with exact gradients and Laplacians of the "
         "kernels at all training rows, where the published way has one direction for each row; "
@@ -48,7 +48,7 @@ class Gap:
         repr=False,
     )
 
-    def measure(self, place: Place, seed: int, progress: Progress) -> Findings:
+    def measure(self, place: RunStore, seed: int, progress: Progress) -> Findings:
         """Return the likelihoods of runs, which are trained now if they have not been.
 
         Args:
@@ -105,7 +105,7 @@ def likelihoods(
         The likelihoods by part, all with one normaliser.
     """
     parts = {
-        name: data.transform.fixed(rows).to(generator.device).double()
+        name: data.transform.deterministic(rows).to(generator.device).double()
         for name, rows in (
             ("training rows", data.train),
             ("validation rows", data.validation),
@@ -121,7 +121,7 @@ def likelihoods(
 
 def resolve(recipe: KernelFamily, model: DKEF, data: Dataset, generator: Generator) -> None:
     """Solve for the coefficients again, by exact gradients and Laplacians at all training rows."""
-    rows = data.transform.fixed(data.train).to(generator.device).double()
+    rows = data.transform.deterministic(data.train).to(generator.device).double()
     exact = replace(recipe, equations=ExactEquations())
     with torch.no_grad():
         model.finalise(exact.normal_equations(model, rows, generator))

@@ -9,7 +9,7 @@ from ...evaluation import Measurement, mean_of
 from ...runs.run import Run
 from ...samplers import Progress
 from ..published import NLL, published
-from ..run_store import Place
+from ..run_store import RunStore
 from ..study import Findings, Line, Panel
 from ..support.lines import line_of
 
@@ -27,7 +27,7 @@ class Sensitivity:
         experiment: The module with its recipes.
         seeds: How many runs of each there are, with this seed and those after it.
         title: What it shows.
-        source: Where in the paper it is.
+        provenance: Where in the paper it is.
     """
 
     rows: tuple[tuple[float, str], ...] = (
@@ -40,7 +40,7 @@ class Sensitivity:
     experiment: str = "dkef_uci"
     seeds: int = 3
     title: str = field(default="Sensitivity of FD-SSM to its step", repr=False)
-    source: str = field(
+    provenance: str = field(
         default="Sec. 6.1, on the choice of ε for Parkinsons: 14.17, 13.51, 14.03 and 14.00 nats "
         "at 0.1, 0.05, 0.02 and 0.01, each of one run as it seems. Table 1 has 13.69 at "
         "0.1, so that two runs of one setting differ about as much as those of several. "
@@ -51,7 +51,7 @@ class Sensitivity:
         repr=False,
     )
 
-    def measure(self, place: Place, seed: int, progress: Progress) -> Findings:
+    def measure(self, place: RunStore, seed: int, progress: Progress) -> Findings:
         """Return the likelihoods of the runs, which are made now if they have not been.
 
         Args:

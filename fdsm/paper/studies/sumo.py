@@ -25,9 +25,17 @@ from ...objectives import MLE, SSM, SUMO
 from ...objectives.latent import LogWeight, draw_terms, log_likelihood
 from ...projections import Sphere
 from ...samplers import Progress
-from ...training import Adam, Cosine, GradientStep, Loss, Optimiser, derived_seed, objective_loss
+from ...training import (
+    Adam,
+    CosineSchedule,
+    GradientStep,
+    Loss,
+    OptimizerConfig,
+    derived_seed,
+    objective_loss,
+)
 from ...typing import LogDensity
-from ..run_store import Place
+from ..run_store import RunStore
 from ..study import Findings, Line, Panel
 from ..support.lines import line_of
 
@@ -193,13 +201,13 @@ class Bound:
         terms: The most terms of the series.
         steps: The steps with which independent draws are compared.
         rows: On how many samples the excess is averaged.
-        optimiser: How models are trained.
+        optimizer: How models are trained.
         iterations: For how long.
         batch: On how many rows at a time.
         trainings: How many models each.
         looks: After how many iterations the divergence is measured, each time.
         title: What it shows.
-        source: Where in the paper it is.
+        provenance: Where in the paper it is.
     """
 
     loadings: tuple[tuple[float, ...], ...] = ((1.0, 0.3), (-0.8, 0.5), (0.4, 1.0), (0.2, -0.7))
@@ -215,7 +223,7 @@ class Bound:
     terms: tuple[int, ...] = (1, 5, 20, 80)
     steps: tuple[float, ...] = (0.03, 0.1, 0.3)
     rows: int = 10_000
-    optimiser: Optimiser = Adam(2e-2, clip=10.0, schedule=Cosine())
+    optimizer: OptimizerConfig = Adam(2e-2, clip=10.0, schedule=CosineSchedule())
     iterations: int = 800
     batch: int = 128
     trainings: int = 3
@@ -223,7 +231,7 @@ class Bound:
     title: str = field(
         default="SUMO: FD-SSM of a latent-variable model, by an upper bound", repr=False
     )
-    source: str = field(
+    provenance: str = field(
         default="App. B.6, which has no experiment. Its bound is an upper one, though once called "
         "lower; nodes share their draws, which the paper makes independently; and the series is "
         "cut at 80 terms, since the square of an endless one has no mean. The model and its "
@@ -231,7 +239,7 @@ class Bound:
         repr=False,
     )
 
-    def measure(self, place: Place, seed: int, progress: Progress) -> Findings:
+    def measure(self, place: RunStore, seed: int, progress: Progress) -> Findings:
         """Return the excess of the bound, and the divergence of models trained by it."""
         numbers, panels = self._tightness(Generator().manual_seed(derived_seed(seed, "excess")))
         ways, truth, lines = self._ways(), self._truth(), []
@@ -337,7 +345,7 @@ class Bound:
     def _train(self, loss: Loss, model: LinearGaussian, seed: int) -> list[float]:
         """Train a model and return its divergence from the truth now and then."""
         truth, generator = self._truth(), Generator().manual_seed(seed)
-        step = GradientStep(loss, model, self.optimiser, self.iterations)
+        step = GradientStep(loss, model, self.optimizer, self.iterations)
         curve = []
         for k in range(1, self.iterations + 1):
             step(truth.sample(self.batch, generator), generator)

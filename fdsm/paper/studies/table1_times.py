@@ -21,9 +21,9 @@ from ...recipes.recipe import seeded
 from ...samplers import Progress
 from ...tensors import dot
 from ...training import derived_seed
-from ..run_store import Place
+from ..run_store import RunStore
 from ..study import Findings
-from ..support.timing import in_turn, one_thread
+from ..support.timing import single_threaded, time_interleaved
 from ..tables import table1
 
 USUAL = "SSM by double backward"
@@ -87,14 +87,14 @@ class StepTimes:
         steps: How often a step of each way is timed.
         validations: How often a validation is.
         title: What it shows.
-        source: Where in the paper it is.
+        provenance: Where in the paper it is.
     """
 
     tables: tuple[str, ...] = ("RedWine", "Parkinsons")
     steps: int = 40
     validations: int = 6
     title: str = field(default="The times of Table 1, against several exact ways", repr=False)
-    source: str = field(
+    provenance: str = field(
         default="Table 1, whose times are of a training step with its solve for the coefficients; "
         "whether validation is in them is not said, and the authors' code validates after "
         "every step. Here are both: a step alone, and with the validation that follows it "
@@ -105,7 +105,7 @@ class StepTimes:
         repr=False,
     )
 
-    def measure(self, place: Place, seed: int, progress: Progress) -> Findings:
+    def measure(self, place: RunStore, seed: int, progress: Progress) -> Findings:
         """Return times and ratios on each table.
 
         Args:
@@ -117,7 +117,7 @@ class StepTimes:
         for i in progress(range(len(self.tables))):
             ways = ways_of(self.tables[i])
             data = ways[USUAL].data.load()
-            with one_thread():
+            with single_threaded():
                 taken = self.times(ways, data, place.device, seed)
             numbers |= compared(taken, self.tables[i])
         return Findings(numbers)
@@ -138,9 +138,9 @@ class StepTimes:
         """
         works = {name: ready(recipe, data, device, seed) for name, recipe in ways.items()}
         on, every = torch.device(device), {name: ways[name].plan.validate_every for name in ways}
-        steps = in_turn({name: step for name, (step, _) in works.items()}, self.steps, on)
+        steps = time_interleaved({name: step for name, (step, _) in works.items()}, self.steps, on)
         validate = {name: validation for name, (_, validation) in works.items()}
-        validations = in_turn(validate, self.validations, on)
+        validations = time_interleaved(validate, self.validations, on)
         return {
             name: Taken(steps[name], [seconds / every[name] for seconds in validations[name]])
             for name in ways
@@ -155,9 +155,9 @@ def ready(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derived_seed(seed, "weights"))
         model = recipe.build(data.shape).to(device)
-    recipe.start(model, data, generator)
+    recipe.before_training(model, data, generator)
     step = recipe.step(model, data)
-    batch = data.transform.fixed(data.train[: recipe.plan.batch]).to(device)
+    batch = data.transform.deterministic(data.train[: recipe.plan.batch]).to(device)
     return (
         lambda: step(batch, generator),
         lambda: recipe.validate(model, data, seeded(device, derived_seed(seed, "validate"))),

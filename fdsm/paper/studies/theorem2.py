@@ -21,9 +21,9 @@ from ...projections import Sphere
 from ...samplers import Progress
 from ...training import derived_seed
 from ...typing import Objective
-from ..run_store import Place
+from ..run_store import RunStore
 from ..study import Findings, Line, Panel
-from ..support.double_well import Family, Wells
+from ..support.double_well import DoubleWell, Family
 
 
 @dataclass(frozen=True)
@@ -80,11 +80,11 @@ class Theorem2:
         start: Where descents start, as $φ - φ^*$.
         looks: How many iterations the distance is measured at.
         title: What it shows.
-        source: Where in the paper it is.
+        provenance: Where in the paper it is.
     """
 
     steps: tuple[tuple[str, Decay | Exact], ...]
-    data: Wells = Wells()
+    data: DoubleWell = DoubleWell()
     iterations: int = 4000
     batch: int = 64
     descents: int = 16
@@ -95,7 +95,7 @@ class Theorem2:
         default="Theorem 2: stochastic gradient descent on FD-SSM finds the optimum of SSM",
         repr=False,
     )
-    source: str = field(
+    provenance: str = field(
         default="Theorem 2 and App. A.4, whose conditions are those of Bottou et al. (2018) and a "
         "step that decays to zero. The paper says neither how fast, nor measures it, and trains "
         "with constant steps everywhere; the model with a known optimum and the powers are ours.",
@@ -106,7 +106,7 @@ class Theorem2:
         if not any(isinstance(steps, Exact) for _, steps in self.steps):
             raise ValueError("SSM, as `Exact()`, must be among the steps, to compare with")
 
-    def measure(self, place: Place, seed: int, progress: Progress) -> Findings:
+    def measure(self, place: RunStore, seed: int, progress: Progress) -> Findings:
         """Return the distances, and the bias of constant steps against what it should be."""
         family, looks = Family(self.data), self._looks()
         best = family.optimum()

@@ -17,7 +17,7 @@ from ...typing import Derivative, LogDensity
 from ..study import Line, Panel
 from .autograd_graph import leaf_of, recorded_nodes
 from .powers import exponent
-from .timing import in_turn, one_thread
+from .timing import single_threaded, time_interleaved
 
 NESTED, SERIAL, PARALLEL, TAYLOR = "nested autograd", "FD, one by one", "FD, one batch", "Taylor"
 
@@ -97,7 +97,7 @@ def costs(
         As many costs for each engine as the budget allows.
     """
     found: dict[str, list[Cost]] = {name: [] for name in ENGINES}
-    with one_thread(), warnings.catch_warnings():
+    with single_threaded(), warnings.catch_warnings():
         warnings.simplefilter("ignore", PrecisionWarning)  # the step does not change the cost
         for i in progress(range(budget.orders)):
             runs = {
@@ -106,7 +106,7 @@ def costs(
                 if len(before) == i and budget.allows(before)
             }
             kept = {name: kept_by(run) for name, run in runs.items()}
-            times = in_turn(runs, budget.repeats, x.device, enough=budget.enough)
+            times = time_interleaved(runs, budget.repeats, x.device, enough=budget.enough)
             for name in runs:
                 found[name].append(Cost(min(times[name]), *kept[name]))
     return found

@@ -24,7 +24,7 @@ from ...typing import LogDensity
 
 
 @dataclass(frozen=True)
-class Wells:
+class DoubleWell:
     r"""Independent coordinates, each $\tfrac12 N(-m, s²) + \tfrac12 N(m, s²)$.
 
     Attributes:
@@ -33,7 +33,7 @@ class Wells:
         dimension: How many coordinates there are.
 
     Example:
-        >>> Wells(centre=0.0, width=2.0).moments()
+        >>> DoubleWell(centre=0.0, width=2.0).moments()
         (4.0, 48.0, 960.0)
     """
 
@@ -63,7 +63,7 @@ def statistics(x: Tensor) -> Tensor:
     return torch.stack([-x.square().sum(1) / 2, -x.pow(4).sum(1) / 4], 1)
 
 
-def quadratic(data: Wells, step: float) -> tuple[Tensor, Tensor]:
+def quadratic(data: DoubleWell, step: float) -> tuple[Tensor, Tensor]:
     r"""Return $A_ε$ and $b_ε$ of the mean of FD-SSM, for directions on the sphere of radius $ε$.
 
     Args:
@@ -74,15 +74,15 @@ def quadratic(data: Wells, step: float) -> tuple[Tensor, Tensor]:
         Of shapes `(2, 2)` and `(2,)`, in float64.
 
     Example:
-        >>> A, b = quadratic(Wells(centre=0.0, width=1.0), 0.0)
+        >>> A, b = quadratic(DoubleWell(centre=0.0, width=1.0), 0.0)
         >>> A @ A.new_tensor([1.0, 0.0]) + b  # the gradient at the truth, a standard normal
         tensor([0., 0.], dtype=torch.float64)
     """
     d, (x2, x4, x6) = data.dimension, data.moments()
     # E[v_i²], E[v_i⁴] and E[v_i⁶] over ε², times d
     v2, v4, v6 = 1.0, 3 * step**2 / (d + 2), 15 * step**4 / ((d + 2) * (d + 4))
-    mixed = x4 * v2 + x2 * v4
-    A = [[x2 * v2, mixed], [mixed, x6 * v2 + 2 * x4 * v4 + x2 * v6]]
+    fixed_shuffle = x4 * v2 + x2 * v4
+    A = [[x2 * v2, fixed_shuffle], [fixed_shuffle, x6 * v2 + 2 * x4 * v4 + x2 * v6]]
     b = [-v2, -3 * x2 * v2 - v4 / 2]
     return torch.tensor(A, dtype=torch.float64), torch.tensor(b, dtype=torch.float64)
 
@@ -97,7 +97,7 @@ class Family:
         data: What it is fitted to.
     """
 
-    data: Wells
+    data: DoubleWell
 
     def log_density(self) -> LogDensity:
         """Return the log-density of each row under its own parameters, `(B, D), (B, 2) -> (B,)`.
@@ -124,7 +124,9 @@ class Family:
         return factor
 
 
-def quadrature(data: Wells, step: float, nodes: int, angles: int) -> tuple[Tensor, Tensor, Tensor]:
+def quadrature(
+    data: DoubleWell, step: float, nodes: int, angles: int
+) -> tuple[Tensor, Tensor, Tensor]:
     """Return data, directions and weights whose sums are means over both, on the plane.
 
     Args:

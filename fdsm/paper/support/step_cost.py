@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ...data import Dataset, Source
 from ...runs.run import Run
-from ...training import Shuffled, derived_seed
+from ...training import ShuffledBatches, derived_seed
 
 ROUNDS = 40
 """How many steps of each run are timed."""
@@ -22,7 +22,7 @@ OFTEN = 10
 
 
 @dataclass(frozen=True)
-class Pace:
+class StepCost:
     """What a step of a run costs.
 
     Attributes:
@@ -44,7 +44,7 @@ class Pace:
         return found if validation is None else found | {"milliseconds_of_validation": validation}
 
 
-def pace(runs: Sequence[Run], rounds: int = ROUNDS) -> list[Pace]:
+def pace(runs: Sequence[Run], rounds: int = ROUNDS) -> list[StepCost]:
     """Return what a training step of each run costs, measured in turn.
 
     On a machine with other work to do, times measured one after the other say more about that
@@ -83,10 +83,12 @@ class _Timed:
     def __init__(self, run: Run, data: Dataset) -> None:
         self.run, self.data, self.generator = run, data, run.generator("pace")
         self.model = run.build(self.data.shape)
-        run.recipe.start(self.model, self.data, self.generator)
-        self.take = run.recipe.timed(run.recipe.step(self.model, self.data))
+        run.recipe.before_training(self.model, self.data, self.generator)
+        self.take = run.recipe.timed_part(run.recipe.step(self.model, self.data))
         size, order = run.recipe.plan.batch, derived_seed(run.seed, "order")
-        self.batches = Shuffled(self.data.train, self.data.transform, size, order, run.device)
+        self.batches = ShuffledBatches(
+            self.data.train, self.data.transform, size, order, run.device
+        )
         self.often = 0 < run.recipe.plan.validate_every <= OFTEN
         self.kept = 0
         self.steps: list[float] = []
@@ -108,10 +110,10 @@ class _Timed:
             validate = lambda: self.run.recipe.validate(self.model, self.data, again)
             self.validations.append(_seconds(validate, self.run.device))
 
-    def pace(self) -> Pace:
+    def pace(self) -> StepCost:
         """Return the medians."""
         validation = _median(self.validations) if self.often else None
-        return Pace(_median(self.steps), validation, self.kept)
+        return StepCost(_median(self.steps), validation, self.kept)
 
 
 def _median(seconds: list[float]) -> float:

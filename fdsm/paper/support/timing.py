@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import torch
 
 
-def in_turn(
+def time_interleaved(
     works: Mapping[str, Callable[[], object]],
     repeats: int,
     device: torch.device,
@@ -42,7 +42,7 @@ def in_turn(
 
 
 @contextmanager
-def one_thread() -> Generator[None, None, None]:
+def single_threaded() -> Generator[None, None, None]:
     """Let torch have but one thread for a while."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

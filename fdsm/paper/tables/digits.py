@@ -12,12 +12,12 @@ from ...derivatives import Autodiff, FiniteDifference, Taylor
 from ...noise import Arithmetic
 from ...objectives import DSM, SSM, MultiscaleDSM, SlicedDSM
 from ...projections import Sphere
-from ...recipes.ebm import DeepEBM, Tempering
+from ...recipes.ebm import EBM, TemperedSampling
 from ...recipes.networks import MLP
-from ...recipes.ood_sources import Scrambled, Turned
-from ...recipes.recipe import Plan
+from ...recipes.ood_sources import Rotated, ShuffledFeatures
+from ...recipes.recipe import TrainingPlan
 from ...samplers import Temperatures
-from ...training import Adam, Cosine
+from ...training import Adam, CosineSchedule
 from ...typing import Objective
 
 _DIRECTIONS = Sphere(0.1)
@@ -25,18 +25,18 @@ _LEVELS = Arithmetic(0.05, 1.2)
 _SCALED = Affine(1 / 16)
 
 
-def _row(name: str, objective: Objective, *, noise: float, lr: float) -> DeepEBM:
+def _row(name: str, objective: Objective, *, noise: float, lr: float) -> EBM:
     """Return a recipe for a log-density of digits blurred by some noise."""
     blurred = () if isinstance(objective, MultiscaleDSM) else (Noise(noise),)
-    return DeepEBM(
+    return EBM(
         name,
         objective,
         Digits(transform=Chain((_SCALED, *blurred))),
         MLP((128, 128, 128)),
-        Adam(lr, (0.9, 0.95), schedule=Cosine()),
-        plan=Plan(3500, 128, 25, 500, 500),
-        tempering=Tempering(Temperatures(50, 600, 150, 30.0), 0.05, noise),
-        outside=(Turned(), Scrambled()),
+        Adam(lr, (0.9, 0.95), schedule=CosineSchedule()),
+        plan=TrainingPlan(3500, 128, 25, 500, 500),
+        tempering=TemperedSampling(Temperatures(50, 600, 150, 30.0), 0.05, noise),
+        ood_sources=(Rotated(), ShuffledFeatures()),
     )
 
 

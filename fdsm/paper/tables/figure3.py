@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ...data import MNIST, CelebA, Chain, FashionMNIST, Pad, Resize, Source, ToFloat
-from ...recipes.ebm import DeepEBM, Tempering
+from ...recipes.ebm import EBM, TemperedSampling
 from ...recipes.networks import ResNet
-from ...recipes.recipe import Plan
+from ...recipes.recipe import TrainingPlan
 from ...samplers import Temperatures
-from ...training import Adam, Cosine
-from .table2 import MULTISCALE_SOURCE, NETWORK_SOURCE, STEP_SOURCE, objectives, yardstick
+from ...training import Adam, CosineSchedule
+from .table2 import MULTISCALE_SOURCE, NETWORK_SOURCE, STEP_SOURCE, objectives, validation_metric
 
 _PADDED = Chain((ToFloat(), Pad(32)))
 _SMALL = Chain((Resize(16), ToFloat()))
@@ -56,18 +56,18 @@ def _source(data: str, name: str) -> str:
 
 
 PAPER = tuple(
-    DeepEBM(
+    EBM(
         f"{data} {name}",
         objectives(0.05)[name],
         _PUBLISHED[data],
         ResNet(128),
-        Adam(5e-5, (0.9, 0.95), clip=0.1, schedule=Cosine()),
-        plan=Plan(300_000, 128, 50, 0, 5000, samples=100),
-        tempering=Tempering(),
-        outside=(),
-        exact_rows=100,
-        yardstick=yardstick(name),
-        source=_source(data, name),
+        Adam(5e-5, (0.9, 0.95), clip=0.1, schedule=CosineSchedule()),
+        plan=TrainingPlan(300_000, 128, 50, 0, 5000, num_samples=100),
+        tempering=TemperedSampling(),
+        ood_sources=(),
+        sm_eval_rows=100,
+        validation_metric=validation_metric(name),
+        provenance=_source(data, name),
     )
     for data, name in _ROWS
 )
@@ -85,12 +85,12 @@ TABLE = tuple(
         recipe,
         data=_AT_HAND[data],
         network=ResNet(8, gain=1.8),
-        optimiser=Adam(2e-3, (0.9, 0.95), clip=1.0, schedule=Cosine()),
-        plan=Plan(3600, 64, 25, 200, 400, samples=64),
-        tempering=Tempering(Temperatures(50, 600, 150, 30.0), step=0.05),
-        exact_rows=50,
+        optimizer=Adam(2e-3, (0.9, 0.95), clip=1.0, schedule=CosineSchedule()),
+        plan=TrainingPlan(3600, 64, 25, 200, 400, num_samples=64),
+        tempering=TemperedSampling(Temperatures(50, 600, 150, 30.0), step=0.05),
+        sm_eval_rows=50,
         validation_rows=100,
-        source=recipe.source + _CPU_SOURCE,
+        provenance=recipe.provenance + _CPU_SOURCE,
     )
     for recipe, (data, _) in zip(PAPER, _ROWS, strict=True)
 )

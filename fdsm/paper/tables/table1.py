@@ -12,7 +12,7 @@ from ...models import (
 from ...objectives import SM, SSM, SSMVR, ViaScore
 from ...projections import Rademacher, Sphere
 from ...recipes.kernel import KernelFamily
-from ...recipes.recipe import Plan
+from ...recipes.recipe import TrainingPlan
 
 _TABLES: dict[str, Source] = {
     "Parkinsons": Parkinsons(),
@@ -44,10 +44,14 @@ _OURS = "Not in the paper: {}, the rest as its other rows."
 
 def _rows(name: str, data: Source) -> tuple[KernelFamily, ...]:
     difference = SSM(FiniteDifference(), Sphere(0.1))
-    plan = Plan(500 * _EPOCH[name], 200, 10, 1, 200, patience=200, samples=0)
+    plan = TrainingPlan(500 * _EPOCH[name], 200, 10, 1, 200, patience=200, num_samples=0)
     rows = (
         KernelFamily(
-            "SSM", SSM(Autodiff(), Rademacher()), data, plan=plan, source="Directions are signs."
+            "SSM",
+            SSM(Autodiff(), Rademacher()),
+            data,
+            plan=plan,
+            provenance="Directions are signs.",
         ),
         KernelFamily(
             "SSMVR",
@@ -55,10 +59,10 @@ def _rows(name: str, data: Source) -> tuple[KernelFamily, ...]:
             data,
             FullGradientEquations(),
             plan=plan,
-            source="Directions are signs; coefficients are solved for with the exact norm of the "
+            provenance="Directions are signs; coefficients are solved for with the exact norm of the "
             "gradient, as the loss is.",
         ),
-        KernelFamily("FD-SSM", difference, data, plan=plan, source=f"{_STEP} {_SHARED}"),
+        KernelFamily("FD-SSM", difference, data, plan=plan, provenance=f"{_STEP} {_SHARED}"),
         KernelFamily(
             "FD-SSM-all",
             difference,
@@ -66,14 +70,14 @@ def _rows(name: str, data: Source) -> tuple[KernelFamily, ...]:
             DifferencedEquations(),
             Sphere(0.1),
             plan=plan,
-            source=_OURS.format("coefficients by differences too, with the step of the loss"),
+            provenance=_OURS.format("coefficients by differences too, with the step of the loss"),
         ),
         KernelFamily(
             "Taylor-SSM",
             SSM(Taylor(), Rademacher()),
             data,
             plan=plan,
-            source=_OURS.format("SSM by power series, the fastest exact way there is here"),
+            provenance=_OURS.format("SSM by power series, the fastest exact way there is here"),
         ),
         KernelFamily(
             "Taylor-SM",
@@ -81,14 +85,15 @@ def _rows(name: str, data: Source) -> tuple[KernelFamily, ...]:
             data,
             ExactEquations(),
             plan=replace(plan, validate_every=10),
-            source=_OURS.format(
+            provenance=_OURS.format(
                 "score matching without directions, whose validation has no noise and is dear, so "
                 "that there is one in ten iterations"
             ),
         ),
     )
     return tuple(
-        replace(row, name=f"{name} {row.name}", source=f"{row.source} {_PAPER}") for row in rows
+        replace(row, name=f"{name} {row.name}", provenance=f"{row.provenance} {_PAPER}")
+        for row in rows
     )
 
 
@@ -99,7 +104,7 @@ def _sensitivity(row: KernelFamily) -> tuple[KernelFamily, ...]:
             row,
             name=f"{row.name} {step}",
             objective=SSM(FiniteDifference(), Sphere(step)),
-            source=f"{_SENSITIVITY.format(published)} {_SHARED} {_PAPER}",
+            provenance=f"{_SENSITIVITY.format(published)} {_SHARED} {_PAPER}",
         )
         for step, published in ((0.05, 13.51), (0.02, 14.03), (0.01, 14.00))
     )
@@ -111,8 +116,8 @@ def _longer(row: KernelFamily) -> KernelFamily:
         row,
         name=f"{row.name} longer",
         plan=replace(row.plan, patience=1000),
-        source=f"{_OURS.format('an end after 1,000 iterations without a better validation')} "
-        f"{row.source}",
+        provenance=f"{_OURS.format('an end after 1,000 iterations without a better validation')} "
+        f"{row.provenance}",
     )
 
 

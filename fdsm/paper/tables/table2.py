@@ -17,12 +17,12 @@ from ...derivatives import Autodiff, FiniteDifference, Taylor
 from ...noise import Arithmetic
 from ...objectives import DSM, SSM, SSMVR, MultiscaleDSM, SlicedDSM, ViaScore
 from ...projections import Gaussian, Sphere
-from ...recipes.ebm import DeepEBM, Tempering, Yardstick
+from ...recipes.ebm import EBM, TemperedSampling, ValidationMetric
 from ...recipes.networks import ByShape, ResNet
-from ...recipes.ood_sources import Other
-from ...recipes.recipe import Plan
+from ...recipes.ood_sources import OtherDataset
+from ...recipes.recipe import TrainingPlan
 from ...samplers import Temperatures
-from ...training import Adam, Cosine, Optimiser
+from ...training import Adam, CosineSchedule, OptimizerConfig
 from ...typing import Objective
 
 
@@ -43,12 +43,12 @@ def objectives(step: float) -> dict[str, Objective]:
     }
 
 
-def yardstick(name: str) -> Yardstick:
+def validation_metric(name: str) -> ValidationMetric:
     """Return by what a row is compared with others of its kind: exact DSM, or SSMVR."""
     exact = objectives(0.05)
     if "SSM" in name:
-        return Yardstick("ssm", exact["SSMVR"])
-    return Yardstick("dsm", exact["DSM"])
+        return ValidationMetric("ssm", exact["SSMVR"])
+    return ValidationMetric("dsm", exact["DSM"])
 
 
 def _images(name: str, validation: float, *steps: Transform, noise: float) -> Source:
@@ -57,9 +57,9 @@ def _images(name: str, validation: float, *steps: Transform, noise: float) -> So
     return MNIST(validation, transform=Chain((*steps, *blurred)))
 
 
-def _optimiser(name: str) -> Optimiser:
+def _optimiser(name: str) -> OptimizerConfig:
     lr = 1e-5 if "SSM" in name else 5e-5
-    return Adam(lr, (0.9, 0.95), clip=0.1, schedule=Cosine())
+    return Adam(lr, (0.9, 0.95), clip=0.1, schedule=CosineSchedule())
 
 
 NETWORK_SOURCE = (
@@ -106,18 +106,18 @@ def _source(name: str) -> str:
 
 
 PAPER = tuple(
-    DeepEBM(
+    EBM(
         name,
         objective,
         _images(name, 1 / 60, ToFloat(), Pad(32), noise=0.005),
         ResNet(128),
         _optimiser(name),
-        plan=Plan(300_000, 64, 50, 1000, 5000, samples=0 if "SSM" in name else 100),
-        outside=(Other("fashion", FashionMNIST()),),
-        exact_rows=1500,
+        plan=TrainingPlan(300_000, 64, 50, 1000, 5000, num_samples=0 if "SSM" in name else 100),
+        ood_sources=(OtherDataset("fashion", FashionMNIST()),),
+        sm_eval_rows=1500,
         validation_rows=64,
-        yardstick=yardstick(name),
-        source=_source(name)
+        validation_metric=validation_metric(name),
+        provenance=_source(name)
         + " A thousand training images are held out for the curves of Figure 4, which the authors "
         "took from training batches.",
     )
@@ -132,7 +132,7 @@ clipped at 0.1; typicality takes 10,000 training images; no step is skipped. Row
 only, SSM and its kin, draw no samples: far from the data their scores mean nothing.
 """
 
-SMALL = Plan(800, 32, 10, 50, 200, samples=16)
+SMALL = TrainingPlan(800, 32, 10, 50, 200, num_samples=16)
 """How long `TABLE` trains: minutes on two cores."""
 
 _CPU_SOURCE = (
@@ -150,14 +150,14 @@ TABLE = tuple(
         recipe,
         data=_images(recipe.name, 1 / 60, Resize(16), ToFloat(), noise=0.1),
         network=ByShape(),
-        optimiser=Adam(2e-3, (0.9, 0.95), clip=1.0, schedule=Cosine()),
-        plan=replace(SMALL, samples=0 if "SSM" in recipe.name else SMALL.samples),
-        tempering=Tempering(Temperatures(50, 600, 150, 30.0), step=0.05),
-        outside_rows=1000,
+        optimizer=Adam(2e-3, (0.9, 0.95), clip=1.0, schedule=CosineSchedule()),
+        plan=replace(SMALL, num_samples=0 if "SSM" in recipe.name else SMALL.num_samples),
+        tempering=TemperedSampling(Temperatures(50, 600, 150, 30.0), step=0.05),
+        ood_rows=1000,
         reference_rows=1000,
-        exact_rows=50,
+        sm_eval_rows=50,
         validation_rows=100,
-        source=_source(recipe.name)
+        provenance=_source(recipe.name)
         + _CPU_SOURCE
         + (_CPU_SLICED_SOURCE if "SSM" in recipe.name else ""),
     )

@@ -10,12 +10,12 @@ from ...models import NICE
 from ...objectives import DSM, MLE, SSM, SSMVR, ApproximateBackprop, CurvaturePropagation, ViaScore
 from ...projections import Rademacher, Sphere
 from ...recipes.flow import Flow, itself, layers
-from ...recipes.recipe import Plan
-from ...training import Adam, Cosine
+from ...recipes.recipe import TrainingPlan
+from ...training import Adam, CosineSchedule
 
 _LOGITS = Chain((ToFloat(), Jitter(1 / 256), Logit(1e-3), Flatten()))
 _DATA = MNIST(validation=0.1, seed=2020, transform=_LOGITS)
-_PLAN = Plan(42_100, 128, 50, 421, 2105)
+_PLAN = TrainingPlan(42_100, 128, 50, 421, 2105)
 _SOURCE = (
     "App. C.2 and the authors' code: four couplings of five layers of 1,000 units, Softplus, "
     "batches of 128 for 100 epochs; MNIST with noise of ±1/512, clamped to [0.001, 0.999], in "
@@ -38,9 +38,11 @@ def _row(
     objective: Any,  # ruff: ignore[any-type]
     through: Callable[[NICE], Any] = itself,
     lr: float = 1e-4,
-    source: str = _PUBLISHED,
+    provenance: str = _PUBLISHED,
 ) -> Flow:
-    return Flow(name, objective, _DATA, through, optimiser=Adam(lr), plan=_PLAN, source=source)
+    return Flow(
+        name, objective, _DATA, through, optimizer=Adam(lr), plan=_PLAN, provenance=provenance
+    )
 
 
 _ROWS = (
@@ -58,12 +60,14 @@ _ROWS = (
 
 def _rate(row: Flow) -> str:
     """Return where the learning rate of a row comes from."""
-    if row.source == _OURS:
+    if row.provenance == _OURS:
         return _FREE
-    return _SLOW if row.optimiser == Adam(1e-4) else _FAST
+    return _SLOW if row.optimizer == Adam(1e-4) else _FAST
 
 
-PAPER = tuple(replace(row, source=f"{row.source} {_rate(row)} {_SOURCE} {_RUNS}") for row in _ROWS)
+PAPER = tuple(
+    replace(row, provenance=f"{row.provenance} {_rate(row)} {_SOURCE} {_RUNS}") for row in _ROWS
+)
 """Table 3 as published, with the learning rates of the authors' configurations, and a row of ours.
 
 The last weights are judged, and exact score matching on 100 test images rather than all; which of
@@ -83,10 +87,10 @@ TABLE = tuple(
         recipe,
         hidden=200,
         depth=2,
-        optimiser=Adam(1e-3, schedule=Cosine()),
-        plan=Plan(700, 128, 10, 70, 350),
-        exact_rows=50,
-        source=f"{recipe.source} {_SHORT} {_RUNS}",
+        optimizer=Adam(1e-3, schedule=CosineSchedule()),
+        plan=TrainingPlan(700, 128, 10, 70, 350),
+        sm_eval_rows=50,
+        provenance=f"{recipe.provenance} {_SHORT} {_RUNS}",
     )
     for recipe in _ROWS
 )

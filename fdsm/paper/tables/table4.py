@@ -22,12 +22,12 @@ from ...data import (
     ToFloat,
     Transform,
 )
-from ...recipes.ebm import DeepEBM
+from ...recipes.ebm import EBM
 from ...recipes.networks import ResNet
-from ...recipes.ood_sources import Other, Outside, Same
-from ...recipes.recipe import Plan
-from ...training import Adam, Cosine
-from .table2 import MULTISCALE_SOURCE, NETWORK_SOURCE, STEP_SOURCE, objectives, yardstick
+from ...recipes.ood_sources import HeldOut, OODSource, OtherDataset
+from ...recipes.recipe import TrainingPlan
+from ...training import Adam, CosineSchedule
+from .table2 import MULTISCALE_SOURCE, NETWORK_SOURCE, STEP_SOURCE, objectives, validation_metric
 
 PAIRS = 1000
 """How many pairs of test images of each data set are judged."""
@@ -50,30 +50,30 @@ class Subject:
     remark: str
 
 
-def _outside(key: str, group: Mapping[str, Subject]) -> tuple[Outside, ...]:
+def _outside(key: str, group: Mapping[str, Subject]) -> tuple[OODSource, ...]:
     """Return the test images of each data set of a group, for the model of one of them."""
     return tuple(
-        Same(key, 2 * PAIRS) if each.key == key else Other(each.key, each.source)
+        HeldOut(key, 2 * PAIRS) if each.key == key else OtherDataset(each.key, each.source)
         for each in group.values()
     )
 
 
-def _rows(group: Mapping[str, Subject]) -> tuple[DeepEBM, ...]:
+def _rows(group: Mapping[str, Subject]) -> tuple[EBM, ...]:
     """Return DSM and FD-DSM on each data set of a group, as published."""
     return tuple(
-        DeepEBM(
+        EBM(
             f"{data} {name}",
             objectives(0.05)[name],
             subject.source,
             subject.network,
-            Adam(5e-5, (0.9, 0.95), clip=0.1, schedule=Cosine()),
-            plan=Plan(300_000, 128, 50, 0, 5000, samples=0),
-            outside=_outside(subject.key, group),
-            outside_rows=2 * PAIRS,
+            Adam(5e-5, (0.9, 0.95), clip=0.1, schedule=CosineSchedule()),
+            plan=TrainingPlan(300_000, 128, 50, 0, 5000, num_samples=0),
+            ood_sources=_outside(subject.key, group),
+            ood_rows=2 * PAIRS,
             reference_rows=50_000,
-            exact_rows=0,
-            yardstick=yardstick(name),
-            source=_source(name, subject.remark),
+            sm_eval_rows=0,
+            validation_metric=validation_metric(name),
+            provenance=_source(name, subject.remark),
         )
         for data, subject in group.items()
         for name in ("DSM", "FD-DSM")
@@ -190,11 +190,11 @@ _CPU_SOURCE = (
 TABLE = tuple(
     replace(
         recipe,
-        optimiser=Adam(2e-3, (0.9, 0.95), clip=1.0, schedule=Cosine()),
-        plan=Plan(800, 32, 10, 100, 200, samples=0),
+        optimizer=Adam(2e-3, (0.9, 0.95), clip=1.0, schedule=CosineSchedule()),
+        plan=TrainingPlan(800, 32, 10, 100, 200, num_samples=0),
         reference_rows=5000,
         validation_rows=100,
-        source=recipe.source + _CPU_SOURCE,
+        provenance=recipe.provenance + _CPU_SOURCE,
     )
     for recipe in (*_rows(_AT_HAND), *_rows(_GREY_AT_HAND))
 )

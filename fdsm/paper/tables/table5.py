@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from ...data import CIFAR10, MNIST, Chain, Dequantise, Flip, Resize, Source
+from ...data import CIFAR10, MNIST, Chain, Dequantize, Flip, Resize, Source
 from ...derivatives import Autodiff, FiniteDifference
 from ...noise import Geometric
 from ...objectives import SSMVR, Annealed, AnnealedDSM
@@ -14,17 +14,17 @@ from ...recipes.frechet import (
     for_training,
     for_validation,
 )
-from ...recipes.recipe import Plan
-from ...recipes.score_network import NoiseConditional
-from ...training import Adam, Cosine
+from ...recipes.recipe import TrainingPlan
+from ...recipes.score_network import ScoreNetwork
+from ...training import Adam, CosineSchedule
 
 
-def _rows(data: Source, levels: Geometric) -> tuple[NoiseConditional, ...]:
+def _rows(data: Source, levels: Geometric) -> tuple[ScoreNetwork, ...]:
     finite, exact = SSMVR(FiniteDifference(), Sphere(0.1)), SSMVR(Autodiff(), Gaussian())
     return (
-        NoiseConditional("SSMVR", Annealed(exact, levels), data, levels, source=_EXACT),
-        NoiseConditional("FD-SSMVR", Annealed(finite, levels), data, levels, source=_FINITE),
-        NoiseConditional("DSM", AnnealedDSM(levels), data, levels, source=_OURS),
+        ScoreNetwork("SSMVR", Annealed(exact, levels), data, levels, provenance=_EXACT),
+        ScoreNetwork("FD-SSMVR", Annealed(finite, levels), data, levels, provenance=_FINITE),
+        ScoreNetwork("DSM", AnnealedDSM(levels), data, levels, provenance=_OURS),
     )
 
 
@@ -44,12 +44,12 @@ _PUBLISHED = (
 PAPER = tuple(
     replace(
         row,
-        plan=Plan(200_000, 128, 100, 10_000, 5000, samples=100),
+        plan=TrainingPlan(200_000, 128, 100, 10_000, 5000, num_samples=100),
         watched=Frechet(InceptionFeatures(), 1000, for_training, images=50_000),
-        source=f"{row.source} {_PUBLISHED}",
+        provenance=f"{row.provenance} {_PUBLISHED}",
     )
     for row in _rows(
-        CIFAR10(validation=0.02, transform=Chain((Dequantise(), Flip()))),
+        CIFAR10(validation=0.02, transform=Chain((Dequantize(), Flip()))),
         Geometric(1.0, 0.01, 10),
     )
 )
@@ -59,7 +59,7 @@ The weights of Inception are needed from the start; without them train with
 `plan.validate_every=0` and evaluate later.
 """
 
-_DIGITS = Chain((Dequantise(), Resize(14)))
+_DIGITS = Chain((Dequantize(), Resize(14)))
 _CLASSIFIER = ClassifierFeatures(MNIST(transform=_DIGITS))
 _SMALL = (
     "The network and objectives of Table 5 on MNIST at 14 × 14 in place of CIFAR-10, with a "
@@ -74,14 +74,14 @@ TABLE = tuple(
     replace(
         row,
         width=8,
-        optimiser=Adam(3e-3, schedule=Cosine()),
-        plan=Plan(750, 32, 10, 150, 250, average=0.99, samples=64),
+        optimizer=Adam(3e-3, schedule=CosineSchedule()),
+        plan=TrainingPlan(750, 32, 10, 150, 250, ema_decay=0.99, num_samples=64),
         steps=10,
         step_size=7.5e-4,
         denoise=True,
         distance=Frechet(_CLASSIFIER, 1000, name="frechet_classifier"),
         watched=Frechet(_CLASSIFIER, 100, for_validation, images=5000, name="frechet_classifier"),
-        source=f"{row.source} {_SMALL}",
+        provenance=f"{row.provenance} {_SMALL}",
     )
     for row in _rows(MNIST(transform=_DIGITS), Geometric(1.0, 0.05, 6))
 )

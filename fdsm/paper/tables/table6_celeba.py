@@ -7,13 +7,13 @@ from ...derivatives import Autodiff, FiniteDifference
 from ...objectives import SSMVR
 from ...projections import Gaussian, Sphere
 from ...recipes.frechet import Frechet, RandomFeatures
-from ...recipes.image_autoencoder import VAE, WAE, FaceAutoencoder
-from ...recipes.recipe import Plan
+from ...recipes.image_autoencoder import VAE, WAE, ImageAutoencoder
+from ...recipes.recipe import TrainingPlan
 from ...training import RMSprop
 from .table6_mnist import TIMES, WAE_TIMES
 
 _RANGE = Chain((ToFloat(), Affine(2.0, -1.0), Jitter(2 / 256)))
-_PLAN = Plan(100_000, 128, 50, 2000, 5000)
+_PLAN = TrainingPlan(100_000, 128, 50, 2000, 5000)
 _SOURCE = (
     "Table 6, App. C.4 and the authors' code: four convolutions of 5 × 5 with 64 to 512 channels, "
     "latents and noise of 32, pixels from -1 to 1 with noise of ±1/256 and a fixed log-deviation "
@@ -23,14 +23,14 @@ _SOURCE = (
 )
 
 
-def _rows(data: Source) -> tuple[FaceAutoencoder, ...]:
+def _rows(data: Source) -> tuple[ImageAutoencoder, ...]:
     finite, exact = SSMVR(FiniteDifference(), Sphere(0.1)), SSMVR(Autodiff(), Gaussian())
     vae, wae = f"{_SOURCE} {TIMES}", f"{_SOURCE} {WAE_TIMES}"
     return (
-        FaceAutoencoder("CelebA VAE SSMVR", exact, VAE, data, plan=_PLAN, source=vae),
-        FaceAutoencoder("CelebA VAE FD-SSMVR", finite, VAE, data, plan=_PLAN, source=vae),
-        FaceAutoencoder("CelebA WAE SSMVR", exact, WAE, data, plan=_PLAN, source=wae),
-        FaceAutoencoder("CelebA WAE FD-SSMVR", finite, WAE, data, plan=_PLAN, source=wae),
+        ImageAutoencoder("CelebA VAE SSMVR", exact, VAE, data, plan=_PLAN, provenance=vae),
+        ImageAutoencoder("CelebA VAE FD-SSMVR", finite, VAE, data, plan=_PLAN, provenance=vae),
+        ImageAutoencoder("CelebA WAE SSMVR", exact, WAE, data, plan=_PLAN, provenance=wae),
+        ImageAutoencoder("CelebA WAE FD-SSMVR", finite, WAE, data, plan=_PLAN, provenance=wae),
     )
 
 
@@ -54,10 +54,10 @@ TABLE = tuple(
     replace(
         recipe,
         width=16,
-        optimiser=RMSprop(1e-3),
-        plan=Plan(1000, 64, 10, 100, 500),
+        optimizer=RMSprop(1e-3),
+        plan=TrainingPlan(1000, 64, 10, 100, 500),
         distance=Frechet(RandomFeatures(), 1000, name="frechet_random"),
-        source=f"{recipe.source} {_SHORTER}",
+        provenance=f"{recipe.provenance} {_SHORTER}",
     )
     for recipe in _rows(_FACES)
 )

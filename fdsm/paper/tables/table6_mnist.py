@@ -2,16 +2,16 @@
 
 from dataclasses import replace
 
-from ...data import MNIST, Binarise, Chain, ToFloat
+from ...data import MNIST, Binarize, Chain, ToFloat
 from ...derivatives import Autodiff, FiniteDifference
 from ...objectives import SSMVR
 from ...projections import Gaussian, Sphere
 from ...recipes.autoencoder import VAE, WAE, Autoencoder
-from ...recipes.recipe import Plan
+from ...recipes.recipe import TrainingPlan
 
-_DATA = MNIST(validation=0.2, seed=2019, transform=Chain((ToFloat(), Binarise())))
+_DATA = MNIST(validation=0.2, seed=2019, transform=Chain((ToFloat(), Binarize())))
 _FINITE, _EXACT = SSMVR(FiniteDifference(), Sphere(0.1)), SSMVR(Autodiff(), Gaussian())
-_PLAN = Plan(100_000, 128, 50, 2000, 5000)
+_PLAN = TrainingPlan(100_000, 128, 50, 2000, 5000)
 
 _SOURCE = (
     "Table 6, App. C.4 and the authors' code: perceptrons with two hidden layers of 256, latents "
@@ -34,10 +34,10 @@ WAE_TIMES = (
 _VAE, _WAE = f"{_SOURCE} {TIMES}", f"{_SOURCE} {WAE_TIMES}"
 
 PAPER = (
-    Autoencoder("VAE SSMVR", _EXACT, VAE, _DATA, plan=_PLAN, source=_VAE),
-    Autoencoder("VAE FD-SSMVR", _FINITE, VAE, _DATA, plan=_PLAN, source=_VAE),
-    Autoencoder("WAE SSMVR", _EXACT, WAE, _DATA, plan=_PLAN, source=_WAE),
-    Autoencoder("WAE FD-SSMVR", _FINITE, WAE, _DATA, plan=_PLAN, source=_WAE),
+    Autoencoder("VAE SSMVR", _EXACT, VAE, _DATA, plan=_PLAN, provenance=_VAE),
+    Autoencoder("VAE FD-SSMVR", _FINITE, VAE, _DATA, plan=_PLAN, provenance=_VAE),
+    Autoencoder("WAE SSMVR", _EXACT, WAE, _DATA, plan=_PLAN, provenance=_WAE),
+    Autoencoder("WAE FD-SSMVR", _FINITE, WAE, _DATA, plan=_PLAN, provenance=_WAE),
 )
 """The MNIST half of Table 6 as published."""
 
@@ -46,10 +46,10 @@ _SHORTER = (
     "which start with steps ten times as long."
 )
 
-SMALL = Plan(30_000, 128, 100, 3000, 3000)
+SMALL = TrainingPlan(30_000, 128, 100, 3000, 3000)
 """How long `TABLE` trains."""
 
-TRIAL = Plan(3000, 128, 25, 500, 1000)
+TRIAL = TrainingPlan(3000, 128, 25, 500, 1000)
 """How long it trains on data of one's own."""
 
 TABLE = tuple(
@@ -60,7 +60,7 @@ TABLE = tuple(
         temperatures=500,
         chains=4,
         first_step=0.1,
-        source=f"{recipe.source} {_SHORTER}",
+        provenance=f"{recipe.provenance} {_SHORTER}",
     )
     for recipe in PAPER
 )

@@ -4,15 +4,15 @@ SM, SSM, FD-SSM and FD-DSM learn eight Gaussians on a ring and a mixture of uneq
 relative Fisher divergence is zero for the true score and one for none at all.
 """
 
-from ...data import GaussianMixture, GaussianRing, Source, Toy
+from ...data import GaussianMixture, GaussianRing, Source, SyntheticData
 from ...derivatives import Autodiff, FiniteDifference, Taylor
 from ...objectives import SM, SSM, SlicedDSM
 from ...projections import Sphere
-from ...recipes.ebm import DeepEBM, Tempering
-from ...recipes.networks import Confined
-from ...recipes.recipe import Plan
+from ...recipes.ebm import EBM, TemperedSampling
+from ...recipes.networks import GaussianTail
+from ...recipes.recipe import TrainingPlan
 from ...samplers import Temperatures
-from ...training import Adam, Cosine
+from ...training import Adam, CosineSchedule
 from ...typing import Objective
 
 _OBJECTIVES: dict[str, Objective] = {
@@ -23,7 +23,7 @@ _OBJECTIVES: dict[str, Objective] = {
 }
 
 _DENSITIES: dict[str, Source] = {
-    "mixture": Toy(
+    "mixture": SyntheticData(
         GaussianMixture(
             means=((-1.5, 0.0), (1.0, 1.2), (1.2, -1.0)),
             scales=(0.6, 0.35, 0.45),
@@ -31,18 +31,20 @@ _DENSITIES: dict[str, Source] = {
         ),
         n=50_000,
     ),
-    "ring": Toy(GaussianRing(), n=50_000),
+    "ring": SyntheticData(GaussianRing(), n=50_000),
 }
 
 TABLE = tuple(
-    DeepEBM(
+    EBM(
         f"{name} {density}" if density == "ring" else name,
         objective,
         data,
-        Confined(),
-        Adam(5e-3, schedule=Cosine()),
-        plan=Plan(1500, 512, 25, 250, 500, samples=1000),
-        tempering=Tempering(Temperatures(100, 500, 0, 10.0), 0.1, 1e-3, spread=1.0, centre=0.0),
+        GaussianTail(),
+        Adam(5e-3, schedule=CosineSchedule()),
+        plan=TrainingPlan(1500, 512, 25, 250, 500, num_samples=1000),
+        tempering=TemperedSampling(
+            Temperatures(100, 500, 0, 10.0), 0.1, 1e-3, spread=1.0, centre=0.0
+        ),
     )
     for density, data in _DENSITIES.items()
     for name, objective in _OBJECTIVES.items()

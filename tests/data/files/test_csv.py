@@ -44,11 +44,11 @@ def test_a_table_is_split_and_standardised(tmp_path: Path) -> None:
     assert data.record["columns"] == ["a", "b", "c"]
     order = np.random.RandomState(0).permutation(40)
     assert torch.equal(data.train, torch.from_numpy(VALUES[order[:32]]))
-    z = data.transform.fixed(data.train).double()
+    z = data.transform.deterministic(data.train).double()
     torch.testing.assert_close(z.mean(0), torch.zeros(3), atol=1e-6, rtol=0)
     torch.testing.assert_close(z.var(0, correction=0), torch.ones(3), atol=1e-5, rtol=0)
     white = Table(path, transform=Whiten()).load()
-    z = white.transform.fixed(white.train).double()
+    z = white.transform.deterministic(white.train).double()
     torch.testing.assert_close(z.T @ z / 32, torch.eye(3), atol=1e-5, rtol=0)
 
 

@@ -6,7 +6,15 @@ import pytest
 import torch
 from torch import Generator
 
-from fdsm.data import Checkerboard, Density, Gaussian, GaussianMixture, GaussianRing, Toy, spiral
+from fdsm.data import (
+    Checkerboard,
+    Density,
+    Gaussian,
+    GaussianMixture,
+    GaussianRing,
+    SyntheticData,
+    spiral,
+)
 from fdsm.derivatives import score_of
 
 COVARIANCE = ((2.0, 0.6), (0.6, 0.5))
@@ -81,7 +89,7 @@ def test_densities_that_are_none_are_refused() -> None:
 
 def test_toys_are_drawn_by_the_seed() -> None:
     density = Gaussian((0.0, 0.0))
-    first, again, other = (Toy(density, 50, seed).load() for seed in (0, 0, 1))
+    first, again, other = (SyntheticData(density, 50, seed).load() for seed in (0, 0, 1))
     assert torch.equal(first.train, again.train)
     assert not torch.equal(first.train, other.train)
     assert first.train.dtype == torch.float32
@@ -89,4 +97,4 @@ def test_toys_are_drawn_by_the_seed() -> None:
     rows = torch.cat([first.train, first.validation, first.test])
     assert len(rows.unique(dim=0)) == 60
     with pytest.raises(ValueError, match="at least one sample"):
-        Toy(density, 0)
+        SyntheticData(density, 0)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from fdsm.data import DataError, Parkinsons, RedWine, Source, Standardise, WhiteWine
+from fdsm.data import DataError, Parkinsons, RedWine, Source, Standardize, WhiteWine
 from fdsm.data.files.csv import Numbers
 from fdsm.data.sources.uci import dequantised_wine, voice_columns
 
@@ -60,7 +60,7 @@ def test_the_preparation_is_that_of_the_paper(home: Home) -> None:
     noisy = white + 0.05 * random.standard_normal(white.shape)
 
     rows = torch.cat([data.train, data.validation, data.test])
-    z = data.transform.fixed(rows.double())
+    z = data.transform.deterministic(rows.double())
     sign = torch.sign((z * torch.from_numpy(white)).sum(0))
     # The sign of an axis is arbitrary, that of the noise along it is not.
     noise = z - sign * torch.from_numpy(white)
@@ -70,10 +70,10 @@ def test_the_preparation_is_that_of_the_paper(home: Home) -> None:
 def test_without_noise_the_whitening_of_all_rows_is_exact(home: Home) -> None:
     write_wine(home.data / "uci" / "winequality-white.csv")
     data = WhiteWine(noise=0.0).load()
-    z = data.transform.fixed(torch.cat([data.train, data.validation, data.test]).double())
+    z = data.transform.deterministic(torch.cat([data.train, data.validation, data.test]).double())
     torch.testing.assert_close(z.mean(0), torch.zeros(11), atol=1e-5, rtol=0)
     torch.testing.assert_close(z.T @ z / len(z), torch.eye(11), atol=1e-4, rtol=0)
-    plain = WhiteWine(noise=0.0, transform=Standardise()).load()
+    plain = WhiteWine(noise=0.0, transform=Standardize()).load()
     assert torch.equal(plain.train, data.train)
 
 
@@ -105,7 +105,7 @@ def test_the_real_tables_have_the_published_sizes(
     assert data.shape == (dimension,)
     assert isinstance(files := data.record["files"], list)
     assert files[0]["official"]
-    z = data.transform.fixed(torch.cat(splits)).double()
+    z = data.transform.deterministic(torch.cat(splits)).double()
     # The whitened rows have variance 1, and the noise adds 0.05².
     expected = (1 + 0.05**2) * torch.eye(dimension)
     torch.testing.assert_close(z.T @ z / len(z), expected, atol=0.01, rtol=0)
@@ -121,7 +121,9 @@ def test_the_columns_of_parkinsons_are_the_published_ones(real: Path) -> None:
 
 def test_the_noise_of_parkinsons_survives_float32(real: Path) -> None:
     clean, noisy = Parkinsons(noise=0.0).load(), Parkinsons().load()
-    difference = noisy.transform.fixed(noisy.train) - clean.transform.fixed(clean.train)
+    difference = noisy.transform.deterministic(noisy.train) - clean.transform.deterministic(
+        clean.train
+    )
     torch.testing.assert_close(
         difference.double().std(0), torch.full((15,), 0.05), rtol=0.05, atol=0
     )

@@ -180,11 +180,11 @@ def test_few_digits_leave_the_gradient_its_direction(
     """At the start and after some training, in single precision and under autocast."""
     model = make()
     x, v = torch.randn(2, 16, *shape, generator=generator)
-    optimiser = torch.optim.Adam(model.parameters(), 1e-3)
+    optimizer = torch.optim.Adam(model.parameters(), 1e-3)
     for _ in range(steps):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         ssm.at(model, x, v).mean().backward()
-        optimiser.step()
+        optimizer.step()
     truth = direction(model, x, v, torch.float64, autocast=False)
     for autocast, least in ((False, 0.9999), (True, 0.99)):
         found = direction(model, x, v, torch.float32, autocast)

@@ -12,12 +12,12 @@ from fdsm.models import (
     DKEF,
     NICE,
     BernoulliDecoder,
-    ConfinedMLP,
     DecoderCNN,
     DecoderMLP,
     GaussianDecoder,
+    GaussianTailMLP,
     ImplicitEncoder,
-    JointMLP,
+    MultiInputMLP,
     QuadraticMLP,
     QuadraticResNet,
     RefineNet,
@@ -87,7 +87,7 @@ def test_models_of_the_zoo(case: Case, generator: Generator) -> None:
 
 DENSITIES: dict[str, Callable[[], nn.Module]] = {
     "mlp": lambda: QuadraticMLP((1, 4, 4), (8, 6), ShiftedSoftplus),
-    "confined mlp": lambda: ConfinedMLP((1, 4, 4), (8, 6)),
+    "confined mlp": lambda: GaussianTailMLP((1, 4, 4), (8, 6)),
     "resnet": lambda: QuadraticResNet((1, 8, 8), width=2),
     "nice": lambda: NICE((1, 4, 4), hidden=6, depth=2),
 }
@@ -163,7 +163,7 @@ def test_decoders_are_likelihoods_of_their_code(name: str, generator: Generator)
 
 def test_encoders(generator: Generator) -> None:
     """A density of the code that a picture gets."""
-    encoder = ImplicitEncoder(JointMLP([(1, 3, 3), 2], 4, (8,)), 2)
+    encoder = ImplicitEncoder(MultiInputMLP([(1, 3, 3), 2], 4, (8,)), 2)
     model = nn.ModuleList([encoder, QuadraticMLP(4, (6,))])
     x, noise = torch.rand(3, 1, 3, 3, generator=generator), torch.randn(3, 2, generator=generator)
     f = lambda x, noise: model[1](model[0](x, noise))

@@ -55,14 +55,14 @@ def density() -> nn.Module:
 
 def train(loss: nn.Module, rows: slice = slice(None)) -> None:
     """Take a few steps on some of the rows of every batch."""
-    optimiser = torch.optim.Adam(loss.parameters(), lr=0.05)
+    optimizer = torch.optim.Adam(loss.parameters(), lr=0.05)
     draw = Generator().manual_seed(1)
     for _ in range(4):
         x = torch.randn(8, 3, generator=draw)
         v = Sphere(0.1).sample(x, draw)
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss(x[rows], v[rows]).backward()
-        optimiser.step()
+        optimizer.step()
 
 
 def ddp(model: nn.Module, **options: bool) -> Weights:

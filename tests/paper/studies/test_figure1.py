@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from fdsm.paper.run_store import Place
+from fdsm.paper.run_store import RunStore
 from fdsm.paper.studies.figure1 import OBJECTIVES, Figure1
 from fdsm.paper.study import Findings
 from fdsm.paper.support.autograd_graph import depth_of
@@ -11,7 +11,7 @@ from fdsm.paper.support.autograd_graph import depth_of
 
 @pytest.fixture(scope="module")
 def findings(tmp_path_factory: pytest.TempPathFactory) -> Findings:
-    return Figure1().measure(Place(tmp_path_factory.mktemp("runs")), 0, lambda loop: loop)
+    return Figure1().measure(RunStore(tmp_path_factory.mktemp("runs")), 0, lambda loop: loop)
 
 
 @pytest.fixture(scope="module")
@@ -62,5 +62,5 @@ def test_only_taylor_series_hide_operations(findings: Findings) -> None:
 
 
 def test_the_width_does_not_change_a_graph(findings: Findings, tmp_path: Path) -> None:
-    wider = Figure1(width=3, rows=3).measure(Place(tmp_path), 1, lambda loop: loop)
+    wider = Figure1(width=3, rows=3).measure(RunStore(tmp_path), 1, lambda loop: loop)
     assert wider == findings

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from fdsm.derivatives import Autodiff, FiniteDifference, Taylor
-from fdsm.paper.run_store import Place
+from fdsm.paper.run_store import RunStore
 from fdsm.paper.studies.figure2 import Figure2
 from fdsm.paper.study import Findings
 from fdsm.paper.support.derivative_cost import (
@@ -245,7 +245,7 @@ def test_float32_is_worse_than_float64_at_small_steps(findings: Findings) -> Non
 
 def test_it_is_measured_on_the_model_of_a_run(tmp_path: Path) -> None:
     torch.set_default_dtype(torch.float32)
-    place = Place(tmp_path)
+    place = RunStore(tmp_path)
     study = replace(SMALL, recipe=TINY.recipe)
     findings = study.measure(place, 0, lambda loop: loop)
     assert findings.numbers["Taylor against nested autograd"].value < 1e-9

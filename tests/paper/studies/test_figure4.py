@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from fdsm.paper.run_store import Place
+from fdsm.paper.run_store import RunStore
 from fdsm.paper.studies.figure4 import LossAgainstTime, Race, curve, logs, ratios, reached, thinned
 from fdsm.paper.study import Line
 from fdsm.training.loggers import records
@@ -71,7 +71,7 @@ def test_runs_that_are_missing_are_trained_and_drawn_against_the_time_of_their_s
     rows = ("rows.py:tiny", "rows.py:dropping")
     race = Race("tiny", "table0", "here", rows, "loss", "a loss", log=True)
     absent = Race("absent", "table0", "here", ("rows.py:short",), "fid", "a distance")
-    place = Place(tmp_path / "runs")
+    place = RunStore(tmp_path / "runs")
     found = LossAgainstTime((race, absent)).measure(place, 0, lambda steps: steps)
     (panel,) = found.panels
     assert panel.y_log

@@ -10,7 +10,7 @@ from torch import Generator, Tensor, nn
 
 from fdsm.derivatives import FiniteDifference
 from fdsm.objectives import SSM
-from fdsm.paper.run_store import Place
+from fdsm.paper.run_store import RunStore
 from fdsm.paper.studies.lemma2 import CASES, PAPER, STUDY, Case, Lemma2, angles
 from fdsm.paper.support.powers import exponent
 from fdsm.projections import Sphere
@@ -74,7 +74,7 @@ def test_findings_of_a_trained_network(tmp_path: Path) -> None:
     torch.set_default_dtype(torch.float32)
     case = Case("FD-SSM", SSM(FiniteDifference(), Sphere(0.1)), TINY, "tiny")
     study = Lemma2((case,), steps=(0.01, 0.02, 0.05), fitted=(0.01, 0.05), rows=5)
-    findings = study.measure(Place(tmp_path), 0, lambda numbers: numbers)
+    findings = study.measure(RunStore(tmp_path), 0, lambda numbers: numbers)
     assert findings.numbers["exponent, FD-SSM"].value == pytest.approx(2, abs=0.1)
     name = "angle, FD-SSM, {}, trained, ε = 0.05"
     exact, rounded = (findings.numbers[name.format(p)] for p in ("float64", "float32"))

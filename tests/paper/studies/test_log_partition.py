@@ -13,10 +13,10 @@ from fdsm.data import Dataset
 from fdsm.data.transforms import Chain
 from fdsm.evaluation import log_densities, mean_of
 from fdsm.models import DKEF
-from fdsm.paper.run_store import Place
+from fdsm.paper.run_store import RunStore
 from fdsm.paper.studies.log_partition import AIS, NEAR, STUDY, WIDE
 from fdsm.paper.tables import table1 as dkef_uci
-from fdsm.runs.saved_model import Trained
+from fdsm.runs.saved_model import SavedModel
 
 ROW = replace(
     next(row for row in dkef_uci.TABLE if row.name == "Parkinsons SSM"), partition_samples=5000
@@ -43,11 +43,11 @@ def data() -> Dataset:
     return Dataset(0.5 * rows[:100] + 1, rows[100:200], test, Chain(()), {})
 
 
-def trained(model: DKEF, data: Dataset) -> Trained:
+def trained(model: DKEF, data: Dataset) -> SavedModel:
     run = SimpleNamespace(
         recipe=replace(ROW, data=Source(data)), generator=lambda *_: Generator().manual_seed(1)
     )
-    return cast(Trained, SimpleNamespace(model=model, run=run, transform=data.transform))
+    return cast(SavedModel, SimpleNamespace(model=model, run=run, transform=data.transform))
 
 
 def base_measure(data: Dataset) -> DKEF:
@@ -102,11 +102,11 @@ def test_means_are_over_the_runs_of_each_row(data: Dataset) -> None:
     """With seed `s` the test rows are `s` times as far from the origin."""
     asked: list[tuple[str, str, int]] = []
 
-    def run(target: str, recipe: str, seed: int) -> Trained:
+    def run(target: str, recipe: str, seed: int) -> SavedModel:
         asked.append((target, recipe, seed))
         return trained(base_measure(data), replace(data, test=seed * data.test))
 
-    place = cast(Place, SimpleNamespace(device="cpu", trained=run))
+    place = cast(RunStore, SimpleNamespace(device="cpu", trained=run))
     study = replace(SMALL, rows=("A", "B"), seeds=2, temperatures=(10, 10), repetitions=2)
     found = study.measure(place, 1, iter).numbers
     assert asked == [("table1", f"dkef_uci/{row}", seed) for row in "AB" for seed in (1, 2)]

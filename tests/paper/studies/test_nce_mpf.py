@@ -9,14 +9,14 @@ from torch import Generator, Tensor
 
 from fdsm.objectives import MPF
 from fdsm.objectives.directions import Sliced
-from fdsm.paper.run_store import Place
+from fdsm.paper.run_store import RunStore
 from fdsm.paper.studies.nce_mpf import OBJECTIVES, Contrast, OneSidedMPF, gradient_moments
-from fdsm.paper.support.double_well import Family, Wells
+from fdsm.paper.support.double_well import DoubleWell, Family
 from fdsm.paper.support.powers import exponent
 from fdsm.projections import Sphere
-from fdsm.recipes.networks import Confined
+from fdsm.recipes.networks import GaussianTail
 
-FAMILY = Family(Wells())
+FAMILY = Family(DoubleWell())
 PHI = FAMILY.optimum() + 1
 NAMED = dict(OBJECTIVES)
 ONE_SIDED = {"MPF, one side", "naive R"}
@@ -63,11 +63,11 @@ def test_findings() -> None:
     study = Contrast(
         steps=(0.005, 0.01, 0.1),
         trained=(0.01,),
-        network=Confined((8,)),
+        network=GaussianTail((8,)),
         iterations=30,
         trainings=1,
     )
-    findings = study.measure(Place(Path()), 0, lambda numbers: numbers)
+    findings = study.measure(RunStore(Path()), 0, lambda numbers: numbers)
     numbers = findings.numbers
     assert numbers["exponent of the noise, naive R"].value == pytest.approx(-1, abs=0.05)
     assert numbers["exponent of the bias, NCE"].value == pytest.approx(2, abs=0.1)

@@ -12,7 +12,7 @@ from torch import Generator
 from fdsm.data import Dataset
 from fdsm.data.transforms import Chain
 from fdsm.models import DKEF, ExactEquations
-from fdsm.paper.run_store import Place
+from fdsm.paper.run_store import RunStore
 from fdsm.paper.studies.parkinsons_gap import STUDY, likelihoods, resolve
 from fdsm.paper.tables import table1 as dkef_uci
 from fdsm.projections import Rademacher
@@ -90,7 +90,7 @@ def test_means_are_over_the_seeds_of_each_row(data: Dataset) -> None:
             model=model, run=SimpleNamespace(recipe=replace(ROW, data=Here(rows)))
         )
 
-    place = cast(Place, SimpleNamespace(device="cpu", trained=trained))
+    place = cast(RunStore, SimpleNamespace(device="cpu", trained=trained))
     study = replace(STUDY, rows=("A", "B"), seeds=2, samples=4000)
     found = study.measure(place, 1, iter).numbers
     assert asked == [("table1", f"dkef_uci/{row}", seed) for row in "AB" for seed in (1, 2)]

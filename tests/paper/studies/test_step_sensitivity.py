@@ -6,25 +6,25 @@ from pathlib import Path
 import pytest
 
 from fdsm.objectives import SSM
-from fdsm.paper.run_store import Place
+from fdsm.paper.run_store import RunStore
 from fdsm.paper.studies.step_sensitivity import STUDY
 from fdsm.paper.tables import table1 as dkef_uci
 from fdsm.projections import Sphere
-from fdsm.serialize import describe
+from fdsm.serialize import to_json
 
 ROWS = {row.name: row for row in dkef_uci.TABLE}
 PUBLISHED = {0.1: 14.17, 0.05: 13.51, 0.02: 14.03, 0.01: 14.0}
 
 
 @pytest.fixture
-def judged(tmp_path: Path) -> Place:
+def judged(tmp_path: Path) -> RunStore:
     """Return a place where the NLL of seed `s` at step `ε` is `ε + s`, and one more near data."""
-    place = Place(tmp_path)
+    place = RunStore(tmp_path)
     for step, row in STUDY.rows:
         for seed in (3, 4):
             run = place.run("table1", f"dkef_uci/{row}", seed)
             run.folder.mkdir(parents=True)
-            settings = {"settings": describe(run.recipe), "seed": seed, "device": "cpu"}
+            settings = {"settings": to_json(run.recipe), "seed": seed, "device": "cpu"}
             run.write("config.json", {**run.reference.record(), **settings})
             metrics = {
                 name: {"value": step + seed + more, "error": 0.3, "settings": {"samples": 7}}
@@ -41,7 +41,7 @@ def test_rows_are_of_their_steps() -> None:
         assert objective.projection == Sphere(step)
 
 
-def test_the_likelihood_of_one_run_is_that_of_its_result(judged: Place) -> None:
+def test_the_likelihood_of_one_run_is_that_of_its_result(judged: RunStore) -> None:
     findings = replace(STUDY, seeds=1).measure(judged, 3, iter)
     found = findings.numbers["NLL at ε = 0.02, proposal near the data"]
     assert (found.value, found.error) == (4.02, 0.3)
@@ -53,7 +53,7 @@ def test_the_likelihood_of_one_run_is_that_of_its_result(judged: Place) -> None:
     assert sentence.reference
 
 
-def test_that_of_several_is_their_mean(judged: Place) -> None:
+def test_that_of_several_is_their_mean(judged: RunStore) -> None:
     """Of two numbers that are one apart the mean has half of that for an error."""
     found = replace(STUDY, seeds=2).measure(judged, 3, iter)
     mean = found.numbers["NLL at ε = 0.1, proposal as published"]

@@ -11,7 +11,7 @@ from fdsm.derivatives import score_of
 from fdsm.evaluation import relative_fisher_divergence
 from fdsm.objectives import SUMO
 from fdsm.objectives.latent import draw_terms, log_likelihood
-from fdsm.paper.run_store import Place
+from fdsm.paper.run_store import RunStore
 from fdsm.paper.studies.sumo import (
     FD_SSM,
     STUDY,
@@ -22,7 +22,7 @@ from fdsm.paper.studies.sumo import (
     independent_excess,
     relative_fisher,
 )
-from fdsm.training import Adam, Cosine
+from fdsm.training import Adam, CosineSchedule
 
 
 def model(scale: float = 1.0) -> LinearGaussian:
@@ -126,11 +126,11 @@ def test_findings() -> None:
         gains=(0.8,),
         steps=(0.1,),
         rows=2000,
-        optimiser=Adam(0.05, clip=10.0, schedule=Cosine()),
+        optimizer=Adam(0.05, clip=10.0, schedule=CosineSchedule()),
         iterations=250,
         trainings=1,
     )
-    findings = study.measure(Place(Path()), 0, lambda numbers: numbers)
+    findings = study.measure(RunStore(Path()), 0, lambda numbers: numbers)
     numbers = findings.numbers
     assert numbers["excess, posterior"].value == pytest.approx(0, abs=1e-8)
     assert numbers["excess, too wide"].value == pytest.approx(0, abs=1e-8)

@@ -18,7 +18,7 @@ from fdsm.paper.studies.table1_times import (
     ways_of,
 )
 from fdsm.projections import Rademacher
-from fdsm.serialize import describe, differences
+from fdsm.serialize import differences, to_json
 
 
 def test_nested_equations_are_those_of_the_jet(generator: Generator) -> None:
@@ -33,7 +33,7 @@ def test_nested_equations_are_those_of_the_jet(generator: Generator) -> None:
 def test_the_usual_way_differs_from_ssm_in_its_equations_alone() -> None:
     ways = ways_of("RedWine")
     assert tuple(ways) == WAYS
-    assert differences(describe(ways["SSM"]), describe(ways[USUAL])) == [
+    assert differences(to_json(ways["SSM"]), to_json(ways[USUAL])) == [
         "equations.class: SlicedEquations -> NestedEquations"
     ]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from torch import Tensor
 
-from fdsm.paper.run_store import Place
+from fdsm.paper.run_store import RunStore
 from fdsm.paper.studies.theorem2 import Decay, Exact, Theorem2, descend
 from fdsm.paper.support.double_well import Family
 
@@ -43,7 +43,7 @@ def test_descents_end_where_they_should() -> None:
 
 def test_findings() -> None:
     study = replace(SMALL, iterations=60, steps=(SMALL.steps[0], SMALL.steps[2]), offset=20)
-    place = Place(Path())
+    place = RunStore(Path())
     findings, again = (study.measure(place, 3, lambda numbers: numbers) for _ in range(2))
     assert findings == again
     family = Family(study.data)
@@ -63,6 +63,6 @@ def test_ssm_must_be_among_what_is_studied() -> None:
         replace(SMALL, steps=SMALL.steps[:2])
     last, *others = reversed(SMALL.steps)
     study = replace(SMALL, iterations=30, offset=20, steps=(last, *others))
-    (panel,) = study.measure(Place(Path()), 0, lambda numbers: numbers).panels
+    (panel,) = study.measure(RunStore(Path()), 0, lambda numbers: numbers).panels
     lines = {line.name: line for line in panel.lines}
     assert lines["iteration^(-1/2)"].y[-1] == pytest.approx(lines["SSM"].y[-1])

@@ -6,11 +6,11 @@ import torch
 
 from fdsm.derivatives import FiniteDifference
 from fdsm.objectives import SSM
-from fdsm.paper.support.double_well import Family, Wells, quadratic, quadrature, statistics
+from fdsm.paper.support.double_well import DoubleWell, Family, quadratic, quadrature, statistics
 from fdsm.paper.support.powers import exponent
 from fdsm.projections import Sphere
 
-WELLS = Wells(0.8, 0.6)
+WELLS = DoubleWell(0.8, 0.6)
 
 
 def test_moments() -> None:
@@ -55,15 +55,15 @@ def test_gradient_is_that_of_the_log_density() -> None:
 
 
 def test_bias_is_of_second_order() -> None:
-    family, steps = Family(Wells()), [0.01, 0.02, 0.04]
+    family, steps = Family(DoubleWell()), [0.01, 0.02, 0.04]
     biases = torch.stack([(family.optimum(h) - family.optimum()).norm() for h in steps])
     assert exponent(steps, biases.tolist()) == pytest.approx(2, abs=0.01)
 
 
 def test_quadrature_has_the_moments_of_data_and_directions() -> None:
-    x, v, weights = quadrature(Wells(0.7, 0.4), 0.3, 8, 16)
+    x, v, weights = quadrature(DoubleWell(0.7, 0.4), 0.3, 8, 16)
     assert weights.sum().item() == pytest.approx(1)
-    for power, moment in zip((2, 4, 6), Wells(0.7, 0.4).moments(), strict=True):
+    for power, moment in zip((2, 4, 6), DoubleWell(0.7, 0.4).moments(), strict=True):
         torch.testing.assert_close(weights @ x.pow(power), torch.full((2,), moment))
     torch.testing.assert_close(v.T @ (weights[:, None] * v), 0.3**2 / 2 * torch.eye(2))
     torch.testing.assert_close((weights @ (x[:, 0] * x[:, 1])), torch.tensor(0.0))

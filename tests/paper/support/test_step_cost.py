@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from fdsm.paper.support.step_cost import _kept, pace
-from fdsm.recipes.ebm import DeepEBM
+from fdsm.recipes.ebm import EBM
 from fdsm.runs.run import Run
 from fdsm.training import GradientStep
 
@@ -19,9 +19,9 @@ def test_steps_are_taken_in_turn_and_the_first_two_do_not_count(
     torch.set_default_dtype(torch.float32)
     order: list[str] = []
     clock = [0.0]
-    original = DeepEBM.step
+    original = EBM.step
 
-    def step(self: DeepEBM, model: torch.nn.Module, data: object) -> GradientStep:
+    def step(self: EBM, model: torch.nn.Module, data: object) -> GradientStep:
         made = original(self, model, data)  # type: ignore[arg-type]
         assert isinstance(made, GradientStep)
         loss = made.loss
@@ -34,7 +34,7 @@ def test_steps_are_taken_in_turn_and_the_first_two_do_not_count(
         made.loss = slow
         return made
 
-    monkeypatch.setattr(DeepEBM, "step", step)
+    monkeypatch.setattr(EBM, "step", step)
     monkeypatch.setattr("time.perf_counter", lambda: clock[0])
     runs = [Run(tmp_path, TINY, replace(tiny, name=name), 0, "cpu") for name in ("a", "b")]
     assert [one.milliseconds for one in pace(runs, rounds=1)] == pytest.approx([2.0, 5.0])
@@ -46,13 +46,13 @@ def test_a_validation_is_timed_where_there_are_many(
 ) -> None:
     torch.set_default_dtype(torch.float32)
     clock = [0.0]
-    original = DeepEBM.validate
+    original = EBM.validate
 
     def validate(*arguments: object) -> dict[str, float]:
         clock[0] += 0.003
         return original(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(DeepEBM, "validate", validate)
+    monkeypatch.setattr(EBM, "validate", validate)
     monkeypatch.setattr("time.perf_counter", lambda: clock[0])
     plans = {every: replace(tiny.plan, validate_every=every) for every in (0, 1, 11)}
     runs = [Run(tmp_path, TINY, replace(tiny, plan=plan), 0, "cpu") for plan in plans.values()]
@@ -85,6 +85,6 @@ def test_only_what_published_times_are_of_is_timed(
         taken.append(len(batch))
         return {}
 
-    monkeypatch.setattr(DeepEBM, "timed", lambda self, step: part)
+    monkeypatch.setattr(EBM, "timed", lambda self, step: part)
     pace([Run(tmp_path, TINY, tiny, 0, "cpu")], rounds=3)
     assert taken == [tiny.plan.batch] * (3 + 2)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from fdsm.paper.support.timing import in_turn, one_thread
+from fdsm.paper.support.timing import single_threaded, time_interleaved
 
 
 def test_works_take_turns_until_they_have_had_enough(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -16,7 +16,7 @@ def test_works_take_turns_until_they_have_had_enough(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr("time.process_time", lambda: clock[0])
     works = {"a": lambda: work("a", [3.0, 1.0, 2.0]), "b": lambda: work("b", [9.0, 8.0])}
-    times = in_turn(works, 3, torch.device("cpu"), enough=10.0)
+    times = time_interleaved(works, 3, torch.device("cpu"), enough=10.0)
     assert order == ["a", "b", "b", "a", "a"]  # b has had its seconds
     assert times == {"a": pytest.approx([3.0, 1.0, 2.0]), "b": pytest.approx([9.0, 8.0])}
 
@@ -24,10 +24,10 @@ def test_works_take_turns_until_they_have_had_enough(monkeypatch: pytest.MonkeyP
 def test_threads_come_back_whatever_happens() -> None:
     torch.set_num_threads(2)
     try:
-        with one_thread():
+        with single_threaded():
             assert torch.get_num_threads() == 1
         assert torch.get_num_threads() == 2
-        with pytest.raises(ZeroDivisionError), one_thread():
+        with pytest.raises(ZeroDivisionError), single_threaded():
             _ = 1 / 0
         assert torch.get_num_threads() == 2
     finally:

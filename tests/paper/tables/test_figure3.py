@@ -7,8 +7,8 @@ import torch
 from torch import Generator, Tensor, nn
 
 from fdsm.paper.tables import figure3
-from fdsm.recipes.ebm import DeepEBM
-from fdsm.serialize import describe
+from fdsm.recipes.ebm import EBM
+from fdsm.serialize import to_json
 
 
 class Blurred(nn.Module):
@@ -23,7 +23,7 @@ class Blurred(nn.Module):
 
 
 @pytest.mark.parametrize("row", [figure3.TABLE[0], figure3.PAPER[0]], ids=["cpu", "paper"])
-def test_what_is_drawn_is_the_image_behind_the_noise(row: DeepEBM, generator: Generator) -> None:
+def test_what_is_drawn_is_the_image_behind_the_noise(row: EBM, generator: Generator) -> None:
     """The last step takes the noise off: for a single image, all of it."""
     image = torch.rand(1, 2, 2, generator=generator)
     short = replace(row.tempering.schedule, hold=5, anneal=5, cool=5)
@@ -38,12 +38,12 @@ def test_the_published_images_are_drawn_as_published() -> None:
         assert len(temperatures) == 2700
         assert (temperatures[0], temperatures[2499], temperatures[-1]) == (100.0, 1.0, 0.0)
         assert (row.tempering.step, row.tempering.sigma) == (0.02, 0.1)
-        assert (row.plan.iterations, row.plan.batch, row.plan.samples) == (300_000, 128, 100)
+        assert (row.plan.iterations, row.plan.batch, row.plan.num_samples) == (300_000, 128, 100)
 
 
 def test_faces_are_every_second_pixel_of_64() -> None:
     face = next(row for row in figure3.PAPER if row.name == "CelebA FD-DSM")
-    described = describe(face.data)
+    described = to_json(face.data)
     assert isinstance(described, dict)
     assert (described["size"], described["stride"]) == (64, 2)
     with torch.device("meta"):
@@ -54,8 +54,8 @@ def test_faces_are_every_second_pixel_of_64() -> None:
 def test_sources_say_how_long() -> None:
     assert [row.name for row in figure3.TABLE] == [row.name for row in figure3.PAPER]
     for row in (*figure3.TABLE, *figure3.PAPER):
-        assert f"{row.plan.iterations:,} iterations" in row.source
+        assert f"{row.plan.iterations:,} iterations" in row.provenance
     for row in figure3.TABLE:
-        assert f"of {row.plan.batch} with" in row.source
+        assert f"of {row.plan.batch} with" in row.provenance
         steps = len(row.tempering.schedule.values)
-        assert f"{steps:,} steps of Langevin dynamics" in row.source
+        assert f"{steps:,} steps of Langevin dynamics" in row.provenance

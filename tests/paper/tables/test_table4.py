@@ -9,8 +9,8 @@ from torch import Generator, Tensor, nn
 
 from fdsm.data import Chain, Dataset, Transform
 from fdsm.paper.tables import table4 as ood
-from fdsm.recipes.ebm import DeepEBM
-from fdsm.recipes.ood_sources import Other, Same
+from fdsm.recipes.ebm import EBM
+from fdsm.recipes.ood_sources import HeldOut, OtherDataset
 
 
 class Linear(nn.Module):
@@ -39,12 +39,12 @@ def test_areas_are_those_of_normal_numbers(generator: Generator) -> None:
     recipe = replace(
         ood.TABLE[0],
         data=Normal(1.0, 0),
-        outside=(
-            Same("svhn", 20_000),
-            Other("wide", Normal(2.0, 1)),
-            Other("far", Normal(1e9, 2)),
+        ood_sources=(
+            HeldOut("svhn", 20_000),
+            OtherDataset("wide", Normal(2.0, 1)),
+            OtherDataset("far", Normal(1e9, 2)),
         ),
-        outside_rows=20_000,
+        ood_rows=20_000,
         reference_rows=40_000,
     )
     found = recipe.evaluate(Linear(), recipe.data.load(), generator)
@@ -60,7 +60,7 @@ def test_what_is_typical_is_said_by_the_reference_rows(generator: Generator) -> 
     data = Normal(1.0, 0).load()
     shifted = replace(data, train=torch.cat([data.train[:10_000], data.train[:10_000] + 9]))
     recipe = replace(
-        ood.TABLE[0], outside=(Same("svhn", 2000),), outside_rows=2000, reference_rows=10_000
+        ood.TABLE[0], ood_sources=(HeldOut("svhn", 2000),), ood_rows=2000, reference_rows=10_000
     )
     areas = [
         recipe.evaluate(Linear(), each, Generator().manual_seed(0))["ood_auc_svhn"].value
@@ -71,20 +71,20 @@ def test_what_is_typical_is_said_by_the_reference_rows(generator: Generator) -> 
 
 def test_the_same_data_are_other_rows(generator: Generator) -> None:
     data = Normal(1.0, 0).load()
-    assert torch.equal(Same("same", 100).rows(data, generator), data.test[100:])
+    assert torch.equal(HeldOut("same", 100).rows(data, generator), data.test[100:])
 
 
 @pytest.mark.parametrize("table", [ood.TABLE, ood.PAPER])
-def test_each_model_meets_every_data_set_of_its_kind(table: tuple[DeepEBM, ...]) -> None:
+def test_each_model_meets_every_data_set_of_its_kind(table: tuple[EBM, ...]) -> None:
     colour, grey = ["svhn", "cifar10", "imagenet"], ["mnist", "fashion"]
     own = ["svhn", "cifar10", "imagenet", *grey]
     for i, row in enumerate(table):
         assert row.name.endswith("FD-DSM" if i % 2 else " DSM")
-        assert [each.name for each in row.outside] == (colour if i < 6 else grey)
-        same = [each for each in row.outside if isinstance(each, Same)]
+        assert [each.name for each in row.ood_sources] == (colour if i < 6 else grey)
+        same = [each for each in row.ood_sources if isinstance(each, HeldOut)]
         assert [each.name for each in same] == [own[i // 2]]
-        assert same[0].after == row.outside_rows == 2000
-        others = [each.source for each in row.outside if isinstance(each, Other)]
+        assert same[0].after == row.ood_rows == 2000
+        others = [each.source for each in row.ood_sources if isinstance(each, OtherDataset)]
         assert row.data not in others
 
 
@@ -104,6 +104,6 @@ def test_the_published_networks_have_their_size(
 
 def test_sources_say_how_long(generator: Generator) -> None:
     for row in (*ood.TABLE, *ood.PAPER):
-        assert f"{row.plan.iterations:,} iterations" in row.source
+        assert f"{row.plan.iterations:,} iterations" in row.provenance
     for row in ood.TABLE:
-        assert f"{row.reference_rows:,} training images" in row.source
+        assert f"{row.reference_rows:,} training images" in row.provenance
