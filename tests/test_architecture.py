@@ -11,7 +11,7 @@ import fdsm
 
 ROOT = Path(fdsm.__file__).parent
 LAYERS = [
-    {"atomic_io", "nested", "serialize", "tensors", "typing"},
+    {"atomic_io", "serialize", "tensors", "typing"},
     {"derivatives", "projections", "noise", "data"},
     {"objectives", "models", "samplers", "evaluation"},
     {"training"},

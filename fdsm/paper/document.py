@@ -252,7 +252,9 @@ class Results:
         groups = [] if studies else self._groups(target, None)
         runs = [run for group in groups for run in group.runs]
         lines = [f"- {escaped(labels)}: {escaped(said)}" for labels, said in sources(groups)]
-        lines += [f"- {escaped(one.said('provenance'))}" for one in studies if one.said("provenance")]
+        lines += [
+            f"- {escaped(one.said('provenance'))}" for one in studies if one.said("provenance")
+        ]
         return "\n\n".join(filter(None, [escaped(_made([*studies, *runs])), "\n".join(lines)]))
 
     def _groups(self, target: str, data: str | None) -> list[Group]:

@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ..evaluation import Measurement
 from ..report.figure import Graph, Line, Panel
 from ..samplers import Progress
-from .run_store import RunStore
+
+if TYPE_CHECKING:
+    from .run_store import RunStore
 
 __all__ = ["Findings", "Graph", "Line", "Panel", "Study"]
 
@@ -41,11 +43,11 @@ class Study(Protocol):
     title: str
     provenance: str
 
-    def measure(self, place: RunStore, seed: int, progress: Progress) -> Findings:
+    def measure(self, store: "RunStore", seed: int, progress: Progress) -> Findings:
         """Return what is found.
 
         Args:
-            place: Where trained models are kept, for studies of such.
+            store: Where trained models are kept, for studies of such.
             seed: Decides everything random.
             progress: Watches a loop.
         """

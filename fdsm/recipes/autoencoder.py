@@ -1,13 +1,13 @@
 """Autoencoders with implicit encoders on binary MNIST (the first half of Table 6)."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Self, cast
+from dataclasses import dataclass, field
+from typing import cast
 
 import torch
 from torch import Generator, Tensor, nn
 
-from ..data import Binarize, Chain, Dataset, Source
+from ..data import Dataset, Source
 from ..evaluation import Measurement, mean_of
 from ..models import BernoulliDecoder, DecoderMLP, ImplicitEncoder, MultiInputMLP
 from ..samplers import Progress, log_likelihood_ais, sigmoid_schedule
@@ -74,11 +74,6 @@ class Autoencoder(Recipe):
     chains: int = 16
     first_step: float = 0.01
     provenance: str = field(default="", repr=False)
-
-    def with_data(self, source: Source) -> Self:
-        """Return the recipe for other images, made binary at random."""
-        chain = Chain((source.transform, Binarize()))
-        return replace(self, data=replace(source, transform=chain))  # type: ignore[type-var]
 
     def build(self, shape: torch.Size) -> nn.Module:
         """Return encoder, decoder and score, untrained."""

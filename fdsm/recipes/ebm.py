@@ -5,8 +5,7 @@ data with more and with less noise, so that its score is right far from the data
 followed there to draw samples. SSM and its kin only see the data.
 """
 
-from dataclasses import dataclass, field, replace
-from typing import Self
+from dataclasses import dataclass, field
 
 import torch
 from torch import Generator, Tensor, nn
@@ -85,6 +84,8 @@ class EBM(Recipe):
         sm_eval_rows: On how many of the test rows exact score matching is evaluated; not if zero.
         validation_rows: On how many validation rows the objective is.
         validation_metric: What else is measured there, the same for rows that are to be compared.
+        noise_std: Standard deviation of the noise in the data whose density is learnt, as in
+            denoising score matching.
         provenance: Where its settings come from.
     """
 
@@ -102,11 +103,8 @@ class EBM(Recipe):
     sm_eval_rows: int = 500
     validation_rows: int = 500
     validation_metric: ValidationMetric | None = None
+    noise_std: float = 0.0
     provenance: str = field(default="", repr=False)
-
-    def with_data(self, source: Source) -> Self:
-        """Return the recipe for other data."""
-        return replace(self, data=source, ood_sources=(ShuffledFeatures(),))
 
     def build(self, shape: torch.Size) -> nn.Module:
         """Return the network, untrained."""
@@ -170,6 +168,11 @@ class EBM(Recipe):
             generator=generator,
             progress=progress,
         )
+
+    @property
+    def is_normalized(self) -> bool:
+        """The density is known up to a constant factor."""
+        return False
 
     def objective_model(self, model: nn.Module) -> nn.Module:
         """Return the model, to which the objective is applied."""

@@ -6,30 +6,20 @@ to one value there, on which exact score matching has no minimum, so that its lo
 beyond that; the likelihood is what to look at.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Any, Self, cast
+from dataclasses import dataclass, field
+from typing import Any, cast
 
 import torch
 from torch import Generator, Tensor, nn
 
-from ..data import Chain, Dataset, Dequantize, Flatten, Logit, Source
+from ..data import Dataset, Source
 from ..evaluation import Measurement, exact_sm_loss, nll
 from ..models import NICE
+from ..objectives import ApproximateBackprop, CurvaturePropagation
 from ..samplers import Progress
 from ..training import Adam, GradientStep, OptimizerConfig
 from ..typing import LogDensity, Objective, Step
 from .recipe import Recipe, TrainingPlan
-
-
-def itself(flow: NICE) -> NICE:
-    """Return the flow, for objectives that take a log-density."""
-    return flow
-
-
-def layers(flow: NICE) -> list[nn.Module]:
-    """Return the layers of the flow, for objectives that go through them one by one."""
-    return flow.density_layers
 
 
 @dataclass(frozen=True)
@@ -40,7 +30,6 @@ class Flow(Recipe):
         name: The name of the row.
         objective: What to minimise.
         data: Where the data comes from.
-        through: What of the flow the objective takes.
         hidden: The width of the hidden layers of a coupling.
         depth: How many hidden layers it has.
         couplings: How many couplings there are.
@@ -48,13 +37,13 @@ class Flow(Recipe):
         plan: How long to train.
         sm_eval_rows: On how many test rows exact score matching is evaluated.
         validation_rows: On how many validation rows the likelihood is.
+        noise_std: Standard deviation of the noise in the data whose density is learnt.
         provenance: Where its settings come from.
     """
 
     name: str
     objective: Objective
     data: Source
-    through: Callable[[NICE], Any] = itself
     hidden: int = 1000
     depth: int = 4
     couplings: int = 4
@@ -62,14 +51,8 @@ class Flow(Recipe):
     plan: TrainingPlan = TrainingPlan()
     sm_eval_rows: int = 100
     validation_rows: int = 1000
+    noise_std: float = 0.0
     provenance: str = field(default="", repr=False)
-
-    def with_data(self, source: Source) -> Self:
-        """Return the recipe for other data; images go to logit space, rows of numbers do not."""
-        if isinstance(source.transform, Dequantize):
-            chain = Chain((source.transform, Logit(1e-3), Flatten()))
-            source = replace(cast(Any, source), transform=chain)
-        return replace(self, data=source)
 
     def build(self, shape: torch.Size) -> nn.Module:
         """Return the flow, untrained."""
@@ -77,10 +60,11 @@ class Flow(Recipe):
 
     def step(self, model: nn.Module, data: Dataset) -> Step:
         """Return a step down the gradient of the objective."""
-        subject = self.through(cast(NICE, model))
+        layerwise = isinstance(self.objective, (ApproximateBackprop, CurvaturePropagation))
+        differentiated: Any = cast(NICE, model).density_layers if layerwise else model
 
         def loss(batch: Tensor, generator: Generator, done: float) -> Tensor:
-            return self.objective(subject, batch, generator=generator)
+            return self.objective(differentiated, batch, generator=generator)
 
         return GradientStep(loss, model, self.optimizer, self.plan.iterations)
 
@@ -104,6 +88,11 @@ class Flow(Recipe):
     ) -> Tensor:
         """Return exact samples."""
         return cast(NICE, model).sample(n, generator)
+
+    @property
+    def is_normalized(self) -> bool:
+        """The density integrates to one."""
+        return True
 
     def objective_model(self, model: nn.Module) -> nn.Module:
         """Return the flow, to which objectives with a derivative are applied."""

@@ -5,13 +5,13 @@ latent, and what is judged are the means that the decoder gives to latents of th
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Self, cast
+from dataclasses import dataclass, field
+from typing import cast
 
 import torch
 from torch import Generator, Tensor, nn
 
-from ..data import Affine, Chain, Dataset, Source
+from ..data import Dataset, Source
 from ..evaluation import Measurement, mean_of
 from ..models import DecoderCNN, GaussianDecoder, ImplicitEncoder, MultiInputCNN
 from ..samplers import Progress
@@ -82,11 +82,6 @@ class ImageAutoencoder(Recipe):
     plan: TrainingPlan = TrainingPlan()
     distance: Frechet = Frechet(InceptionFeatures(), 10_000)
     provenance: str = field(default="", repr=False)
-
-    def with_data(self, source: Source) -> Self:
-        """Return the recipe for other images, taken from [0, 1] to [-1, 1]."""
-        chain = Chain((source.transform, Affine(2.0, -1.0)))
-        return replace(self, data=replace(source, transform=chain))  # type: ignore[type-var]
 
     def build(self, shape: torch.Size) -> nn.Module:
         """Return encoder, decoder and score, untrained."""

@@ -6,16 +6,15 @@ published code the solution is by exact derivatives even where the loss is by fi
 the rows named FD-SSM do so too, and those named FD-SSM-all take differences for both.
 """
 
-import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import reduce
 from operator import add
-from typing import Self, cast
+from typing import cast
 
 import torch
 from torch import Generator, Tensor, nn
 
-from ..data import Array, Dataset, Source, Table
+from ..data import Dataset, Source
 from ..evaluation import Measurement, mean_of, nll, sm_losses
 from ..evaluation.score_matching import SCALE, median_of
 from ..models import (
@@ -79,30 +78,6 @@ class KernelFamily(Recipe):
     def __post_init__(self) -> None:
         if self.plan.batch < 2:
             raise ValueError("a batch is cut in halves, so plan.batch must be at least 2")
-
-    def with_data(self, source: Source) -> Self:
-        """Return the recipe for another table, with a plan for a first trial on your own.
-
-        Published settings validate in every iteration, which takes most of the time.
-
-        Args:
-            source: The data, with a transform of its own.
-
-        Returns:
-            The changed recipe; for a small table it has fewer inducing points and rows per batch.
-        """
-        if not isinstance(source, (Array, Table)):
-            return replace(self, data=source)
-        half = math.floor(len(source.rows()) * (1 - source.validation - source.test)) // 2
-        batch, inducing = (max(2, min(half, n)) for n in (self.plan.batch, self.inducing))
-        return replace(
-            self,
-            data=source,
-            inducing=inducing,
-            plan=replace(self.plan, iterations=1000, batch=batch, validate_every=20),
-            penalty_steps=min(self.penalty_steps, 200),
-            partition_samples=min(self.partition_samples, 100_000),
-        )
 
     def build(self, shape: torch.Size) -> nn.Module:
         """Return the family, with inducing points at zero, in float64 for heavy tails."""
@@ -216,6 +191,16 @@ class KernelFamily(Recipe):
             progress=progress,
         )
         return chains.samples.float()
+
+    @property
+    def is_normalized(self) -> bool:
+        """The normaliser is estimated separately."""
+        return False
+
+    @property
+    def noise_std(self) -> float:
+        """The density is that of the data themselves."""
+        return 0.0
 
     def log_density(self, model: nn.Module) -> LogDensity:
         """Return the solved family as a log-density, not normalised."""

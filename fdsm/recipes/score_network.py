@@ -5,8 +5,8 @@ for all objectives: one for no score at all, and least for the true one.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
-from typing import Self, cast
+from dataclasses import dataclass, field
+from typing import cast
 
 import torch
 from torch import Generator, Tensor, nn
@@ -14,16 +14,15 @@ from torch import Generator, Tensor, nn
 from ..data import Dataset, Source
 from ..evaluation import Measurement, mean_of
 from ..models import RefineNet
-from ..nested import found
 from ..noise import Geometric
 from ..objectives import AnnealedDSM
 from ..samplers import Progress, annealed_langevin
+from ..serialize import find_fields
 from ..training import Adam, GradientStep, OptimizerConfig, objective_loss
 from ..typing import Objective, Score, Step
 from .frechet import (
     Frechet,
     InceptionFeatures,
-    RandomFeatures,
     for_training,
 )
 from .recipe import Recipe, TrainingPlan
@@ -66,19 +65,12 @@ class ScoreNetwork(Recipe):
     provenance: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
-        for levels in found(self.objective, "levels"):
+        for levels in find_fields(self.objective, "levels"):
             if levels != self.levels:
                 raise ValueError(
                     f"the noise levels of the objective, {levels}, are not those of the network, "
                     f"{self.levels}: change both in a recipe of your own"
                 )
-
-    def with_data(self, source: Source) -> Self:
-        """Return the recipe for other images, of which random features are compared."""
-        name, features = "frechet_random", RandomFeatures()
-        watched = self.watched and replace(self.watched, features=features, name=name)
-        distance = replace(self.distance, features=features, name=name)
-        return replace(self, data=source, distance=distance, watched=watched)
 
     def build(self, shape: torch.Size) -> nn.Module:
         """Return the network, untrained."""

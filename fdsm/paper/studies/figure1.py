@@ -80,7 +80,7 @@ class Figure1:
         repr=False,
     )
 
-    def measure(self, place: RunStore, seed: int, progress: Progress) -> Findings:
+    def measure(self, store: RunStore, seed: int, progress: Progress) -> Findings:
         """Return the graphs for the perceptron, and nodes and depths for both networks."""
         models = self._models(seed)
         numbers: dict[str, Measurement] = {}
@@ -88,7 +88,7 @@ class Figure1:
         names = list(OBJECTIVES)
         for i in progress(range(len(names))):
             for network, (model, shape) in models.items():
-                x = torch.zeros(self.rows, *shape, dtype=torch.float64, device=place.device)
+                x = torch.zeros(self.rows, *shape, dtype=torch.float64, device=store.device)
                 loss = _loss(OBJECTIVES[names[i]], model.to(x), x, seed)
                 graph = graph_of(f"{names[i]}, {network}", loss)
                 numbers |= _sizes(graph, loss)

@@ -66,9 +66,9 @@ class Figure2:
         repr=False,
     )
 
-    def measure(self, place: RunStore, seed: int, progress: Progress) -> Findings:
+    def measure(self, store: RunStore, seed: int, progress: Progress) -> Findings:
         """Return costs and errors of the trained model of a run."""
-        trained = place.trained(self.target, self.recipe, seed)
+        trained = store.trained(self.target, self.recipe, seed)
         x = _test_rows(trained, self.error_rows)
         v = Sphere(1.0).sample(x, trained.run.generator("figure2", seed))
         wide = density_of(trained.run, copy.deepcopy(trained.model).double())

@@ -93,11 +93,11 @@ class LossAgainstTime:
         repr=False,
     )
 
-    def measure(self, place: RunStore, seed: int, progress: Progress) -> Findings:
+    def measure(self, store: RunStore, seed: int, progress: Progress) -> Findings:
         """Return the curves of the runs, which are trained now if they have not been.
 
         Args:
-            place: Where the runs of the tables are.
+            store: Where the runs of the tables are.
             seed: Of which seed.
             progress: Watches the runs.
         """
@@ -105,7 +105,7 @@ class LossAgainstTime:
         runs: dict[Race, dict[str, Run]] = {race: {} for race in self.races}
         for i in progress(range(len(wanted))):
             race, row = wanted[i]
-            run = place.trained(race.target, f"{race.experiment}/{row}", seed).run
+            run = store.trained(race.target, f"{race.experiment}/{row}", seed).run
             if logs(run.folder, race.logged):
                 runs[race][row] = run
         numbers: dict[str, Measurement] = {}

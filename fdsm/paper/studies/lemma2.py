@@ -19,11 +19,11 @@ from torch import Generator, Tensor, nn
 
 from ...derivatives import Autodiff, FiniteDifference, PrecisionWarning
 from ...evaluation import Measurement, gradient_angle, mean_of
-from ...nested import replaced
 from ...noise import Arithmetic
 from ...objectives import SSM, SSMVR, MultiscaleDSM, SlicedDSM, ViaScore
 from ...projections import Sphere
 from ...samplers import Progress
+from ...serialize import replace_fields
 from ...training import derived_seed
 from ...typing import Objective
 from ..run_store import RunStore
@@ -76,7 +76,7 @@ def angles(
     found = torch.empty(len(batches), len(steps), dtype=torch.float64)
     for j, step in enumerate(steps):
         differenced = stepping(objective, step)
-        exact = replaced(differenced, "derivative", lambda _: Autodiff())
+        exact = replace_fields(differenced, "derivative", lambda _: Autodiff())
         for i, x in enumerate(batches):
             generator = Generator(x.device).manual_seed(derived_seed(seed, "angle", i))
             found[i, j] = gradient_angle(differenced, exact, model, x, generator=generator)
@@ -116,13 +116,13 @@ class Lemma2:
         repr=False,
     )
 
-    def measure(self, place: RunStore, seed: int, progress: Progress) -> Findings:
+    def measure(self, store: RunStore, seed: int, progress: Progress) -> Findings:
         """Return the angle against the step for each case, before and after training."""
         numbers: dict[str, Measurement] = {}
         lines: dict[str, list[Line]] = {name: [] for name in PRECISIONS}
         for i in progress(range(len(self.cases))):
             case = self.cases[i]
-            for when, model, batches in self._models(case, place, seed):
+            for when, model, batches in self._models(case, store, seed):
                 steps = self.steps if when == "trained" else self.published
                 for precision, dtype in PRECISIONS.items():
                     found = self._angles(case, model.to(dtype), batches, steps, seed)
@@ -137,10 +137,10 @@ class Lemma2:
         return Findings(numbers, tuple(panels))
 
     def _models(
-        self, case: Case, place: RunStore, seed: int
+        self, case: Case, store: RunStore, seed: int
     ) -> Iterator[tuple[str, nn.Module, list[Tensor]]]:
         """Yield the network before and after training, with batches of what it was tested on."""
-        trained = place.trained(case.target, case.recipe, seed)
+        trained = store.trained(case.target, case.recipe, seed)
         run = trained.run
         rows = run.recipe.data.load().test[: self.rows * self.batches].to(run.device)
         x = trained.transform.sample(rows, run.generator("lemma2"))

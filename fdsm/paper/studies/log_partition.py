@@ -69,11 +69,11 @@ class Normaliser:
         repr=False,
     )
 
-    def measure(self, place: RunStore, seed: int, progress: Progress) -> Findings:
+    def measure(self, store: RunStore, seed: int, progress: Progress) -> Findings:
         """Return the estimates for runs, which are trained if they have not been.
 
         Args:
-            place: Where the runs of the table are.
+            store: Where the runs of the table are.
             seed: The first seed.
             progress: Watches the runs.
         """
@@ -82,13 +82,13 @@ class Normaliser:
         nlls: dict[str, list[float]] = {row: [] for row in self.rows}
         for i in progress(range(len(pairs))):
             row, run_seed = pairs[i]
-            trained = place.trained("table1", f"dkef_uci/{row}", run_seed)
+            trained = store.trained("table1", row, run_seed)
             data = replace(trained.run.recipe.data.load(), transform=trained.transform)
-            generator = seeded(place.device, derived_seed(run_seed, "normaliser"))
+            generator = seeded(store.device, derived_seed(run_seed, "normaliser"))
             found[row, run_seed], unnormalised = self.estimates(trained, data, generator)
             nlls[row].append(found[row, run_seed][AIS].value + unnormalised)
         return Findings({
-            f"log Z of the known density, {AIS}": self.known(15, seeded(place.device, seed)),
+            f"log Z of the known density, {AIS}": self.known(15, seeded(store.device, seed)),
             **_summary(list(found.values())),
             **{f"NLL, {row}, {AIS}": mean_of(_float64(nlls[row])) for row in self.rows},
             **{

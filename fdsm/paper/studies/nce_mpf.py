@@ -154,7 +154,7 @@ class Contrast:
         repr=False,
     )
 
-    def measure(self, place: RunStore, seed: int, progress: Progress) -> Findings:
+    def measure(self, store: RunStore, seed: int, progress: Progress) -> Findings:
         """Return bias and noise of the gradients, and how well networks learn."""
         numbers, noise, bias = self._moments()
         exact = self._fisher(SSM(Autodiff()), seed)

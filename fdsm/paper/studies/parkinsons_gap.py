@@ -48,11 +48,11 @@ class Gap:
         repr=False,
     )
 
-    def measure(self, place: RunStore, seed: int, progress: Progress) -> Findings:
+    def measure(self, store: RunStore, seed: int, progress: Progress) -> Findings:
         """Return the likelihoods of runs, which are trained now if they have not been.
 
         Args:
-            place: Where the runs of the table are.
+            store: Where the runs of the table are.
             seed: The first seed.
             progress: Watches the runs.
         """
@@ -60,9 +60,9 @@ class Gap:
         pairs = [(row, seed + i) for row in self.rows for i in range(self.seeds)]
         for i in progress(range(len(pairs))):
             row, run_seed = pairs[i]
-            trained = place.trained("table1", f"dkef_uci/{row}", run_seed)
+            trained = store.trained("table1", row, run_seed)
             recipe, model = cast(KernelFamily, trained.run.recipe), cast(DKEF, trained.model)
-            generator = seeded(place.device, derived_seed(run_seed, "gap"))
+            generator = seeded(store.device, derived_seed(run_seed, "gap"))
             for what, nll in self.tried(recipe, model, recipe.data.load(), generator).items():
                 found.setdefault(f"NLL, {row}, {what}", []).append(nll)
         return Findings({

@@ -51,11 +51,11 @@ class Sensitivity:
         repr=False,
     )
 
-    def measure(self, place: RunStore, seed: int, progress: Progress) -> Findings:
+    def measure(self, store: RunStore, seed: int, progress: Progress) -> Findings:
         """Return the likelihoods of the runs, which are made now if they have not been.
 
         Args:
-            place: Where the runs of the table are.
+            store: Where the runs of the table are.
             seed: The first seed.
             progress: Watches samples that are drawn.
         """
@@ -63,7 +63,7 @@ class Sensitivity:
         for _, row in self.rows:
             recipe = f"{self.experiment}/{row}"
             seeds = range(seed, seed + self.seeds)
-            runs = [place.evaluated(self.target, recipe, s, progress) for s in seeds]
+            runs = [store.evaluated(self.target, recipe, s, progress) for s in seeds]
             for metric, measured in found.items():
                 measured.append(likelihood(runs, metric))
         steps = [step for step, _ in self.rows]

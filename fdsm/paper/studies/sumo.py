@@ -239,7 +239,7 @@ class Bound:
         repr=False,
     )
 
-    def measure(self, place: RunStore, seed: int, progress: Progress) -> Findings:
+    def measure(self, store: RunStore, seed: int, progress: Progress) -> Findings:
         """Return the excess of the bound, and the divergence of models trained by it."""
         numbers, panels = self._tightness(Generator().manual_seed(derived_seed(seed, "excess")))
         ways, truth, lines = self._ways(), self._truth(), []

@@ -105,11 +105,11 @@ class StepTimes:
         repr=False,
     )
 
-    def measure(self, place: RunStore, seed: int, progress: Progress) -> Findings:
+    def measure(self, store: RunStore, seed: int, progress: Progress) -> Findings:
         """Return times and ratios on each table.
 
         Args:
-            place: Says on which device.
+            store: Says on which device.
             seed: Decides weights and batches.
             progress: Watches the tables.
         """
@@ -118,7 +118,7 @@ class StepTimes:
             ways = ways_of(self.tables[i])
             data = ways[USUAL].data.load()
             with single_threaded():
-                taken = self.times(ways, data, place.device, seed)
+                taken = self.times(ways, data, store.device, seed)
             numbers |= compared(taken, self.tables[i])
         return Findings(numbers)
 

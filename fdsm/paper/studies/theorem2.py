@@ -106,7 +106,7 @@ class Theorem2:
         if not any(isinstance(steps, Exact) for _, steps in self.steps):
             raise ValueError("SSM, as `Exact()`, must be among the steps, to compare with")
 
-    def measure(self, place: RunStore, seed: int, progress: Progress) -> Findings:
+    def measure(self, store: RunStore, seed: int, progress: Progress) -> Findings:
         """Return the distances, and the bias of constant steps against what it should be."""
         family, looks = Family(self.data), self._looks()
         best = family.optimum()

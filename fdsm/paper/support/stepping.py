@@ -2,7 +2,7 @@
 
 from typing import TypeVar
 
-from ...nested import replaced
+from ...serialize import replace_fields
 
 T = TypeVar("T")
 
@@ -22,4 +22,4 @@ def stepping(objective: T, step: float) -> T:
         >>> stepping(SSM(), 0.3).projection
         Sphere(radius=0.3)
     """
-    return replaced(objective, "radius", lambda _: step)
+    return replace_fields(objective, "radius", lambda _: step)

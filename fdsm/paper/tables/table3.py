@@ -1,15 +1,13 @@
 """NICE on MNIST (Table 3 of the paper)."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from ...data import MNIST, Chain, Flatten, Jitter, Logit, ToFloat
 from ...derivatives import Autodiff, FiniteDifference, Taylor
-from ...models import NICE
 from ...objectives import DSM, MLE, SSM, SSMVR, ApproximateBackprop, CurvaturePropagation, ViaScore
 from ...projections import Rademacher, Sphere
-from ...recipes.flow import Flow, itself, layers
+from ...recipes.flow import Flow
 from ...recipes.recipe import TrainingPlan
 from ...training import Adam, CosineSchedule
 
@@ -36,25 +34,22 @@ _FREE = "Learning rate 1e-3, as for FD-SSM."
 def _row(
     name: str,
     objective: Any,  # ruff: ignore[any-type]
-    through: Callable[[NICE], Any] = itself,
     lr: float = 1e-4,
     provenance: str = _PUBLISHED,
 ) -> Flow:
-    return Flow(
-        name, objective, _DATA, through, optimizer=Adam(lr), plan=_PLAN, provenance=provenance
-    )
+    return Flow(name, objective, _DATA, optimizer=Adam(lr), plan=_PLAN, provenance=provenance)
 
 
 _ROWS = (
-    _row("Approx BP", ApproximateBackprop(), layers),
-    _row("CP", CurvaturePropagation(), layers, 1e-3),
-    _row("DSM 0.1", DSM(0.1), itself, 1e-3),
-    _row("DSM 1.74", DSM(1.74), itself, 1e-3),
+    _row("Approx BP", ApproximateBackprop()),
+    _row("CP", CurvaturePropagation(), 1e-3),
+    _row("DSM 0.1", DSM(0.1), 1e-3),
+    _row("DSM 1.74", DSM(1.74), 1e-3),
     _row("SSM", SSM(Autodiff(), Rademacher())),
     _row("SSMVR", ViaScore(SSMVR(Autodiff(), Rademacher()))),
-    _row("FD-SSM", SSM(FiniteDifference(), Sphere(0.1)), itself, 1e-3),
+    _row("FD-SSM", SSM(FiniteDifference(), Sphere(0.1)), 1e-3),
     _row("MLE", MLE()),
-    _row("Taylor-SSM", SSM(Taylor(), Sphere(0.1), directions=4), itself, 1e-3, _OURS),
+    _row("Taylor-SSM", SSM(Taylor(), Sphere(0.1), directions=4), 1e-3, _OURS),
 )
 
 

@@ -23,7 +23,7 @@ from fdsm.models import (
     RefineNet,
     ShiftedSoftplus,
 )
-from fdsm.nested import replaced
+from fdsm.serialize import replace_fields
 from fdsm.noise import Geometric
 from fdsm.objectives import (
     SM,
@@ -58,7 +58,7 @@ def assert_same_loss(
     """Check the losses of an objective by Taylor, and their gradients, against Autodiff."""
     truth, found = (
         loss_and_gradients(
-            replaced(objective, "derivative", lambda _, e=engine: e), f, model, inputs
+            replace_fields(objective, "derivative", lambda _, e=engine: e), f, model, inputs
         )
         for engine in (Autodiff(), Taylor())
     )
@@ -206,7 +206,7 @@ def test_models_of_the_size_of_the_paper(name: str, generator: Generator) -> Non
     x = torch.rand(1, *shape, generator=generator).float()
 
     def loss(engine: Derivative) -> Tensor:
-        changed = replaced(objective, "derivative", lambda _: engine)
+        changed = replace_fields(objective, "derivative", lambda _: engine)
         with torch.no_grad():
             return changed(model, x, generator=Generator().manual_seed(3))
 
