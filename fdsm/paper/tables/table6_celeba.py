@@ -6,7 +6,7 @@ from ...data import Affine, CelebA, Chain, Jitter, Source, ToFloat
 from ...derivatives import Autodiff, FiniteDifference
 from ...objectives import SSMVR
 from ...projections import Gaussian, Sphere
-from ...recipes import ImageAutoencoder
+from ...recipes import ConvVAE, ConvWAE, ImageAutoencoder
 from ...recipes.frechet import Frechet, RandomFeatures
 from ...recipes.recipe import TrainingPlan
 from ...training import RMSprop
