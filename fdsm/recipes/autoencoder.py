@@ -1,4 +1,4 @@
-"""Autoencoders with implicit encoders, of MLPs for binary images and of convolutions for others."""
+"""Autoencoders with implicit encoders: MLPs for binary images, convolutions for others."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -66,7 +66,7 @@ class _ImplicitAutoencoderRecipe(Recipe):
         return alternating_steps(auto, self.objective, self.optimizer, self.plan.iterations)
 
     def timed_part(self, step: Step) -> Step:
-        """Return the step that trains the score, to which the times of Table 6 refer (Sec. 6.3)."""
+        """Return the step that trains the score. The times of Table 6 are those of it (Sec. 6.3)."""
         return cast(AlternatingSteps, step).steps["score"]
 
     def sample(

@@ -79,14 +79,14 @@ class KernelFamily(Recipe):
 
     def __post_init__(self) -> None:
         if self.plan.batch < 2:
-            raise ValueError("plan.batch must be at least 2, because a batch is split into two halves")
+            raise ValueError("plan.batch must be at least 2: a batch is split into two halves")
 
     def build(self, shape: torch.Size) -> nn.Module:
         """Return the untrained family in float64, with inducing points at zero."""
         if len(shape) != 1:
             raise ValueError(
-                f"a kernel family needs a table, but an event has shape {tuple(shape)}. For images "
-                "use an energy-based model or a flow"
+                f"a kernel family needs a table, but an event has shape {tuple(shape)}. For "
+                "images use an energy-based model or a flow"
             )
         return DKEF(torch.zeros(self.inducing, *shape), base_scale=BASE_SCALE).double()
 
@@ -96,8 +96,8 @@ class KernelFamily(Recipe):
         rows = data.train[chosen[: self.inducing].cpu()]
         if len(rows) < self.inducing:
             raise ValueError(
-                f"{self.inducing} inducing points need at least that many training rows, but there "
-                f"are {len(rows)}. Set inducing={len(rows) // 2}"
+                f"{self.inducing} inducing points need at least that many training rows, but "
+                f"there are {len(rows)}. Set inducing={len(rows) // 2}"
             )
         with torch.no_grad():
             cast(DKEF, model).inducing.copy_(data.transform.deterministic(rows))
