@@ -79,7 +79,7 @@ class Flow(Recipe):
         """Return a step down the gradient of the objective."""
         subject = self.through(cast(NICE, model))
 
-        def loss(batch: Tensor, generator: Generator, done: float) -> Tensor:
+        def loss(batch: Tensor, generator: Generator, progress: float) -> Tensor:
             return self.objective(subject, batch, generator=generator)
 
         return GradientStep(loss, model, self.optimizer, self.plan.iterations)

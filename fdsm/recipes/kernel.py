@@ -129,7 +129,7 @@ class KernelFamily(Recipe):
         """Return a step down the gradient of the loss after solving."""
         family = cast(DKEF, model)
 
-        def loss(batch: Tensor, generator: Generator, done: float) -> Tensor:
+        def loss(batch: Tensor, generator: Generator, progress: float) -> Tensor:
             fitted, held = batch.double().chunk(2)
             v = self.projection.sample(fitted, generator)
             density = family.solve(fitted, v, self.equations)
