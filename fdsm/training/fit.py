@@ -99,5 +99,6 @@ def _require_finite(metrics: dict[str, float], iteration: int) -> None:
             f"iteration {iteration + 1}: {values}. Likely causes: the learning rate is too high "
             "(try a tenth of it, or clip the gradient); the data have infinite values or "
             "constant columns, for which score matching has no minimum (add noise); the finite-"
-            "difference step is so small that rounding dominates (see `fdsm.evaluation.check_consistency`)"
+            "difference step is so small that rounding dominates (see "
+            "`fdsm.evaluation.check_consistency`)"
         )

@@ -72,9 +72,7 @@ def test_other_images_are_compared_by_features_that_fit_them() -> None:
 def test_small_rows_differ_in_nothing_but_the_objective() -> None:
     first = ncsn.TABLE[0]
     for row in ncsn.TABLE:
-        changed = replace(
-            row, name=first.name, objective=first.objective, provenance=first.provenance
-        )
+        changed = replace(row, name=first.name, objective=first.objective, provenance=first.provenance)
         assert changed == first
 
 
