@@ -27,10 +27,10 @@ from ..models import (
 from ..models.normal_equations import Equations
 from ..projections import Rademacher
 from ..samplers import (
-    Adaptation,
-    GaussianMixture,
+    GaussianMixtureProposal,
     LogPartition,
     Progress,
+    StepAdaptation,
     hmc,
     importance_log_partition,
 )
@@ -185,7 +185,7 @@ class KernelFamily(Recipe):
             "exact_sm_loss": mean_of(losses, scale=SCALE, dimension=test.shape[1]),
             "exact_sm_loss_median": median_of(losses, scale=SCALE, dimension=test.shape[1]),
         }
-        base = GaussianMixture(torch.zeros_like(test[:1]), BASE_SCALE)
+        base = GaussianMixtureProposal(torch.zeros_like(test[:1]), BASE_SCALE)
         n = max(100, self.partition_samples // 10)
         near = refined(f, train, base, pilot=n // 5, generator=generator)
         for ending, proposal, count in (
@@ -211,7 +211,7 @@ class KernelFamily(Recipe):
             start,
             self.chain_steps,
             burn_in=self.chain_steps,
-            adapt=Adaptation(),
+            adapt=StepAdaptation(),
             generator=generator,
             progress=progress,
         )

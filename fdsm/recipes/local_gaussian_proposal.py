@@ -15,7 +15,7 @@ import torch
 from torch import Generator, Tensor
 
 from ..evaluation import log_densities
-from ..samplers import Mixture
+from ..samplers import MixtureProposal
 from ..samplers.importance import Proposal
 from ..tensors import randn_like
 from ..typing import LogDensity
@@ -95,7 +95,7 @@ def refined(
     pilot: int,
     rounds: int = 2,
     generator: Generator | None = None,
-) -> Mixture:
+) -> MixtureProposal:
     """Return a proposal for a density that was trained on rows.
 
     Args:
@@ -110,12 +110,12 @@ def refined(
         The broad proposal, neighbourhoods of rows, and narrow and wide ones of chosen samples.
     """
     known = (broad, Neighbourhoods.of(rows, 0.8))
-    proposal = Mixture(known)
+    proposal = MixtureProposal(known)
     for _ in range(rounds):
         x = proposal.sample(pilot, generator)
         log_weights = log_densities(log_density, x) - log_densities(proposal.log_density, x)
         weights = log_weights.softmax(0).clamp(min=1e-200)
         best = torch.multinomial(weights, max(2, pilot // 20), generator=generator)
         narrow, wide = (Neighbourhoods.of(x[best], *width) for width in ((0.7, 60), (1.0, 100)))
-        proposal = Mixture((*known, narrow, wide))
+        proposal = MixtureProposal((*known, narrow, wide))
     return proposal

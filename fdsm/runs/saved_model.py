@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from ..data import Dataset
 from ..data.transforms import Transform
+from ..derivatives import as_log_density
 from ..recipes.recipe import Density
 from ..samplers import Progress
 from ..training import checkpoint
@@ -122,7 +123,9 @@ def log_densities(f: LogDensity, transform: Transform, rows: Tensor, device: str
     parts = []
     for part in torch.split(rows, BATCH):
         x = part.to(device)
-        parts.append((f(transform.deterministic(x)) + transform.log_det(x)).double().cpu())
+        parts.append(
+            (as_log_density(f)(transform.deterministic(x)) + transform.log_det(x)).double().cpu()
+        )
     return torch.cat(parts)
 
 
