@@ -70,6 +70,16 @@ def require_tensor(x: object) -> None:
         raise TypeError(f"expected a torch.Tensor, got {kind}: use torch.{convert}(x)")
 
 
+def require_values(x: Tensor) -> None:
+    """Raise an error unless `x` is a tensor with values, not a meta tensor."""
+    require_tensor(x)
+    if x.is_meta:
+        raise ValueError(
+            "the data are on the meta device, where tensors have a shape but no values: use data "
+            "and a model on another device, e.g. `x.to('cpu')`"
+        )
+
+
 def require_floating(x: Tensor) -> None:
     """Raise `TypeError` unless `x` is a tensor of real floating-point numbers."""
     require_tensor(x)

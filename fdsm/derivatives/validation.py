@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution
 
-from ..tensors import length, require_floating, require_tensor
+from ..tensors import length, require_floating, require_tensor, require_values
 from ..typing import DensityFunction, LogDensity, Score
 
 
@@ -158,12 +158,7 @@ def check_data(x: Tensor) -> None:
 
 def check_values(x: Tensor) -> None:
     """Raise `TypeError` or `ValueError` unless `x` holds finite real numbers, not only a shape."""
-    require_tensor(x)
-    if x.is_meta:
-        raise ValueError(
-            "the data are on the meta device, where tensors have a shape but no values: use data "
-            "and a model on another device, e.g. `x.to('cpu')`"
-        )
+    require_values(x)
     check_data(x)
 
 

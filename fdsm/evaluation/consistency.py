@@ -13,6 +13,7 @@ from torch import Generator, Tensor, nn
 
 from ..derivatives import Autodiff, Taylor, rounding_error, step_size
 from ..derivatives.guards import random_state, restore_random_state
+from ..derivatives.validation import check_values
 from ..nested import found, replaced
 from ..tensors import dot
 from ..typing import Derivative, LogDensity, Objective, Projection, Score
@@ -125,10 +126,13 @@ def check_consistency(
         >>> report.angle < 1 and report.rounding_error < 1e-6 and report.step == 0.1
         True
     """
+    check_values(x)
     derivative = next(found(objective, "derivative"), None)
     projection: Projection | None = next(found(objective, "projection"), None)
     if derivative is None or projection is None:
-        raise ValueError(f"{objective} takes no directional derivative, so there is none to check")
+        raise ValueError(
+            f"{objective} has no `derivative` and `projection`, so there is nothing to check"
+        )
     fallback = _Recorder(Autodiff())
     exact = _Recorder(Taylor(fallback=fallback))
     reference = replaced(objective, "derivative", lambda _: exact)

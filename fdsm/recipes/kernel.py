@@ -17,7 +17,8 @@ from torch import Generator, Tensor, nn
 
 from ..data import Array, Dataset, Source, Table
 from ..evaluation import Measurement, mean_of, nll, sm_losses
-from ..evaluation.score_matching import SCALE, median_of
+from ..evaluation.measurement import median_of
+from ..evaluation.score_matching import SCALE
 from ..models import (
     DKEF,
     DKEFDensity,

@@ -11,7 +11,7 @@ from torch import Generator, Tensor
 from torch.distributions import Independent, MultivariateNormal, Normal
 
 from fdsm.data import Chain, Dataset, Table
-from fdsm.evaluation.score_matching import median_of
+from fdsm.evaluation.measurement import median_of
 from fdsm.models import DKEF, SlicedEquations
 from fdsm.objectives import SSM
 from fdsm.paper.tables.table1 import PAPER, TABLE
