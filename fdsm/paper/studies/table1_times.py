@@ -15,6 +15,7 @@ from torch import Tensor
 
 from ...data import Dataset
 from ...evaluation import Measurement
+from ...evaluation.timing import single_threaded, time_interleaved
 from ...models.normal_equations import Kernels, NormalEquations
 from ...recipes.kernel import KernelFamily
 from ...recipes.recipe import seeded
@@ -23,7 +24,6 @@ from ...tensors import dot
 from ...training import derived_seed
 from ..run_store import RunStore
 from ..study import Findings
-from ..support.timing import single_threaded, time_interleaved
 from ..tables import table1
 
 USUAL = "SSM by double backward"

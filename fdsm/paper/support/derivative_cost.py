@@ -6,18 +6,17 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from ...derivatives import Autodiff, FiniteDifference, PrecisionWarning, Taylor, central_nodes
 from ...evaluation import Measurement
+from ...evaluation.timing import peak_saved_bytes, single_threaded, time_interleaved
 from ...samplers import Progress
 from ...serialize import Json
 from ...typing import Derivative, LogDensity
 from ..study import Line, Panel
 from .autograd_graph import leaf_of, recorded_nodes
 from .powers import exponent
-from .timing import single_threaded, time_interleaved
 
 NESTED, SERIAL, PARALLEL, TAYLOR = "nested autograd", "FD, one by one", "FD, one batch", "Taylor"
 
@@ -106,7 +105,7 @@ def costs(
                 if len(before) == i and budget.allows(before)
             }
             kept = {name: kept_by(run) for name, run in runs.items()}
-            times = time_interleaved(runs, budget.repeats, x.device, enough=budget.enough)
+            times = time_interleaved(runs, budget.repeats, x.device, max_seconds=budget.enough)
             for name in runs:
                 found[name].append(Cost(min(times[name]), *kept[name]))
     return found
@@ -128,23 +127,14 @@ def kept_by(run: Callable[[], Tensor]) -> tuple[int, int]:
         Bytes, each storage counted once, and nodes, leaves included.
 
     Example:
+        >>> import torch
         >>> a = torch.ones(10, dtype=torch.float32, requires_grad=True)
         >>> kept_by(lambda: (a.exp() * a).sum())  # keeps exp(a), and a leaf
         (40, 4)
     """
-    storages: dict[int, int] = {}
-
-    def pack(saved: Tensor) -> Tensor:
-        storages[saved.untyped_storage().data_ptr()] = saved.untyped_storage().nbytes()
-        return saved
-
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda saved: saved):
-        y = run()
-    nodes = recorded_nodes(y)
-    for leaf in map(leaf_of, nodes):
-        if leaf is not None:
-            storages.pop(leaf.untyped_storage().data_ptr(), None)
-    return sum(storages.values()), len(nodes)
+    nodes = recorded_nodes(run())
+    leaves = [leaf for leaf in map(leaf_of, nodes) if leaf is not None]
+    return peak_saved_bytes(run, ignore=leaves), len(nodes)
 
 
 def cost_panels(spent: Mapping[str, Sequence[Cost]]) -> tuple[Panel, ...]:

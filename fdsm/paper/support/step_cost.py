@@ -1,15 +1,14 @@
 """What a training step costs: times that can be compared, since they are taken in turn."""
 
 import statistics
-import time
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from ...data import Dataset, Source
+from ...evaluation.timing import peak_saved_bytes, time_interleaved
 from ...runs.run import Run
 from ...training import ShuffledBatches, derived_seed
 
@@ -58,14 +57,27 @@ def pace(runs: Sequence[Run], rounds: int = ROUNDS) -> list[StepCost]:
         The medians for each run.
     """
     loaded: list[tuple[Source, Dataset]] = []
-    timed = [_Timed(run, _shared(run.recipe.data, loaded)) for run in runs]
-    for iteration in range(rounds + WARM_UP):
-        for one in timed[:: 1 - 2 * (iteration % 2)]:  # there and back, so none is always next
-            one.step(iteration)
-    for _ in range(rounds // 4 + WARM_UP):
-        for one in timed:
-            one.validate()
-    return [one.pace() for one in timed]
+    timed = {str(i): _Timed(run, _shared(run.recipe.data, loaded)) for i, run in enumerate(runs)}
+    kept = {name: peak_saved_bytes(one.prepared().step) for name, one in timed.items()}
+    validating = {name: one.validate for name, one in timed.items() if one.validates_often}
+    device = torch.device(runs[0].device) if runs else torch.device("cpu")
+    steps = time_interleaved(
+        {name: one.step for name, one in timed.items()},
+        rounds,
+        device,
+        warm_up=WARM_UP - 1,
+        wall_clock=True,
+        prepare=lambda name: timed[name].prepared(),
+    )
+    validations = time_interleaved(validating, rounds // 4 + 1, device, warm_up=1, wall_clock=True)
+    return [
+        StepCost(
+            _median(steps[name]),
+            _median(validations[name]) if name in validations else None,
+            kept[name],
+        )
+        for name in timed
+    ]
 
 
 def _shared(source: Source, loaded: list[tuple[Source, Dataset]]) -> Dataset:
@@ -89,80 +101,25 @@ class _Timed:
         self.batches = ShuffledBatches(
             self.data.train, self.data.transform, size, order, run.device
         )
-        self.often = 0 < run.recipe.plan.validate_every <= OFTEN
-        self.kept = 0
-        self.steps: list[float] = []
-        self.validations: list[float] = []
+        self.validates_often = 0 < run.recipe.plan.validate_every <= OFTEN
+        self.iteration, self.batch = 0, torch.empty(0)
 
-    def step(self, iteration: int) -> None:
+    def prepared(self) -> "_Timed":
+        """Make the next batch."""
+        self.batch = self.batches(self.iteration, self.generator)
+        self.iteration += 1
+        return self
+
+    def step(self) -> Mapping[str, Tensor]:
         """Take a step."""
-        batch = self.batches(iteration, self.generator)
-        take = lambda: self.take(batch, self.generator)
-        if iteration == 0:  # to warm up, so that what counting costs is not timed
-            self.kept = _kept(take)
-        else:
-            self.steps.append(_seconds(take, self.run.device))
+        return self.take(self.batch, self.generator)
 
-    def validate(self) -> None:
-        """Validate, if that is part of the training."""
-        if self.often:
-            again = self.run.generator("validate")
-            validate = lambda: self.run.recipe.validate(self.model, self.data, again)
-            self.validations.append(_seconds(validate, self.run.device))
-
-    def pace(self) -> StepCost:
-        """Return the medians."""
-        validation = _median(self.validations) if self.often else None
-        return StepCost(_median(self.steps), validation, self.kept)
+    def validate(self) -> dict[str, float]:
+        """Validate."""
+        again = self.run.generator("validate")
+        return self.run.recipe.validate(self.model, self.data, again)
 
 
 def _median(seconds: list[float]) -> float:
-    """Return the median in milliseconds, without the first, which warms up."""
-    return 1000 * statistics.median(seconds[1:])
-
-
-def _seconds(work: Callable[[], object], device: str) -> float:
-    """Return how long some work takes, all that it asked of a device included."""
-    began = time.perf_counter()
-    work()
-    if torch.device(device).type != "cpu":
-        torch.accelerator.synchronize()
-    return time.perf_counter() - began
-
-
-def _kept(step: Callable[[], object]) -> int:
-    """Return the most bytes that are kept for backward passes at any moment of a step."""
-    kept = _Kept()
-    with torch.autograd.graph.saved_tensors_hooks(lambda saved: _Saved(saved, kept), _Saved.get):
-        step()
-    return kept.most
-
-
-class _Kept:
-    """How many bytes are kept, tensors that share memory counted once."""
-
-    def __init__(self) -> None:
-        self.uses: Counter[int] = Counter()
-        self.now = self.most = 0
-
-    def count(self, tensor: Tensor, more: int) -> None:
-        storage = tensor.untyped_storage()
-        before = self.uses[storage.data_ptr()] > 0
-        self.uses[storage.data_ptr()] += more
-        after = self.uses[storage.data_ptr()] > 0
-        self.now += (after - before) * storage.nbytes()
-        self.most = max(self.most, self.now)
-
-
-class _Saved:
-    """A tensor that is counted for as long as autograd holds on to it."""
-
-    def __init__(self, tensor: Tensor, kept: _Kept) -> None:
-        self.tensor, self.kept = tensor, kept
-        kept.count(tensor, 1)
-
-    def get(self) -> Tensor:
-        return self.tensor
-
-    def __del__(self) -> None:
-        self.kept.count(self.tensor, -1)
+    """Return the median in milliseconds."""
+    return 1000 * statistics.median(seconds)
