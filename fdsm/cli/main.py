@@ -68,5 +68,6 @@ def _explained(error: Exception) -> int:
     failures = (ValueError, NonFiniteLossError, ImportError, OSError)
     if not isinstance(error, (*usage, *failures)) or "FDSM_TRACEBACK" in os.environ:
         raise error
-    note(f"fdsm: {error}")
+    setting = getattr(error, "setting", None)
+    note(f"fdsm: {error}" + (f" (--set data.{setting}=…)" if setting else ""))
     return 2 if isinstance(error, usage) else 1

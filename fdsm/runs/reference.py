@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, Self, cast
 
-from ..data import Array, ImageArray, ImageFolder, Source, Table, own
+from ..data import Array, ImageArray, ImageFolder, Source, Table, from_path
 from ..recipes.override import override
 from ..recipes.recipe import Recipe
 
@@ -91,7 +91,7 @@ class Reference:
         if self.kind is not None:
             return KINDS[self.kind](path)
         settings = dict(setting.partition("=")[::2] for setting in self.overrides)
-        return own(path, settings.get("data.key"))
+        return from_path(path, settings.get("data.key"))
 
 
 def experiments() -> list[str]:

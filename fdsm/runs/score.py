@@ -8,7 +8,7 @@ from pathlib import Path
 from torch import Tensor
 
 from ..atomic_io import replace_file
-from ..data import DataError, ImageFolder, Table, own
+from ..data import DataError, ImageFolder, Table, from_path
 from .saved_model import SavedModel, Scores
 
 
@@ -29,7 +29,7 @@ def read_rows(trained: SavedModel, path: Path) -> tuple[list[str], Tensor]:
         DataError: If the rows do not have the shape of those in training.
     """
     config = trained.run.config
-    shape, source = tuple(config["stored_shape"]), own(path)
+    shape, source = tuple(config["stored_shape"]), from_path(path)
     if isinstance(source, ImageFolder) and len(shape) == 3:
         source = replace(source, size=shape[1], channels=shape[0])
     if isinstance(source, Table) and "columns" in config["data"]:
