@@ -4,7 +4,7 @@ SM, SSM, FD-SSM and FD-DSM learn eight Gaussians on a ring and a mixture of uneq
 relative Fisher divergence is zero for the true score and one for none at all.
 """
 
-from ...data import GaussianMixture, GaussianRing, Source, SyntheticData
+from ...data import builtin_source
 from ...derivatives import Autodiff, FiniteDifference, Taylor
 from ...objectives import SM, SSM, SlicedDSM
 from ...projections import Sphere
@@ -22,16 +22,9 @@ _OBJECTIVES: dict[str, Objective] = {
     "SM": SM(Taylor()),
 }
 
-_DENSITIES: dict[str, Source] = {
-    "mixture": SyntheticData(
-        GaussianMixture(
-            means=((-1.5, 0.0), (1.0, 1.2), (1.2, -1.0)),
-            scales=(0.6, 0.35, 0.45),
-            weights=(0.5, 0.2, 0.3),
-        ),
-        n=50_000,
-    ),
-    "ring": SyntheticData(GaussianRing(), n=50_000),
+_DENSITIES = {
+    "mixture": builtin_source("gaussian-mixture"),
+    "ring": builtin_source("gaussian-ring"),
 }
 
 TABLE = tuple(
