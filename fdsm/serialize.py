@@ -81,9 +81,9 @@ def public_name(value: Any) -> str:  # ruff: ignore[any-type]
     """
     parts = value.__module__.split(".")
     for count in range(2, len(parts)):
-        package: Any = importlib.import_module(".".join(parts[:count]))
-        if getattr(package, value.__name__, None) is value:
-            return f"{package.__name__}.{value.__name__}"
+        package = ".".join(parts[:count])
+        if getattr(importlib.import_module(package), value.__name__, None) is value:
+            return f"{package}.{value.__name__}"
     return f"{value.__module__}.{value.__qualname__}"
 
 
