@@ -9,7 +9,7 @@ import torch
 from fdsm.data import Array, DataError, ImageArray, ImageFolder, Table, Whiten, own
 from fdsm.data.files.csv import read_csv
 
-from .. import made
+from .. import file_cases
 from ..conftest import Home
 
 VALUES = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
@@ -153,7 +153,7 @@ def test_arrays_are_read_exactly(tmp_path: Path) -> None:
 
 
 def test_images_in_arrays_have_one_form(tmp_path: Path) -> None:
-    path, levels = tmp_path / "a.npy", made.random_bytes(20, 3, 8, 6)
+    path, levels = tmp_path / "a.npy", file_cases.random_bytes(20, 3, 8, 6)
     forms = {
         "bytes": levels,
         "integers": levels.astype(np.int64),
@@ -196,7 +196,7 @@ def test_arrays_that_are_no_data_are_refused(tmp_path: Path) -> None:
     refused(np.full((20, 8, 8), -1), "int64 from -1 to -1", ImageArray)
     refused(np.full((20, 8, 8), np.nan), "from nan to nan", ImageArray)
     refused(np.ones((20, 8, 8), np.uint8), "save images of 0 and 1 as floating", ImageArray)
-    refused(made.random_bytes(9, 8, 8), "has 9 images: at least 10", ImageArray)
+    refused(file_cases.random_bytes(9, 8, 8), "has 9 images: at least 10", ImageArray)
 
 
 def test_damaged_arrays_are_refused(tmp_path: Path) -> None:
@@ -212,10 +212,12 @@ def test_damaged_arrays_are_refused(tmp_path: Path) -> None:
 
 
 def test_own_data_are_recognised(home: Home, tmp_path: Path) -> None:
-    made.images(tmp_path / "folder", 2)
-    made.zipped(tmp_path / "a.zip", {"a.png": made.png(made.random_bytes(8, 8))})
+    file_cases.write_images(tmp_path / "folder", 2)
+    file_cases.write_zip(
+        tmp_path / "a.zip", {"a.png": file_cases.encode_png(file_cases.random_bytes(8, 8))}
+    )
     np.save(tmp_path / "numbers.npy", VALUES)
-    np.save(tmp_path / "images.npy", made.random_bytes(20, 8, 8))
+    np.save(tmp_path / "images.npy", file_cases.random_bytes(20, 8, 8))
     for name in ("a.csv", "a.TSV", "a.parquet"):
         (tmp_path / name).write_text("1,2")
     expected = {
