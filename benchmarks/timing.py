@@ -7,7 +7,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from fdsm.paper.support.timing import time_interleaved
+from fdsm.evaluation.timing import time_interleaved
 
 Times = Mapping[str, list[float]]
 """Seconds of every run, by the name of what was run."""

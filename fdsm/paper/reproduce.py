@@ -1,4 +1,4 @@
-"""Reproduce tables and figures of the paper. Finished parts are kept, only missing ones are run."""
+"""Reproduce tables and figures of the paper. Only parts that are not finished are run."""
 
 import json
 import time

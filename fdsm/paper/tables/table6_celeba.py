@@ -45,7 +45,8 @@ _FACES = CelebA(
     transform=_RANGE,
 )
 _CPU = (
-    "Scale cpu: a part of the images at 32 × 32, 3,000 for training and validation and 900 for the test. The "
+    "Scale cpu: a part of the images at 32 × 32: 3,000 for training and validation, 900 for the "
+    "test. The "
     "width is a quarter. Training takes 1,000 iterations with a batch size of 64 and learning "
     "rate 1e-3. The Fréchet distance uses random convolutions, because the weights of Inception "
     "are not part of this library, and is not comparable with a published FID."
