@@ -5,8 +5,8 @@ terms cancel in a central difference, so that the angle decreases as $ε²$. In 
 increases again for small steps: as $u/ε$ for objectives with first differences, and as $u/ε²$ for
 objectives with second differences.
 
-Activations must be smooth. With ELU, which has only one continuous derivative, exact gradients lose
-a term that finite differences keep, and the angle does not vanish.
+Activations must be smooth. With ELU, which has only one continuous derivative, exact gradients
+lose a term that finite differences keep, and the angle does not vanish.
 """
 
 import copy
