@@ -1,4 +1,8 @@
-"""Information about a table or study that a report shows beside the results."""
+"""Descriptions of tables and figures with published results, given to the report as values.
+
+The report does not know any paper. Whoever has published numbers to compare with describes them
+with these classes and passes them to `read_folders`.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,8 +14,8 @@ class PublishedValue:
 
     Attributes:
         value: The number.
-        error: Its published error, if there is one.
-        place: Where in the publication it is.
+        error: Its published error, or `None` if there is none.
+        place: Where it was published, such as `"Table 3"`.
     """
 
     value: float
@@ -24,8 +28,9 @@ class RowInfo:
     """A row of a table.
 
     Attributes:
-        baseline: Name of the row that its times and losses are compared with. Empty if none.
-        published: Published numbers by metric.
+        baseline: Name of the row that its times and losses are compared with. Empty if there is
+            none.
+        published: Published numbers by the name of their metric.
     """
 
     baseline: str = ""
@@ -34,12 +39,12 @@ class RowInfo:
 
 @dataclass(frozen=True)
 class TargetInfo:
-    """A table or a study.
+    """A table or figure to compare results with.
 
     Attributes:
-        name: Name of the target.
-        title: Title of its section in a report.
-        rows: Its rows by name, in the order of the table. Empty for a study.
+        name: Name of the target, as runs record it in `origin.target`.
+        title: Title in reports.
+        rows: Rows by name, in the order in which they are shown. Empty for a study.
     """
 
     name: str
