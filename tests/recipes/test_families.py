@@ -5,6 +5,7 @@ from typing import Any, cast
 
 import pytest
 import torch
+from fdsm.runs.reference import experiments, rows
 from torch import Generator, Tensor, nn
 
 from fdsm.data import (
@@ -25,10 +26,9 @@ from fdsm.paper.tables import table3 as nice_mnist
 from fdsm.paper.tables import table5 as ncsn
 from fdsm.paper.tables import table6_mnist as autoencoder_mnist
 from fdsm.paper.tables import toy_densities as density
-from fdsm.recipes.autoencoder import VAE, WAE, Autoencoder
-from fdsm.recipes.ood_sources import Rotated, ShuffledFeatures
+from fdsm.recipes import VAE, WAE, Autoencoder
+from fdsm.recipes.ebm import Rotated, ShuffledFeatures
 from fdsm.recipes.recipe import Recipe, TrainingPlan
-from fdsm.runs.reference import experiments, rows
 from fdsm.serialize import to_json
 from fdsm.training import AlternatingSteps, GradientStep, ShuffledBatches, fit
 

@@ -12,9 +12,9 @@ from fdsm.data import Affine, Chain, Dataset, ImageFolder, ToFloat
 from fdsm.models import DecoderCNN
 from fdsm.paper.tables import table6_celeba as autoencoder_celeba
 from fdsm.paper.tables import table6_mnist as autoencoder_mnist
+from fdsm.recipes import ConvVAE, ImageAutoencoder
 from fdsm.recipes.autoencoder import Autoencoder
 from fdsm.recipes.frechet import InceptionFeatures
-from fdsm.recipes.image_autoencoder import VAE, WAE, ImageAutoencoder
 
 PAPER, TABLE = autoencoder_celeba.PAPER, autoencoder_celeba.TABLE
 
@@ -24,7 +24,7 @@ def _as_users_have_it() -> None:
     torch.set_default_dtype(torch.float32)
 
 
-@pytest.mark.parametrize("kind", [VAE, WAE])
+@pytest.mark.parametrize("kind", [ConvVAE, WAE])
 def test_losses_are_weighed_as_published(
     kind: type[VAE] | type[WAE], generator: Generator
 ) -> None:

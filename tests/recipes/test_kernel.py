@@ -16,8 +16,7 @@ from fdsm.models import DKEF, SlicedEquations
 from fdsm.objectives import SSM
 from fdsm.paper.tables.table1 import PAPER, TABLE
 from fdsm.projections import Rademacher
-from fdsm.recipes.kernel import KernelFamily
-from fdsm.recipes.local_gaussian_proposal import Neighbourhoods, refined
+from fdsm.recipes.kernel import KernelFamily, LocalGaussians, adapt_proposal
 from fdsm.samplers import GaussianMixture, importance_log_partition
 from fdsm.serialize import differences, to_json
 from fdsm.training import GradientStep
@@ -144,7 +143,7 @@ def test_neighbourhoods_are_a_density_with_the_moments_of_their_samples(
     generator: Generator,
 ) -> None:
     rows = torch.randn(60, 2, generator=generator) * torch.tensor([1.0, 3.0])
-    near = Neighbourhoods.of(rows, 1.0, neighbours=8)
+    near = LocalGaussians.of(rows, 1.0, neighbours=8)
     axis = torch.linspace(-20, 20, 201)
     density = near.log_density(torch.cartesian_prod(axis, axis)).exp()
     assert density.sum().item() * 0.2**2 == pytest.approx(1, abs=5e-3)
@@ -157,7 +156,7 @@ def test_neighbourhoods_are_a_density_with_the_moments_of_their_samples(
 
 def test_neighbourhoods_are_those_of_the_formula(generator: Generator) -> None:
     rows = torch.randn(20, 3, generator=generator)
-    near = Neighbourhoods.of(rows, 0.5, neighbours=7, most=4)
+    near = LocalGaussians.of(rows, 0.5, neighbours=7, most=4)
     parts = MultivariateNormal(near.centres, scale_tril=near.factors)
     x = torch.randn(5, 3, generator=generator)
     log_parts = parts.log_prob(x[:, None])  # type: ignore[no-untyped-call]
@@ -170,7 +169,7 @@ def test_neighbourhoods_are_those_of_the_formula(generator: Generator) -> None:
 
 
 def test_rows_that_coincide_have_neighbourhoods() -> None:
-    near = Neighbourhoods.of(torch.zeros(5, 2), 1.0)
+    near = LocalGaussians.of(torch.zeros(5, 2), 1.0)
     assert near.log_density(torch.zeros(1, 2)).item() == pytest.approx(
         -math.log(2 * math.pi * 1e-13), rel=1e-6
     )
@@ -184,7 +183,7 @@ def test_refinement_finds_what_rows_do_not_show(generator: Generator) -> None:
     broad = GaussianMixture(torch.zeros(1, 3), 2.0)
     sizes = []
     for rounds in (0, 2):
-        proposal = refined(
+        proposal = adapt_proposal(
             normal.log_prob, rows, broad, pilot=2000, rounds=rounds, generator=generator
         )
         found = importance_log_partition(normal.log_prob, proposal, 4000, generator=generator)

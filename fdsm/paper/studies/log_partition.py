@@ -16,8 +16,7 @@ from torch import Generator, Tensor
 from ...data import Dataset
 from ...evaluation import Measurement, mean_of
 from ...models import DKEF
-from ...recipes.kernel import BASE_SCALE, KernelFamily
-from ...recipes.local_gaussian_proposal import refined
+from ...recipes.kernel import BASE_SCALE, KernelFamily, adapt_proposal
 from ...recipes.recipe import seeded
 from ...runs.saved_model import SavedModel
 from ...samplers import GaussianMixture, Mixture, Progress, ais, sigmoid_schedule
@@ -115,7 +114,9 @@ class LogPartition:
         f = recipe.log_density(model)
         rows = data.transform.deterministic(data.train).to(generator.device).double()
         base = GaussianMixture(torch.zeros_like(rows[:1]), BASE_SCALE)
-        near = refined(f, rows, base, pilot=recipe.partition_samples // 50, generator=generator)
+        near = adapt_proposal(
+            f, rows, base, pilot=recipe.partition_samples // 50, generator=generator
+        )
         proposals: tuple[Proposal, ...] = (base, near)
         weights = [
             self.log_weights(f, proposal, count, generator)

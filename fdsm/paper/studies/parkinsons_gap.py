@@ -16,8 +16,7 @@ from torch import Generator
 from ...data import Dataset
 from ...evaluation import log_densities, mean_of
 from ...models import DKEF, ExactEquations
-from ...recipes.kernel import BASE_SCALE, KernelFamily
-from ...recipes.local_gaussian_proposal import refined
+from ...recipes.kernel import BASE_SCALE, KernelFamily, adapt_proposal
 from ...recipes.recipe import seeded
 from ...samplers import GaussianMixture, Progress, importance_log_partition
 from ...training import derived_seed
@@ -112,7 +111,7 @@ def mean_nlls(
     }
     f, train = recipe.log_density(model), parts["training rows"]
     base = GaussianMixture(torch.zeros_like(train[:1]), BASE_SCALE)
-    near = refined(f, train, base, pilot=samples // 5, generator=generator)
+    near = adapt_proposal(f, train, base, pilot=samples // 5, generator=generator)
     log_z = importance_log_partition(f, near, samples, batch=1000, generator=generator).value
     return {name: log_z - log_densities(f, x).mean().item() for name, x in parts.items()}
 

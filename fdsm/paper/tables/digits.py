@@ -12,9 +12,8 @@ from ...derivatives import Autodiff, FiniteDifference, Taylor
 from ...noise import Arithmetic
 from ...objectives import DSM, SSM, MultiscaleDSM, SlicedDSM
 from ...projections import Sphere
-from ...recipes.ebm import EBM, TemperedSampling
+from ...recipes.ebm import EBM, Rotated, ShuffledFeatures, TemperedSampling
 from ...recipes.networks import MLP
-from ...recipes.ood_sources import Rotated, ShuffledFeatures
 from ...recipes.recipe import TrainingPlan
 from ...samplers import Temperatures
 from ...training import Adam, CosineSchedule

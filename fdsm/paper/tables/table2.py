@@ -7,9 +7,8 @@ from ...derivatives import Autodiff, FiniteDifference, Taylor
 from ...noise import Arithmetic
 from ...objectives import DSM, SSM, SSMVR, MultiscaleDSM, SlicedDSM, ViaScore
 from ...projections import Gaussian, Sphere
-from ...recipes.ebm import EBM, TemperedSampling, ValidationMetric
+from ...recipes.ebm import EBM, OtherDataset, TemperedSampling, ValidationMetric
 from ...recipes.networks import ByShape, ResNet
-from ...recipes.ood_sources import OtherDataset
 from ...recipes.recipe import TrainingPlan
 from ...samplers import Temperatures
 from ...training import Adam, CosineSchedule

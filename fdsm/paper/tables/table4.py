@@ -21,9 +21,8 @@ from ...data import (
     ToFloat,
     Transform,
 )
-from ...recipes.ebm import EBM
+from ...recipes.ebm import EBM, HeldOut, OODSource, OtherDataset
 from ...recipes.networks import ResNet
-from ...recipes.ood_sources import HeldOut, OODSource, OtherDataset
 from ...recipes.recipe import TrainingPlan
 from ...training import Adam, CosineSchedule
 from ...typing import Objective

@@ -6,8 +6,8 @@ from ...data import Affine, CelebA, Chain, Jitter, Source, ToFloat
 from ...derivatives import Autodiff, FiniteDifference
 from ...objectives import SSMVR
 from ...projections import Gaussian, Sphere
+from ...recipes import ConvVAE, ConvWAE, ImageAutoencoder
 from ...recipes.frechet import Frechet, RandomFeatures
-from ...recipes.image_autoencoder import VAE, WAE, ImageAutoencoder
 from ...recipes.recipe import TrainingPlan
 from ...training import RMSprop
 from .table6_mnist import TIMES_PROVENANCE, WAE_TIMES_PROVENANCE
@@ -28,10 +28,10 @@ def _rows(data: Source) -> tuple[ImageAutoencoder, ...]:
     finite, exact = SSMVR(FiniteDifference(), Sphere(0.1)), SSMVR(Autodiff(), Gaussian())
     vae, wae = f"{_COMMON} {TIMES_PROVENANCE}", f"{_COMMON} {WAE_TIMES_PROVENANCE}"
     return (
-        ImageAutoencoder("CelebA VAE SSMVR", exact, VAE, data, plan=_PLAN, provenance=vae),
-        ImageAutoencoder("CelebA VAE FD-SSMVR", finite, VAE, data, plan=_PLAN, provenance=vae),
-        ImageAutoencoder("CelebA WAE SSMVR", exact, WAE, data, plan=_PLAN, provenance=wae),
-        ImageAutoencoder("CelebA WAE FD-SSMVR", finite, WAE, data, plan=_PLAN, provenance=wae),
+        ImageAutoencoder("CelebA VAE SSMVR", exact, ConvVAE, data, plan=_PLAN, provenance=vae),
+        ImageAutoencoder("CelebA VAE FD-SSMVR", finite, ConvVAE, data, plan=_PLAN, provenance=vae),
+        ImageAutoencoder("CelebA WAE SSMVR", exact, ConvWAE, data, plan=_PLAN, provenance=wae),
+        ImageAutoencoder("CelebA WAE FD-SSMVR", finite, ConvWAE, data, plan=_PLAN, provenance=wae),
     )
 
 

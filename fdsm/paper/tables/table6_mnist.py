@@ -6,7 +6,7 @@ from ...data import MNIST, Binarize, Chain, ToFloat
 from ...derivatives import Autodiff, FiniteDifference
 from ...objectives import SSMVR
 from ...projections import Gaussian, Sphere
-from ...recipes.autoencoder import VAE, WAE, Autoencoder
+from ...recipes import VAE, WAE, Autoencoder
 from ...recipes.recipe import TrainingPlan
 
 _DATA = MNIST(validation=0.2, seed=2019, transform=Chain((ToFloat(), Binarize())))

@@ -23,7 +23,6 @@ from fdsm.models import (
     RefineNet,
     ShiftedSoftplus,
 )
-from fdsm.serialize import replace_fields
 from fdsm.noise import Geometric
 from fdsm.objectives import (
     SM,
@@ -44,6 +43,7 @@ from fdsm.paper.tables import table6_mnist as autoencoder_mnist
 from fdsm.paper.tables import toy_densities as density
 from fdsm.projections import Sphere
 from fdsm.recipes.recipe import Recipe
+from fdsm.serialize import replace_fields
 from fdsm.typing import Derivative, Objective
 
 from ...models.contract_cases import CASES, Case
