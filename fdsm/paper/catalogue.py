@@ -18,6 +18,22 @@ from .targets import Scale, StudyTarget, TableTarget, Target, published_values, 
 if TYPE_CHECKING:
     from ..recipes import Recipe
 
+__all__ = [
+    "DEMOS",
+    "TARGETS",
+    "Scale",
+    "StudyTarget",
+    "TableTarget",
+    "Target",
+    "UnknownTargetError",
+    "claim",
+    "find_recipes",
+    "published",
+    "recipe_of",
+    "target",
+    "target_infos",
+]
+
 NLL, SM_LOSS, FID = "nll", "exact_sm_loss", "fid"
 STEP_TIME, BYTES = "milliseconds_per_iteration", "bytes"
 
@@ -264,7 +280,7 @@ CLAIMS: Mapping[str, Mapping[str, PublishedValue]] = {
 """Numbers that only the text of the paper has, by method and quantity."""
 
 
-def find_target(name: str) -> Target:
+def target(name: str) -> Target:
     """Return a target by its name.
 
     Args:
@@ -276,7 +292,7 @@ def find_target(name: str) -> Target:
     Raises:
         UnknownTargetError: If there is no such target.
     """
-    by_name: dict[str, Target] = {target.name: target for target in (*TARGETS, *DEMOS)}
+    by_name: dict[str, Target] = {one.name: one for one in (*TARGETS, *DEMOS)}
     if name not in by_name:
         raise UnknownTargetError(f"unknown target {name!r}.{_suggestion(name, by_name)}")
     return by_name[name]
@@ -311,11 +327,11 @@ def find_recipes(
     return {row: recipe for row, recipe in recipes.items() if row in wanted}
 
 
-def find_recipe(target: str, row: str, scale: Scale) -> "Recipe":
+def recipe_of(name: str, row: str, scale: Scale) -> "Recipe":
     """Return the recipe of a row by the names of target and row.
 
     Args:
-        target: Name of the table.
+        name: Name of the table.
         row: Name of the row.
         scale: The scale.
 
@@ -325,7 +341,7 @@ def find_recipe(target: str, row: str, scale: Scale) -> "Recipe":
     Raises:
         UnknownTargetError: If there is no such table or row.
     """
-    return find_recipes(find_target(target), scale, [row])[row]
+    return find_recipes(target(name), scale, [row])[row]
 
 
 def _suggestion(name: str, known: Iterable[str]) -> str:
@@ -348,11 +364,11 @@ def target_infos() -> list[TargetInfo]:
     ]
 
 
-def published(target: str, row: str) -> dict[str, PublishedValue]:
+def published(name: str, row: str) -> dict[str, PublishedValue]:
     """Return the published numbers of a row by metric.
 
     Args:
-        target: Name of a table or study, such as `"table1"`.
+        name: Name of a table or study, such as `"table1"`.
         row: Name of the row.
 
     Returns:
@@ -364,7 +380,7 @@ def published(target: str, row: str) -> dict[str, PublishedValue]:
         >>> published("table3", "Taylor-SSM")
         {}
     """
-    one = find_target(target)
+    one = target(name)
     if isinstance(one, StudyTarget):
         return dict(one.published.get(row, {}))
     return dict(one.rows[row].published) if row in one.rows else {}

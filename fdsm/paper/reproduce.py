@@ -184,7 +184,4 @@ def _require_same_settings(path: Path, study: Study, store: RunStore) -> None:
     changes = differences(before, {"scale": store.scale, "settings": to_json(study)})
     changes += store.changed_rows(record["recipes"])
     if changes:
-        raise RunError(
-            f"{path} was produced with different settings ({'; '.join(changes)}). Move it, or use "
-            "another folder"
-        )
+        raise RunError(f"{path} was produced with different settings ({'; '.join(changes)})")

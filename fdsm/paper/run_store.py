@@ -12,7 +12,7 @@ from ..atomic_io import exclusive
 from ..runs import Run, RunError, SavedModel, evaluate, train
 from ..samplers import Progress
 from ..serialize import differences, to_json
-from .catalogue import find_recipe
+from .catalogue import recipe_of
 from .targets import Scale
 
 
@@ -53,7 +53,7 @@ class RunStore:
         Raises:
             RunError: If the existing run has other settings or another seed.
         """
-        recipe, folder = find_recipe(target, row, self.scale), self.folder(target, row, seed)
+        recipe, folder = recipe_of(target, row, self.scale), self.folder(target, row, seed)
         self.recipe_digests[f"{target}/{row}"] = self.digest(target, row)
         origin = {"target": target, "row": row, "scale": self.scale}
         if not (folder / "config.json").exists():
@@ -62,10 +62,7 @@ class RunStore:
         wanted = {"origin": origin, "seed": seed, "recipe": to_json(recipe)}
         changes = differences({name: run.config.get(name) for name in wanted}, wanted)
         if changes:
-            raise RunError(
-                f"{folder} was produced with different settings ({'; '.join(changes)}). Move it, "
-                "or use another folder"
-            )
+            raise RunError(f"{folder} was produced with different settings ({'; '.join(changes)})")
         return replace(run, recipe=recipe)  # with its provenance, which is not recorded
 
     def trained(self, target: str, row: str, seed: int) -> SavedModel:
@@ -84,7 +81,7 @@ class RunStore:
 
     def digest(self, target: str, row: str) -> str:
         """Return a digest of the current settings of a row."""
-        settings = to_json(find_recipe(target, row, self.scale))
+        settings = to_json(recipe_of(target, row, self.scale))
         return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
     def changed_rows(self, digests: Mapping[str, str]) -> list[str]:

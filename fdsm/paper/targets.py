@@ -33,6 +33,11 @@ class TableTarget:
     rows: Mapping[str, RowInfo]
     seeds: Mapping[Scale, int] = field(default_factory=lambda: {"cpu": 3, "paper": 3})
 
+    @property
+    def has_rows(self) -> bool:
+        """Whether the target consists of rows."""
+        return True
+
     def recipes(self, scale: Scale) -> "dict[str, Recipe]":
         """Return the recipes of all rows by name."""
         recipes: dict[str, Recipe] = {}
@@ -57,6 +62,11 @@ class StudyTarget:
     title: str
     module: str
     published: Mapping[str, Mapping[str, PublishedValue]] = field(default_factory=dict)
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether the target consists of rows."""
+        return False
 
     def study(self, scale: Scale) -> "Study":
         """Return the study at a scale."""

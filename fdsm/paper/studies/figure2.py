@@ -7,14 +7,15 @@ one forward pass with $T + 1$ coefficients, whose products cost up to $T²$.
 
 import copy
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from torch import Tensor
 
 from ...derivatives import Autodiff
 from ...evaluation import Measurement
 from ...projections import Sphere
-from ...runs.saved_model import SavedModel, density_of
+from ...recipes import HasLogDensity
+from ...runs import SavedModel
 from ...samplers import Progress
 from ...serialize import Json
 from ...typing import LogDensity
@@ -66,8 +67,9 @@ class Figure2:
         saved = store.trained(self.target, self.row, seed)
         x = _test_rows(saved, self.error_rows)
         v = Sphere(1.0).sample(x, saved.run.generator("figure2", seed))
-        wide = density_of(saved.run, copy.deepcopy(saved.model).double())
-        narrow = density_of(saved.run, copy.deepcopy(saved.model).float())
+        recipe = cast(HasLogDensity, saved.run.recipe)
+        wide = recipe.log_density(copy.deepcopy(saved.model).double())
+        narrow = recipe.log_density(copy.deepcopy(saved.model).float())
         return self.for_density(narrow, wide, x, v, progress)
 
     def for_density(

@@ -1,9 +1,9 @@
 r"""Noise-contrastive estimation and minimum probability flow against FD-SSM (Sec. 7, App. B.7).
 
 NCE with shifted data as noise, MPF to a small sphere and the naive difference $R$ all have the
-mean gradient of SSM as the step size vanishes. The variance of the gradient of one example differs.
-A one-sided form has a term $2 v^T∇\log p / ε²$ with mean zero, so that its standard deviation
-grows as $1/ε$. In a symmetric form these terms cancel in pairs.
+mean gradient of SSM as the step size vanishes. The variance of the gradient of one example
+differs. A one-sided form has a term $2 v^T∇\log p / ε²$ with mean zero, so that its standard
+deviation grows as $1/ε$. In a symmetric form these terms cancel in pairs.
 
 The first two panels are exact. They use the family of `fdsm.paper.support.double_well`, with
 quadrature over data and directions. In its coordinates the standard deviation of a one-sided
