@@ -13,26 +13,12 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from ..report.target import PublishedValue, RowInfo, TargetInfo
-from .targets import Scale, StudyTarget, TableTarget, Target, published_values, table_rows
+from .targets import Scale, StudyTarget, TableTarget, published_values, table_rows
 
 if TYPE_CHECKING:
     from ..recipes import Recipe
 
-__all__ = [
-    "DEMOS",
-    "TARGETS",
-    "Scale",
-    "StudyTarget",
-    "TableTarget",
-    "Target",
-    "UnknownTargetError",
-    "claim",
-    "find_recipes",
-    "published",
-    "recipe_of",
-    "target",
-    "target_infos",
-]
+Target = TableTarget | StudyTarget
 
 NLL, SM_LOSS, FID = "nll", "exact_sm_loss", "fid"
 STEP_TIME, BYTES = "milliseconds_per_iteration", "bytes"

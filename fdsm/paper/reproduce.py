@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from ..atomic_io import BusyError, exclusive, replace_file
 from ..data import DataError
@@ -13,13 +14,13 @@ from ..recipes import Recipe
 from ..runs import Run, RunError
 from ..runs.train import environment_info
 from ..samplers import Progress
-from ..serialize import differences, to_json
+from ..serialize import Json, differences, to_json
 from ..training import NonFiniteLossError
-from .catalogue import UnknownTargetError, find_recipes
+from .catalogue import Target, UnknownTargetError, find_recipes
 from .run_store import RunStore
 from .study import Study
 from .support.step_cost import measure_step_costs
-from .targets import StudyTarget, Target
+from .targets import StudyTarget
 
 STUDY_FILE = "study.json"
 """File name of the result of a study."""
@@ -149,8 +150,12 @@ def _run_study(
     folder.mkdir(parents=True, exist_ok=True)
     with exclusive(folder):
         path = folder / STUDY_FILE
+        texts = {"title": target.title, "provenance": study.provenance}
         if path.exists():
-            _require_same_settings(path, study, store)
+            record = json.loads(path.read_text(encoding="utf-8"))
+            _require_same_settings(path, record, study, store)
+            if record != record | texts:
+                _write(path, record | texts)
             return ReproductionResult((folder,))
         log(target.name)
         start, started = time.perf_counter(), datetime.now(UTC).isoformat(timespec="seconds")
@@ -161,8 +166,7 @@ def _run_study(
             return ReproductionResult((), (f"{target.name}: {error}",))
         record = {
             "study": target.name,
-            "title": target.title,
-            "provenance": study.provenance,
+            **texts,
             "scale": store.scale,
             "seed": 0,
             "settings": to_json(study),
@@ -172,14 +176,19 @@ def _run_study(
             "seconds": time.perf_counter() - start,
             "findings": to_json(asdict(result)),
         }
-        with replace_file(path) as draft:
-            draft.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        _write(path, record)
     return ReproductionResult((folder,))
 
 
-def _require_same_settings(path: Path, study: Study, store: RunStore) -> None:
+def _write(path: Path, record: Mapping[str, Json]) -> None:
+    with replace_file(path) as draft:
+        draft.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+def _require_same_settings(
+    path: Path, record: Mapping[str, Any], study: Study, store: RunStore
+) -> None:
     """Raise `RunError` if a study was run with other settings, scale or models."""
-    record = json.loads(path.read_text(encoding="utf-8"))
     before = {"scale": record["scale"], "settings": record["settings"]}
     changes = differences(before, {"scale": store.scale, "settings": to_json(study)})
     changes += store.changed_rows(record["recipes"])

@@ -74,8 +74,6 @@ class StudyTarget:
         return cast("Study", getattr(module, scale.upper()))
 
 
-Target = TableTarget | StudyTarget
-
 Number = float | tuple[float, float]
 
 
