@@ -80,5 +80,7 @@ def _report_error(error: Exception) -> int:
     if not isinstance(error, (*hints, *failures)) or "FDSM_TRACEBACK" in os.environ:
         raise error
     hint = next((text for kind, text in hints.items() if isinstance(error, kind)), None)
-    log(f"fdsm: {error}{hint or ''}")
+    setting = getattr(error, "setting", None)
+    option = f" Option: --set data.{setting}=..." if setting else ""
+    log(f"fdsm: {error}{hint or ''}{option}")
     return 1 if hint is None else 2

@@ -121,7 +121,7 @@ def _run_of_preset(
     reading, others = _split_settings(settings, iterations)
     source = change_settings(_source(data), reading)
     dataset = source.load()
-    log(dataset.summary)
+    log(_summary(data, dataset))
     preset = choose_preset(
         source, dataset, model=model or "ebm", objective=objective, derivative=derivative
     )
@@ -159,10 +159,24 @@ def _run_of_recipe(
     reading, others = _split_settings(settings, iterations)
     recipe = change_settings(recipe, [*(f"data.{setting}" for setting in reading), *others])
     dataset = recipe.data.load()
-    log(dataset.summary)
+    log(_summary(data or reference, dataset))
     folder = out or _free_folder(Path("runs") / (Path(data).stem or recipe.name))
     run = Run.create(folder, recipe, seed=seed, device=require_device(device), origin=origin)
     return run, dataset
+
+
+def _summary(name: str, data: "Dataset") -> str:
+    """Return the number of rows and the names of the columns in a sentence."""
+    parts = {"training": data.train, "validation": data.validation, "test": data.test}
+    counts = ", ".join(f"{len(rows):,} {part}" for part, rows in parts.items())
+    total = sum(map(len, parts.values()))
+    shape = tuple(data.train.shape[1:])
+    if data.columns is None:
+        what = f"of shape {shape}"
+    else:
+        more = ", ..." if len(data.columns) > 12 else ""
+        what = f"with {len(data.columns)} columns ({', '.join(data.columns[:12])}{more})"
+    return f"Read {name}: {total:,} rows {what}; {counts}."
 
 
 def _source(data: str) -> "Source":

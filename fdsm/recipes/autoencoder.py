@@ -36,11 +36,11 @@ def alternating_steps(
         The step, with the losses `score` and `model`.
     """
 
-    def score_loss(x: Tensor, generator: Generator, done: float) -> Tensor:
+    def score_loss(x: Tensor, generator: Generator, progress: float) -> Tensor:
         z = auto.encode(x, generator).detach()
         return objective(auto.score, z, *auto.score_conditions(x), generator=generator)
 
-    def model_loss(x: Tensor, generator: Generator, done: float) -> Tensor:
+    def model_loss(x: Tensor, generator: Generator, progress: float) -> Tensor:
         z = auto.encode(x, generator)
         with torch.no_grad():
             score = auto.score(z, *auto.score_conditions(x))

@@ -61,7 +61,7 @@ class Flow(Recipe):
         layerwise = isinstance(self.objective, (ApproximateBackprop, CurvaturePropagation))
         differentiated: Any = cast(NICE, model).density_layers if layerwise else model
 
-        def loss(batch: Tensor, generator: Generator, done: float) -> Tensor:
+        def loss(batch: Tensor, generator: Generator, progress: float) -> Tensor:
             return self.objective(differentiated, batch, generator=generator)
 
         return GradientStep(loss, model, self.optimizer, self.plan.iterations)

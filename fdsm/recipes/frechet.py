@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from ..data import Dataset, Source
-from ..data.download import named
+from ..data.download import find_file
 from ..evaluation import Features, Measurement, fid, inception_features, train_classifier
 from ..evaluation.random_features import RandomConvolutions
 
@@ -40,7 +40,7 @@ class InceptionFeatures:
 
     def load(self) -> Features:
         """Return the network. Raises `DataError` if its weights are not found."""
-        path, _ = named(self.weights, ("inception", ""))
+        path = find_file(self.weights, ("inception", ""))
         return inception_features(path)
 
 
@@ -162,7 +162,7 @@ def images_of(data: Dataset, rows: Tensor) -> Tensor:
 
 def shown(data: Dataset, y: Tensor) -> Tensor:
     """Return rows of the model as images from 0 to 1, rounded to the stored levels."""
-    x = data.stored(y)
+    x = data.inverse_transform(y)
     return x if x.is_floating_point() else x.float() / int(data.train.max())
 
 

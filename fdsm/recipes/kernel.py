@@ -16,7 +16,8 @@ from torch import Generator, Tensor, nn
 
 from ..data import Dataset, Source
 from ..evaluation import Measurement, log_densities, mean_of, nll, sm_losses
-from ..evaluation.score_matching import SCALE, median_of
+from ..evaluation.measurement import median_of
+from ..evaluation.score_matching import SCALE
 from ..models import (
     DKEF,
     DKEFDensity,
@@ -26,11 +27,11 @@ from ..models import (
 from ..models.normal_equations import Equations
 from ..projections import Rademacher
 from ..samplers import (
-    Adaptation,
-    GaussianMixture,
+    GaussianMixtureProposal,
     LogPartition,
-    Mixture,
+    MixtureProposal,
     Progress,
+    StepAdaptation,
     hmc,
     importance_log_partition,
 )
@@ -106,7 +107,7 @@ class KernelFamily(Recipe):
         """Return a gradient step on the loss after solving for the coefficients."""
         family = cast(DKEF, model)
 
-        def loss(batch: Tensor, generator: Generator, done: float) -> Tensor:
+        def loss(batch: Tensor, generator: Generator, progress: float) -> Tensor:
             fitted, held = batch.double().chunk(2)
             v = self.projection.sample(fitted, generator)
             density = family.solve(fitted, v, self.equations)
@@ -162,7 +163,7 @@ class KernelFamily(Recipe):
             "exact_sm_loss": mean_of(losses, scale=SCALE, dimension=test.shape[1]),
             "exact_sm_loss_median": median_of(losses, scale=SCALE, dimension=test.shape[1]),
         }
-        base = GaussianMixture(torch.zeros_like(test[:1]), BASE_SCALE)
+        base = GaussianMixtureProposal(torch.zeros_like(test[:1]), BASE_SCALE)
         n = max(100, self.partition_samples // 10)
         near = adapt_proposal(f, train, base, pilot=n // 5, generator=generator)
         for ending, proposal, count in (
@@ -188,7 +189,7 @@ class KernelFamily(Recipe):
             start,
             self.chain_steps,
             burn_in=self.chain_steps,
-            adapt=Adaptation(),
+            adapt=StepAdaptation(),
             generator=generator,
             progress=progress,
         )
@@ -314,7 +315,7 @@ def adapt_proposal(
     pilot: int,
     rounds: int = 2,
     generator: Generator | None = None,
-) -> Mixture:
+) -> MixtureProposal:
     """Return a proposal for importance sampling of a density that was trained on rows.
 
     Args:
@@ -329,12 +330,12 @@ def adapt_proposal(
         The broad proposal, neighbourhoods of rows, and narrow and wide ones of chosen samples.
     """
     known = (broad, LocalGaussians.of(rows, 0.8))
-    proposal = Mixture(known)
+    proposal = MixtureProposal(known)
     for _ in range(rounds):
         x = proposal.sample(pilot, generator)
         log_weights = log_densities(log_density, x) - log_densities(proposal.log_density, x)
         weights = log_weights.softmax(0).clamp(min=1e-200)
         best = torch.multinomial(weights, max(2, pilot // 20), generator=generator)
         narrow, wide = (LocalGaussians.of(x[best], *width) for width in ((0.7, 60), (1.0, 100)))
-        proposal = Mixture((*known, narrow, wide))
+        proposal = MixtureProposal((*known, narrow, wide))
     return proposal

@@ -68,7 +68,7 @@ def evaluate(
         result["comparisons"] = compared
     if run.recipe.plan.num_samples:
         samples = saved.sample(run.recipe.plan.num_samples, progress)
-        files = save_samples(run.folder, samples, saved.max_value, data.record.get("columns"))
+        files = save_samples(run.folder, samples, saved.max_value, data.columns)
         result["samples"] = files[-1].name
         result["sample_problems"] = sample_problems(samples, data)
     if saved.shape == (2,) and isinstance(run.recipe, HasLogDensity):
@@ -147,7 +147,7 @@ def sample_problems(samples: Tensor, data: Dataset) -> list[str]:
     Returns:
         One sentence for each problem. Images are compared as a whole, tables column by column.
     """
-    names = data.record.get("columns")
+    names = data.columns
     drawn, known = samples.double(), data.train.double()
     if names is None:
         names, drawn, known = ["all values"], drawn.reshape(-1, 1), known.reshape(-1, 1)

@@ -12,8 +12,8 @@ from fdsm.data import (
     Array,
     Chain,
     Dataset,
-    Gaussian,
-    GaussianMixture,
+    GaussianDensity,
+    GaussianMixtureDensity,
     ImageFolder,
     SyntheticData,
     Table,
@@ -126,7 +126,7 @@ def test_a_kernel_family_reaches_the_least_loss_of_a_gaussian() -> None:
     """For $N(0, I)$ in two dimensions it is $-1$."""
     recipe = replace(
         dkef_uci.CPU[0],
-        data=SyntheticData(Gaussian((0.0, 0.0)), n=2000),
+        data=SyntheticData(GaussianDensity((0.0, 0.0)), n=2000),
         inducing=30,
         penalty_steps=20,
         partition_samples=20_000,
@@ -146,7 +146,7 @@ def test_a_kernel_family_reaches_the_least_loss_of_a_gaussian() -> None:
 
 def test_inducing_points_start_at_rows_of_the_data(generator: Generator) -> None:
     recipe = replace(
-        dkef_uci.CPU[0], data=SyntheticData(Gaussian((5.0, -5.0)), n=200), inducing=30
+        dkef_uci.CPU[0], data=SyntheticData(GaussianDensity((5.0, -5.0)), n=200), inducing=30
     )
     data = recipe.data.load()
     model = recipe.build(data.shape)
@@ -158,7 +158,7 @@ def test_inducing_points_start_at_rows_of_the_data(generator: Generator) -> None
 
 
 def test_a_flow_reaches_the_entropy_of_a_gaussian() -> None:
-    target = Gaussian((1.0, -1.0), ((1.0, 0.8), (0.8, 1.0)))
+    target = GaussianDensity((1.0, -1.0), ((1.0, 0.8), (0.8, 1.0)))
     recipe = next(row for row in nice_mnist.CPU if row.name == "MLE")
     recipe = replace(
         recipe,
@@ -174,7 +174,7 @@ def test_a_flow_reaches_the_entropy_of_a_gaussian() -> None:
 
 
 def test_a_true_density_has_no_fisher_divergence_and_is_sampled() -> None:
-    mixture = GaussianMixture(((-2.0, 0.0), (2.0, 0.0)), (0.3, 0.3))
+    mixture = GaussianMixtureDensity(((-2.0, 0.0), (2.0, 0.0)), (0.3, 0.3))
 
     class Truth(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
@@ -324,7 +324,9 @@ class Far:
 def test_what_is_far_outside_is_told_from_the_test_rows() -> None:
     """With outside and inside exchanged the area would be zero."""
     recipe = replace(
-        density.CPU[0], data=SyntheticData(Gaussian((0.0, 0.0)), n=1000), ood_sources=(Far(),)
+        density.CPU[0],
+        data=SyntheticData(GaussianDensity((0.0, 0.0)), n=1000),
+        ood_sources=(Far(),),
     )
     model = nn.Module()
     model.forward = lambda x: -x.square().sum(1) / 2  # type: ignore[method-assign]

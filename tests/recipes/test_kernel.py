@@ -11,13 +11,13 @@ from torch import Generator, Tensor
 from torch.distributions import Independent, MultivariateNormal, Normal
 
 from fdsm.data import Chain, Dataset, Table
-from fdsm.evaluation.score_matching import median_of
+from fdsm.evaluation.measurement import median_of
 from fdsm.models import DKEF, SlicedEquations
 from fdsm.objectives import SSM
 from fdsm.paper.tables.table1 import CPU, PAPER
 from fdsm.projections import Rademacher
 from fdsm.recipes.kernel import KernelFamily, LocalGaussians, adapt_proposal
-from fdsm.samplers import GaussianMixture, importance_log_partition
+from fdsm.samplers import GaussianMixtureProposal, importance_log_partition
 from fdsm.serialize import differences, to_json
 from fdsm.training import GradientStep
 
@@ -180,7 +180,7 @@ def test_refinement_finds_what_rows_do_not_show(generator: Generator) -> None:
     mean, scales = torch.tensor([1.5, 0.0, 0.0]), torch.tensor([0.05, 0.5, 1.0])
     normal = Independent(Normal(mean, scales), 1)
     rows = torch.randn(200, 3, generator=generator)
-    broad = GaussianMixture(torch.zeros(1, 3), 2.0)
+    broad = GaussianMixtureProposal(torch.zeros(1, 3), 2.0)
     sizes = []
     for rounds in (0, 2):
         proposal = adapt_proposal(

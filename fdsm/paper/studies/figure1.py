@@ -25,7 +25,7 @@ from ...objectives import DSM, SSM, SSMVR, SlicedDSM, ViaScore
 from ...projections import Gaussian, Sphere
 from ...samplers import Progress
 from ...training import derived_seed
-from ...typing import LogDensity, Objective
+from ...typing import DensityFunction, Objective
 from ..run_store import RunStore
 from ..study import StudyResult
 from ..support.autograd_graph import depth, leaf_of, recorded_nodes
@@ -97,7 +97,7 @@ class Figure1:
             }
 
 
-def _loss(objective: Objective, f: LogDensity, x: Tensor, seed: int) -> Tensor:
+def _loss(objective: Objective, f: DensityFunction, x: Tensor, seed: int) -> Tensor:
     generator = Generator(x.device).manual_seed(derived_seed(seed, "figure1", "noise"))
     return objective(f, x, generator=generator).mean()
 

@@ -19,9 +19,9 @@ from ...models import DKEF
 from ...recipes.kernel import BASE_SCALE, KernelFamily, adapt_proposal
 from ...recipes.recipe import seeded
 from ...runs.saved_model import SavedModel
-from ...samplers import GaussianMixture, Mixture, Progress, ais, sigmoid_schedule
+from ...samplers import GaussianMixtureProposal, MixtureProposal, Progress, ais, sigmoid_schedule
 from ...samplers.importance import Proposal
-from ...samplers.weights import LogMean, log_mean_exp
+from ...samplers.log_weights import LogMean, log_mean_exp
 from ...training import derived_seed
 from ...typing import LogDensity
 from ..run_store import RunStore
@@ -113,7 +113,7 @@ class LogPartition:
         sampled = {WIDE: table["nll"], NEAR: table["nll_near_data"]}
         f = recipe.log_density(model)
         rows = data.transform.deterministic(data.train).to(generator.device).double()
-        base = GaussianMixture(torch.zeros_like(rows[:1]), BASE_SCALE)
+        base = GaussianMixtureProposal(torch.zeros_like(rows[:1]), BASE_SCALE)
         near = adapt_proposal(
             f, rows, base, pilot=recipe.partition_samples // 50, generator=generator
         )
@@ -147,8 +147,10 @@ class LogPartition:
     def known(self, dimension: int, generator: Generator) -> Measurement:
         """Return the mean of repeated estimates of log Z for a density with log Z = 0."""
         zero = torch.zeros(1, dimension, dtype=torch.float64, device=generator.device)
-        density = Mixture(tuple(GaussianMixture(zero, scale) for scale in self.scales))
-        wide = GaussianMixture(zero, BASE_SCALE)
+        density = MixtureProposal(
+            tuple(GaussianMixtureProposal(zero, scale) for scale in self.scales)
+        )
+        wide = GaussianMixtureProposal(zero, BASE_SCALE)
         estimates = [
             log_mean_exp(
                 self.log_weights(density.log_density, wide, self.temperatures[0], generator)

@@ -18,7 +18,7 @@ from typing import ClassVar
 import torch
 from torch import Generator, Tensor, nn
 
-from ...data import Density, GaussianMixture
+from ...data import GaussianMixtureDensity, KnownDensity
 from ...derivatives import Autodiff, FiniteDifference, score_of
 from ...evaluation import Measurement, mean_of, relative_fisher_divergence
 from ...objectives import MPF, NCE, SSM, NaiveFD
@@ -138,7 +138,7 @@ class ContrastiveGradients:
     nodes: int = 12
     angles: int = 32
     training_steps: tuple[float, ...] = (0.01, 0.1)
-    density: Density = GaussianMixture(
+    density: KnownDensity = GaussianMixtureDensity(
         ((-1.5, 0.0), (1.0, 1.2), (1.2, -1.0)), (0.6, 0.35, 0.45), (0.5, 0.2, 0.3)
     )
     network: Network = GaussianTail((32, 32))

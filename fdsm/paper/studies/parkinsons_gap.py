@@ -18,7 +18,7 @@ from ...evaluation import log_densities, mean_of
 from ...models import DKEF, ExactEquations
 from ...recipes.kernel import BASE_SCALE, KernelFamily, adapt_proposal
 from ...recipes.recipe import seeded
-from ...samplers import GaussianMixture, Progress, importance_log_partition
+from ...samplers import GaussianMixtureProposal, Progress, importance_log_partition
 from ...training import derived_seed
 from ..run_store import RunStore
 from ..study import StudyResult
@@ -110,7 +110,7 @@ def mean_nlls(
         )
     }
     f, train = recipe.log_density(model), parts["training rows"]
-    base = GaussianMixture(torch.zeros_like(train[:1]), BASE_SCALE)
+    base = GaussianMixtureProposal(torch.zeros_like(train[:1]), BASE_SCALE)
     near = adapt_proposal(f, train, base, pilot=samples // 5, generator=generator)
     log_z = importance_log_partition(f, near, samples, batch=1000, generator=generator).value
     return {name: log_z - log_densities(f, x).mean().item() for name, x in parts.items()}

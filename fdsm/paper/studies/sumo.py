@@ -36,7 +36,7 @@ from ...training import (
     derived_seed,
     objective_loss,
 )
-from ...typing import LogDensity
+from ...typing import DensityFunction, LogDensity
 from ..run_store import RunStore
 from ..study import StudyResult
 from ..support.analysis import measured_line
@@ -147,7 +147,7 @@ class Excess:
     """
 
     objective: SSM
-    log_density: LogDensity
+    log_density: DensityFunction
 
     def __call__(
         self, f: LogDensity, x: Tensor, /, *cond: Tensor, generator: Generator | None = None

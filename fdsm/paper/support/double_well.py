@@ -19,7 +19,7 @@ import torch
 from torch import Generator, Tensor
 
 from ...tensors import dot
-from ...typing import LogDensity
+from ...typing import DensityFunction
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class DoubleWellFamily:
 
     data: DoubleWell
 
-    def log_density(self) -> LogDensity:
+    def log_density(self) -> DensityFunction:
         """Return the log-density of each row under its own parameters, `(B, D), (B, 2) -> (B,)`.
 
         The gradient of a sum of losses then contains the gradient of each example.

@@ -4,7 +4,7 @@ SM, SSM, FD-SSM and FD-DSM learn a mixture of three unequal Gaussians and a ring
 ones. The relative Fisher divergence is zero for the true score and one for a score of zero.
 """
 
-from ...data import GaussianMixture, GaussianRing, Source, SyntheticData
+from ...data import Source, builtin_source
 from ...derivatives import Autodiff, FiniteDifference, Taylor
 from ...objectives import SM, SSM, SlicedDSM
 from ...projections import Sphere
@@ -22,16 +22,6 @@ _OBJECTIVES: dict[str, Objective] = {
     "SM": SM(Taylor()),
 }
 
-_MIXTURE = SyntheticData(
-    GaussianMixture(
-        means=((-1.5, 0.0), (1.0, 1.2), (1.2, -1.0)),
-        scales=(0.6, 0.35, 0.45),
-        weights=(0.5, 0.2, 0.3),
-    ),
-    n=50_000,
-)
-_RING = SyntheticData(GaussianRing(), n=50_000)
-
 
 def _recipe(name: str, objective: Objective, data: Source) -> EBM:
     return EBM(
@@ -47,6 +37,8 @@ def _recipe(name: str, objective: Objective, data: Source) -> EBM:
         provenance="A demonstration. Not in the paper.",
     )
 
+
+_MIXTURE, _RING = builtin_source("gaussian-mixture"), builtin_source("gaussian-ring")
 
 CPU = (
     *(_recipe(name, objective, _MIXTURE) for name, objective in _OBJECTIVES.items()),

@@ -1,4 +1,4 @@
-"""Densities with known moments and normalisers, and what an estimate may miss them by."""
+"""Densities with known moments and normalising constants, and a test of moments."""
 
 import math
 from dataclasses import dataclass

@@ -1,7 +1,8 @@
 r"""Means of weights that are given by their logarithms.
 
-$\hat Z = \frac1n \sum_i w_i$ is unbiased for a normaliser $Z$. Its logarithm is not: it is too low
-in the mean, by about half its variance, and most where few weights carry the sum.
+$\hat Z = \frac1n \sum_i w_i$ is an unbiased estimate of a normalising constant $Z$. Its logarithm
+is biased: its mean is too low by about half its variance. The bias is largest if few weights
+dominate the sum.
 """
 
 import math
@@ -13,15 +14,15 @@ from torch import Tensor
 
 @dataclass(frozen=True, eq=False)
 class LogMean:
-    r"""The logarithm of a mean weight, and how far to trust it. All fields have the same shape.
+    r"""The logarithm of a mean weight with its accuracy. All fields have the same shape.
 
     Attributes:
         value: $\log \frac1n \sum_i w_i$.
-        error: Its standard error to first order, that of the mean relative to the mean; not a
-            number for a single weight. It is itself estimated from the weights, and too small
-            where those that matter were never drawn.
-        effective_sample_size: $(\sum w)² / \sum w²$, from 1 to `n`; how many equal weights would
-            be as good.
+        error: Standard error to first order, the standard error of the mean divided by the mean.
+            NaN for a single weight. It is estimated from the weights, and too small if the
+            dominant weights were never drawn.
+        effective_sample_size: $(\sum w)² / \sum w²$, from 1 to `n`: the number of equal weights
+            with the same accuracy.
     """
 
     value: Tensor
@@ -33,13 +34,14 @@ def log_mean_exp(log_weights: Tensor) -> LogMean:
     r"""Return the logarithm of the mean of weights over the first dimension.
 
     Args:
-        log_weights: The logarithms of `n` weights, shape `(n, *)`; minus infinity for none.
+        log_weights: The logarithms of `n` weights, shape `(n, *)`. Minus infinity is a weight of
+            zero.
 
     Returns:
         The mean, its error and the effective sample size, each of shape `(*)`, in float64.
 
     Raises:
-        ValueError: If there are no weights, or a weight is infinite or not a number.
+        ValueError: If there are no weights, or a weight is infinite or NaN.
 
     Example:
         >>> estimate = log_mean_exp(torch.tensor([1.0, 3.0]).double().log() + 1000)
@@ -52,7 +54,7 @@ def log_mean_exp(log_weights: Tensor) -> LogMean:
         raise ValueError(
             f"there must be at least one weight, but their shape is {tuple(log_weights.shape)}"
         )
-    return summary(*log_sums(log_weights), len(log_weights))
+    return summarize(*log_sums(log_weights), len(log_weights))
 
 
 def log_sums(log_weights: Tensor) -> tuple[Tensor, Tensor]:
@@ -60,28 +62,28 @@ def log_sums(log_weights: Tensor) -> tuple[Tensor, Tensor]:
     bad = int((log_weights.isnan() | (log_weights == torch.inf)).sum())
     if bad:
         raise ValueError(
-            f"{bad} of {log_weights.numel()} weights are infinite or not a number, so there is "
-            "no mean: look at the log-density where it is not finite"
+            f"{bad} of {log_weights.numel()} weights are infinite or NaN, so their mean does not "
+            "exist: check where the log-density is not finite"
         )
     log_weights = log_weights.double()
     return log_weights.logsumexp(0), (2 * log_weights).logsumexp(0)
 
 
-def summary(log_sum: Tensor, log_sum_of_squares: Tensor, n: int) -> LogMean:
-    r"""Return the mean and its precision from the sums of `n` weights and of their squares.
+def summarize(log_sum: Tensor, log_sum_of_squares: Tensor, n: int) -> LogMean:
+    r"""Return the mean and its accuracy from the sums of `n` weights and of their squares.
 
-    With $\mathrm{ESS} = (\sum w)² / \sum w²$ the squared error of the mean relative to it is
+    With $\mathrm{ESS} = (\sum w)² / \sum w²$ the squared relative error of the mean is
     $(n / \mathrm{ESS} - 1) / (n - 1)$.
 
     Args:
-        log_sum: The logarithm of the sum.
-        log_sum_of_squares: The logarithm of the sum of squares.
-        n: How many there were.
+        log_sum: Logarithm of the sum.
+        log_sum_of_squares: Logarithm of the sum of squares.
+        n: Number of weights.
 
     Returns:
         The logarithm of the mean, its error and the effective sample size.
     """
-    nothing = log_sum == -torch.inf
-    effective = torch.where(nothing, 0, (2 * log_sum - log_sum_of_squares).exp())
+    all_zero = log_sum == -torch.inf
+    effective = torch.where(all_zero, 0, (2 * log_sum - log_sum_of_squares).exp())
     variance = (n / effective - 1).clamp(min=0) / (n - 1) if n > 1 else torch.nan * effective
     return LogMean(log_sum - math.log(n), variance.sqrt(), effective)

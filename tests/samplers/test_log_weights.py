@@ -9,7 +9,7 @@ from torch import Generator
 from fdsm.samplers import log_mean_exp
 
 
-def test_it_is_what_it_is_called(generator: Generator) -> None:
+def test_log_mean_exp_is_the_logarithm_of_the_mean(generator: Generator) -> None:
     w = torch.rand(50, 3, generator=generator)
     found = log_mean_exp(w.log())
     torch.testing.assert_close(found.value, w.mean(0).log())
@@ -18,13 +18,13 @@ def test_it_is_what_it_is_called(generator: Generator) -> None:
 
 
 @pytest.mark.parametrize("offset", [-1e5, 1e5])
-def test_it_does_not_overflow(offset: float) -> None:
+def test_large_and_small_weights_do_not_overflow(offset: float) -> None:
     found = log_mean_exp(torch.tensor([1.0, 2.0, 6.0]).log() + offset)
     assert found.value.item() - offset == pytest.approx(math.log(3), abs=1e-9)
     assert found.effective_sample_size.item() == pytest.approx(81 / 41)
 
 
-def test_equal_weights_are_all_effective() -> None:
+def test_equal_weights_have_full_effective_sample_size() -> None:
     found = log_mean_exp(torch.full((7,), 2.5, dtype=torch.float32))
     assert found.value.dtype == torch.float64
     assert found.value.item() == pytest.approx(2.5)
@@ -32,7 +32,7 @@ def test_equal_weights_are_all_effective() -> None:
     assert found.effective_sample_size.item() == pytest.approx(7)
 
 
-def test_weights_of_nothing_count_as_samples() -> None:
+def test_zero_weights_count_as_samples() -> None:
     found = log_mean_exp(torch.tensor([0.0, -torch.inf]))
     assert found.value.item() == pytest.approx(-math.log(2))
     assert found.effective_sample_size.item() == pytest.approx(1)
@@ -42,14 +42,14 @@ def test_weights_of_nothing_count_as_samples() -> None:
     assert nothing.effective_sample_size == 0
 
 
-def test_the_error_of_one_weight_is_not_known() -> None:
+def test_a_single_weight_has_no_error() -> None:
     found = log_mean_exp(torch.tensor([1.5]))
     assert found.value.item() == pytest.approx(1.5)
     assert found.error.isnan()
 
 
-def test_weights_that_have_no_mean_are_refused() -> None:
-    with pytest.raises(ValueError, match="2 of 3 weights are infinite or not a number"):
+def test_infinite_and_missing_weights_are_refused() -> None:
+    with pytest.raises(ValueError, match="2 of 3 weights are infinite or NaN"):
         log_mean_exp(torch.tensor([0.0, torch.inf, torch.nan]))
     with pytest.raises(ValueError, match="at least one weight"):
         log_mean_exp(torch.empty(0, 3))
