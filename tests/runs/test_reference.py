@@ -1,9 +1,9 @@
 from pathlib import Path
 
 import pytest
+from fdsm.runs.reference import Reference, UnknownRecipeError, experiments, rows
 
 from fdsm.recipes.recipe import Density, Recipe
-from fdsm.runs.reference import Reference, UnknownRecipeError, experiments, rows
 
 FILE = """
 from dataclasses import replace
