@@ -12,6 +12,7 @@ import fdsm
 ROOT = Path(fdsm.__file__).parent
 LAYERS = [
     {"atomic_io", "serialize", "tensors", "typing"},
+    {"measurement"},
     {"derivatives", "projections", "noise", "data"},
     {"objectives", "models", "samplers", "evaluation"},
     {"training"},

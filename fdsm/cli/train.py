@@ -51,8 +51,8 @@ def train(
 ) -> None:
     """Train a model on your data, compare it with reference densities and draw samples.
 
-    A preset is chosen by the kind and size of the data and printed. `fdsm score`, `fdsm sample` and
-    `fdsm report` use the folder that this command writes.
+    A preset is chosen by the kind and size of the data and printed. `fdsm score`, `fdsm sample`
+    and `fdsm report` use the folder that this command writes.
 
     Args:
         data: Your data: a .csv, .tsv, .parquet, .npy or .npz file, a folder or .zip of images; or

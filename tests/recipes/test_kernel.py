@@ -14,14 +14,14 @@ from fdsm.data import Chain, Dataset, Table
 from fdsm.evaluation.measurement import median_of
 from fdsm.models import DKEF, SlicedEquations
 from fdsm.objectives import SSM
-from fdsm.paper.tables.table1 import PAPER, TABLE
+from fdsm.paper.tables.table1 import CPU, PAPER
 from fdsm.projections import Rademacher
 from fdsm.recipes.kernel import KernelFamily, LocalGaussians, adapt_proposal
 from fdsm.samplers import GaussianMixtureProposal, importance_log_partition
 from fdsm.serialize import differences, to_json
 from fdsm.training import GradientStep
 
-ROWS = {row.name: row for row in TABLE}
+ROWS = {row.name: row for row in CPU}
 WAYS = ["SSM", "SSMVR", "FD-SSM", "FD-SSM-all", "Taylor-SSM", "Taylor-SM"]
 
 
@@ -31,7 +31,7 @@ def test_rows_are_the_tables_by_the_ways_then_the_steps_and_more_patience() -> N
     longer = ["Parkinsons SSM longer", "Parkinsons FD-SSM longer"]
     ways = [f"{table} {way}" for table in tables for way in WAYS]
     assert list(ROWS) == [*ways, *steps, *longer]
-    assert PAPER == TABLE
+    assert PAPER == CPU
 
 
 def test_rows_of_other_steps_differ_in_nothing_else() -> None:
@@ -55,7 +55,7 @@ def test_rows_with_more_patience_differ_in_nothing_else() -> None:
         assert "1,000 iterations without a better" in other.provenance
 
 
-@pytest.mark.parametrize("row", TABLE, ids=lambda row: row.name)
+@pytest.mark.parametrize("row", CPU, ids=lambda row: row.name)
 def test_sources_name_what_was_taken_where_they_disagree(row: KernelFamily) -> None:
     assert "App. C.2" in row.provenance
     assert "moments of all data" in row.provenance
@@ -213,7 +213,7 @@ def test_a_table_of_ones_own_gets_a_plan_for_a_trial(
     path, generator = tmp_path / "own.csv", Generator().manual_seed(0)
     values = torch.randn(n, 2, generator=generator).tolist()
     path.write_text("\n".join(f"{a},{b}" for a, b in values), encoding="utf-8")
-    recipe = TABLE[0].with_data(Table(path))
+    recipe = CPU[0].with_data(Table(path))
     described = cast(dict[str, Any], to_json(recipe))
     assert (described["inducing"], described["plan"]["batch"]) == (inducing, batch)
     assert described["plan"]["validate_every"] == 20
