@@ -166,8 +166,8 @@ def _imported(name: str, trusted: ModuleType | None) -> Any:  # ruff: ignore[any
 def has_type(value: object, hint: Any) -> bool:  # ruff: ignore[any-type]
     """Return whether a value has a declared type.
 
-    Plain values, classes, callables, and tuples and unions of them are checked. A value declared as
-    a protocol has to be an object with fields, or a function.
+    A value declared as a protocol must have the members of the protocol; their types are not
+    checked, and neither are those of the items of dictionaries.
 
     Args:
         value: The value.
@@ -191,11 +191,10 @@ def has_type(value: object, hint: Any) -> bool:  # ruff: ignore[any-type]
         return callable(value)
     if hint in _PLAIN:
         return isinstance(value, _PLAIN[hint]) and (hint is bool or not isinstance(value, bool))
-    if isinstance(hint, type) and not getattr(hint, "_is_protocol", False):
-        return isinstance(value, hint)
-    if isinstance(hint, type):
-        return dataclasses.is_dataclass(value) or isinstance(value, types.FunctionType)
-    return True
+    if getattr(hint, "_is_protocol", False):
+        members = [name for name in vars(hint) if name == "__call__" or name[0] != "_"]
+        return all(hasattr(value, name) for name in members)
+    return not isinstance(hint, type) or isinstance(value, hint)
 
 
 _PLAIN: dict[Any, tuple[type, ...]] = {

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
 import torch
@@ -17,7 +16,7 @@ from fdsm.objectives import DSM, SSM, Annealed, SlicedDSM
 from fdsm.paper.catalogue import DEMOS, TARGETS
 from fdsm.paper.targets import TableTarget
 from fdsm.projections import Sphere
-from fdsm.recipes import MLP, EBM, Frechet, Recipe, TrainingPlan
+from fdsm.recipes import EBM, MLP, Frechet, Recipe, TrainingPlan
 from fdsm.recipes.frechet import for_training
 from fdsm.recipes.presets import FAMILIES, Kind
 from fdsm.serialize import (
@@ -253,7 +252,7 @@ def test_classes_of_a_trusted_module_are_allowed() -> None:
         ("MLP", MLP, False),
     ],
 )
-def test_types_are_those_of_the_annotation(value: object, hint: Any, expected: bool) -> None:
+def test_types_are_those_of_the_annotation(value: object, hint: object, expected: bool) -> None:
     assert has_type(value, hint) is expected
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from fdsm.data import Table
-from fdsm.recipes import MLP, EBM
+from fdsm.recipes import EBM, MLP
 from fdsm.recipes.settings import change_settings
 from fdsm.runs import Run
 from fdsm.runs.train import Training
