@@ -22,17 +22,17 @@ from ..atomic_io import replace_file
 from ..measurement import Measurement, format_number
 from ..report.aggregate import Collection, Group, mean_of_numbers
 from ..report.format import (
-    find_metric,
     format_duration,
     format_published,
     format_ratio,
+    metric_info,
     typeset,
 )
 from ..report.page import period
 from ..report.read import read_folders
 from ..report.records import STEP_TIME, RunRecord, StudyRecord
 from ..report.render import escape, markdown
-from ..report.tables import ONE_SEED, format_mean, results_table, study_table
+from ..report.tables import ONE_SEED, format_mean, group_table, study_table
 from ..report.target import PublishedValue, RowInfo, TargetInfo
 from .published import PUBLISHED, claim
 
@@ -140,13 +140,13 @@ class Results:
         if rows is not None:
             groups = [self._group(target, row) for row in rows]
         try:
-            return markdown(results_table(groups, columns))
+            return markdown(group_table(groups, columns))
         except LookupError as error:
             raise MissingResultError(f"{target} in {self.folder}: {error}") from error
 
     def legend(self, *names: str) -> str:
         """Return a list of metrics with their meaning."""
-        metrics = map(find_metric, names)
+        metrics = map(metric_info, names)
         return "\n".join(f"- *{escape(m.heading)}*: {escape(m.explanation)}" for m in metrics)
 
     def value(self, target: str, row: str, metric: str) -> str:
@@ -188,7 +188,7 @@ class Results:
     def published(self, target: str, row: str, metric: str) -> str:
         """Return the number in the paper."""
         published = self._published(target, row, metric)
-        return typeset(find_metric(metric).format_published(published))
+        return typeset(metric_info(metric).format_published(published))
 
     def ratio(self, target: str, row: str, other: str, metric: str = STEP_TIME) -> str:
         """Return the ratio of our numbers of two rows. Times must have been interleaved."""

@@ -217,7 +217,7 @@ METRICS: Mapping[str, Metric] = {
 """Known metrics by name."""
 
 
-def find_metric(name: str) -> Metric:
+def metric_info(name: str) -> Metric:
     """Return the record of a metric, or a default one.
 
     Args:
@@ -227,7 +227,7 @@ def find_metric(name: str) -> Metric:
         The record. `ood_auc_NAME` is the OOD AUC for the data `NAME`.
 
     Example:
-        >>> [find_metric(name).heading for name in ("nll", "ood_auc_fog", "sliced_wasserstein")]
+        >>> [metric_info(name).heading for name in ("nll", "ood_auc_fog", "sliced_wasserstein")]
         ['NLL (nats)', 'OOD AUC, fog', 'sliced wasserstein']
     """
     if name in METRICS:

@@ -12,7 +12,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 from ..measurement import Measurement, format_number
 from .aggregate import Group
-from .format import DASH, find_metric, format_duration, format_ratio
+from .format import DASH, format_duration, format_ratio, metric_info
 from .records import MEMORY, STEP_TIME, STEP_TIME_WITH_VALIDATION, StudyRecord, text
 
 T = TypeVar("T")
@@ -133,7 +133,7 @@ def build_table(first: str, columns: Sequence[Column[T]], items: Mapping[str, T]
     return replace(table, columns=tuple(kept))
 
 
-def results_table(groups: Sequence[Group], keys: Sequence[str] | None = None) -> Table:
+def group_table(groups: Sequence[Group], keys: Sequence[str] | None = None) -> Table:
     """Build the table of results of some groups, with published numbers.
 
     Args:
@@ -202,7 +202,7 @@ def main_results(groups: Sequence[Group]) -> Table:
         The metrics and costs with published numbers to compare with, or all metrics and the time
         of a step if there are none, and the number of seeds.
     """
-    table = results_table(groups)
+    table = group_table(groups)
 
     def select(kind: str, default: Sequence[str]) -> list[str]:
         columns = [one for one in table.columns if one.kind == kind]
@@ -238,7 +238,7 @@ def comparison_table(group: Group) -> Table:
     def reference_column(reference: str) -> Column[str]:
         def value(name: str) -> str:
             known = compared[name].references if name in compared else {}
-            return find_metric(name).format(known[reference]) if reference in known else DASH
+            return metric_info(name).format(known[reference]) if reference in known else DASH
 
         return Column(reference, reference, value)
 
@@ -246,7 +246,7 @@ def comparison_table(group: Group) -> Table:
         Column[str]("model", "model", lambda name: format_mean(group, name)),
         *(reference_column(reference) for reference in references),
     ]
-    metrics = [find_metric(name) for name in names]
+    metrics = [metric_info(name) for name in names]
     table = build_table("metric", columns, {one.heading: one.name for one in metrics})
     legend = tuple((one.heading, one.explanation) for one in metrics if one.explanation)
     one_seed = len(group.counted) == 1
@@ -258,7 +258,7 @@ def find_problems(group: Group) -> list[str]:
     """Return a sentence for each reference that beats the model, and for each sample problem."""
     problems = []
     for one in group.comparisons:
-        metric = find_metric(one.metric)
+        metric = metric_info(one.metric)
         problems += [
             f"{name} is better than the model: {metric.title} "
             f"{metric.format(one.references[name])} against {metric.format(one.model)}."
@@ -278,7 +278,7 @@ def study_table(study: StudyRecord) -> Table:
         Column[Measurement]("value", "value", str),
         Column[Measurement]("settings", "measured with", settings),
     ]
-    items = {find_metric(name).heading: measured for name, measured in study.numbers.items()}
+    items = {metric_info(name).heading: measured for name, measured in study.numbers.items()}
     return build_table("number", columns, items)
 
 
@@ -287,12 +287,12 @@ def format_mean(group: Group, name: str) -> str:
     mean, count = group.mean(name)
     if not count:
         return DASH
-    shown = find_metric(name).format(mean)
+    shown = metric_info(name).format(mean)
     return shown + ONE_SEED if count == 1 and "±" in shown else shown
 
 
 def _metric_column(name: str, kind: Literal["metric", "cost"] = "metric") -> Column[Group]:
-    metric = find_metric(name)
+    metric = metric_info(name)
 
     def published(group: Group) -> str:
         known = group.info.published

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .aggregate import Group
-from .format import find_metric
+from .format import metric_info
 from .plots import Plot, line_style, page_style
 from .records import Curve, RunRecord
 
@@ -39,7 +39,7 @@ def plot_training(groups: Sequence[Group]) -> list[Plot]:
     runs = [run for group in groups for run in group.runs]
     curves: dict[str, GetCurve] = {"training loss": lambda run: run.loss}
     for name in dict.fromkeys(name for run in runs for name in run.validation):
-        curves[f"validation: {find_metric(name).heading}"] = _validation(name)
+        curves[f"validation: {metric_info(name).heading}"] = _validation(name)
     with page_style():
         plots = [
             plot_curves(groups, title, curve, against_time=against_time)
