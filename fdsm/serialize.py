@@ -79,12 +79,12 @@ def public_name(value: Any) -> str:  # ruff: ignore[any-type]
         >>> public_name(Adam)
         'fdsm.training.Adam'
     """
-    parts = value.__module__.split(".")
+    name, parts = str(value.__name__), value.__module__.split(".")
     for count in range(2, len(parts)):
-        package: Any = importlib.import_module(".".join(parts[:count]))
-        if getattr(package, value.__name__, None) is value:
-            return f"{package.__name__}.{value.__name__}"
-    return f"{value.__module__}.{value.__qualname__}"
+        package = ".".join(parts[:count])
+        if getattr(importlib.import_module(package), name, None) is value:
+            return f"{package}.{name}"
+    return f"{'.'.join(parts)}.{name}"
 
 
 def from_json(record: Json, trusted: ModuleType | None = None) -> Any:  # ruff: ignore[any-type]

@@ -34,7 +34,7 @@ from ..report.records import STEP_TIME, RunRecord, StudyRecord
 from ..report.render import escape, markdown
 from ..report.tables import ONE_SEED, format_mean, group_table, study_table
 from ..report.target import PublishedValue, RowInfo, TargetInfo
-from .published import PUBLISHED, claim
+from .catalogue import claim, target_infos
 
 
 class MissingResultError(LookupError):
@@ -229,7 +229,7 @@ class Results:
             found = claim(subject, quantity)
         except LookupError as error:
             raise MissingResultError(str(error)) from error
-        return typeset(format_published(PublishedValue(found.value, None, found.place)))
+        return typeset(format_published(found))
 
     def number(self, study: str, name: str) -> str:
         """Return a number of a study, with its error if it has one."""
@@ -368,70 +368,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("out", type=Path, help="Markdown file to write")
     given = parser.parse_args(arguments)
     print(write(given.template, given.results, given.out))
-
-
-# Temporary: to be replaced by fdsm.paper.catalogue.target_infos.
-
-_TITLES = {
-    "table1": "Table 1: DKEF on UCI data",
-    "sensitivity": "Sensitivity to the step (Sec. 6.1)",
-    "gap": "Parkinsons: what the gap is not",
-    "normaliser": "Parkinsons: the normaliser",
-    "table1_times": "Times of Table 1 in detail",
-    "table2": "Table 2: deep EBMs",
-    "table3": "Table 3: NICE",
-    "table4": "Table 4: out-of-distribution detection",
-    "table5": "Table 5: NCSN",
-    "table6": "Table 6: VAE and WAE with implicit encoders",
-    "figure1": "Figure 1: computing graphs",
-    "figure2": "Figure 2: directional derivatives of any order",
-    "figure3": "Figure 3: samples",
-    "figure4": "Figure 4: what is learnt in which time",
-    "lemma2": "Lemma 2: gradients of finite differences",
-    "theorem2": "Theorem 2: convergence under stochastic optimisation",
-    "nce_mpf": "Appendix B.7: NCE, MPF and FD-SSM",
-    "sumo": "Appendix B.6: latent variables by SUMO",
-}
-
-
-def target_infos() -> tuple[TargetInfo, ...]:
-    """Return the descriptions of all targets."""
-    dsm = dict.fromkeys(["DSM", "FD-DSM*", "FD-DSM", "Taylor-DSM"], "DSM")
-    ssm = dict.fromkeys(["SSM", "SSMVR", "FD-SSM*", "FD-SSM", "Taylor-SSM"], "SSM")
-    table3 = ("Approx BP", "CP", "DSM 0.1", "DSM 1.74", "SSM", "SSMVR", "FD-SSM", "MLE")
-    wines = ("SSM", "SSMVR", "FD-SSM", "FD-SSM-all", "Taylor-SM", "Taylor-SSM")
-    steps = ("FD-SSM 0.05", "FD-SSM 0.02", "FD-SSM 0.01", "FD-SSM longer", "SSM longer")
-    images = ("SVHN", "CIFAR-10", "ImageNet", "Fashion-MNIST", "MNIST", "CelebA")
-    by_image = {f"{d} {row}": f"{d} DSM" for d in images for row in ("DSM", "FD-DSM")}
-    autoencoders = ("VAE", "WAE", "CelebA VAE", "CelebA WAE")
-    baseline = {
-        "table1": {f"{data} {row}": f"{data} SSM" for data in ("RedWine", "WhiteWine")
-                   for row in wines}
-        | {f"Parkinsons {row}": "Parkinsons SSM" for row in (*wines, *steps)},
-        "table2": dsm | ssm,
-        "table3": dict.fromkeys([*table3, "Taylor-SSM"], "SSM"),
-        "table4": by_image,
-        "table5": dict.fromkeys(["SSMVR", "FD-SSMVR", "DSM"], "SSMVR"),
-        "table6": {f"{a} {row}": f"{a} SSMVR" for a in autoencoders
-                   for row in ("SSMVR", "FD-SSMVR")},
-        "figure3": by_image,
-    }  # fmt: skip
-    infos = []
-    for name, title in _TITLES.items():
-        published = PUBLISHED.get(name, {})
-        bases = baseline.get(name, {})
-        rows = {
-            row: RowInfo(
-                bases.get(row, ""),
-                {
-                    metric: PublishedValue(one.value, one.error, one.place)
-                    for metric, one in published.get(row, {}).items()
-                },
-            )
-            for row in [*published, *sorted(set(bases) - set(published))]
-        }
-        infos.append(TargetInfo(name, title, rows))
-    return tuple(infos)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -12,7 +12,8 @@ from ..atomic_io import exclusive
 from ..runs import Run, RunError, SavedModel, evaluate, train
 from ..samplers import Progress
 from ..serialize import differences, to_json
-from .catalogue import Scale, recipe_of
+from .catalogue import recipe_of
+from .targets import Scale
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class RunStore:
         scale: The scale of the recipes.
         device: Device of the training.
         console: Console for progress bars. `None` shows no progress.
-        recipe_digests: The rows that were asked for, as `TARGET/ROW`, each with a digest of its
+        recipe_digests: The rows that were used, as `TARGET/ROW`, each with a digest of its
             settings.
     """
 
@@ -62,7 +63,7 @@ class RunStore:
         changes = differences({name: run.config.get(name) for name in wanted}, wanted)
         if changes:
             raise RunError(f"{folder} was produced with different settings ({'; '.join(changes)})")
-        return run
+        return replace(run, recipe=recipe)  # with its provenance, which is not recorded
 
     def trained(self, target: str, row: str, seed: int) -> SavedModel:
         """Return the model of a run, training it first if necessary."""
@@ -79,21 +80,21 @@ class RunStore:
         return run
 
     def digest(self, target: str, row: str) -> str:
-        """Return a digest of the settings of a row as they are in the code."""
+        """Return a digest of the current settings of a row."""
         settings = to_json(recipe_of(target, row, self.scale))
         return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
     def changed_rows(self, digests: Mapping[str, str]) -> list[str]:
-        """Return a line for each row whose settings have changed since it was used.
+        """Return a message for each row whose settings have changed since it was used.
 
         Args:
             digests: Rows as `TARGET/ROW`, each with the digest of its settings at that time.
 
         Returns:
-            The lines.
+            The messages.
         """
         return [
-            f"{name} has changed"
+            f"the settings of {name} have changed"
             for name, digest in digests.items()
             if self.digest(*name.split("/", 1)) != digest
         ]

@@ -1,13 +1,31 @@
 """Model families that can be trained: how to build, train, evaluate and sample each of them."""
 
-from .autoencoder import VAE, WAE, Autoencoder
-from .ebm import EBM, TemperedSampling, ValidationMetric
+from ..models import VAE, WAE, ConvVAE, ConvWAE
+from .autoencoder import Autoencoder, ImageAutoencoder
+from .ebm import (
+    EBM,
+    HeldOut,
+    OODSource,
+    OtherDataset,
+    Rotated,
+    ShuffledFeatures,
+    TemperedSampling,
+    ValidationMetric,
+)
 from .flow import Flow
 from .frechet import ClassifierFeatures, Frechet, InceptionFeatures, RandomFeatures
-from .image_autoencoder import ImageAutoencoder
 from .kernel import KernelFamily
-from .networks import MLP, ByShape, GaussianTail, Network, ResNet
-from .ood_sources import HeldOut, OODSource, OtherDataset, Rotated, ShuffledFeatures
+from .networks import (
+    MLP,
+    ByShape,
+    ConditionalMLP,
+    ConditionalResNet,
+    GaussianTail,
+    Network,
+    ResNet,
+)
+from .noise_conditional import NoiseConditionalEBM
+from .presets import Preset, PresetError, choose_preset
 from .recipe import HasLogDensity, HasObjective, Recipe, TrainingPlan
 from .score_network import ScoreNetwork
 
@@ -19,6 +37,10 @@ __all__ = [
     "Autoencoder",
     "ByShape",
     "ClassifierFeatures",
+    "ConditionalMLP",
+    "ConditionalResNet",
+    "ConvVAE",
+    "ConvWAE",
     "Flow",
     "Frechet",
     "GaussianTail",
@@ -29,8 +51,11 @@ __all__ = [
     "InceptionFeatures",
     "KernelFamily",
     "Network",
+    "NoiseConditionalEBM",
     "OODSource",
     "OtherDataset",
+    "Preset",
+    "PresetError",
     "RandomFeatures",
     "Recipe",
     "ResNet",
@@ -40,4 +65,5 @@ __all__ = [
     "TemperedSampling",
     "TrainingPlan",
     "ValidationMetric",
+    "choose_preset",
 ]

@@ -1,9 +1,7 @@
-"""NICE on MNIST (Table 3 of the paper): one flow, and every way to train it that is compared.
+"""Normalizing flows (NICE; Table 3 of the paper).
 
-The flow is normalised, so that what score matching has learnt can be judged by its likelihood. The
-numbers are those of logit space, in nats, as published. Three quarters of the pixels are clamped
-to one value there, on which exact score matching has no minimum, so that its loss says little
-beyond that; the likelihood is what to look at.
+A flow is a normalised density, so it can be evaluated by its likelihood, whatever objective it was
+trained with. Likelihoods are in nats in the space of the model, as published.
 """
 
 from dataclasses import dataclass, field
@@ -27,18 +25,18 @@ class Flow(Recipe):
     """A flow and how to train it.
 
     Attributes:
-        name: The name of the row.
-        objective: What to minimise.
-        data: Where the data comes from.
-        hidden: The width of the hidden layers of a coupling.
-        depth: How many hidden layers it has.
-        couplings: How many couplings there are.
-        optimizer: How to train it.
-        plan: How long to train.
-        sm_eval_rows: On how many test rows exact score matching is evaluated.
-        validation_rows: On how many validation rows the likelihood is.
+        name: Name of the recipe.
+        objective: The loss.
+        data: The data set.
+        hidden: Width of the hidden layers of a coupling.
+        depth: Number of hidden layers of a coupling.
+        couplings: Number of couplings.
+        optimizer: The optimizer.
+        plan: Length of the training.
+        sm_eval_rows: Number of test rows for the exact score-matching loss.
+        validation_rows: Number of validation rows for the likelihood.
         noise_std: Standard deviation of the noise in the data whose density is learnt.
-        provenance: Where its settings come from.
+        provenance: Source of the settings.
     """
 
     name: str
@@ -55,15 +53,15 @@ class Flow(Recipe):
     provenance: str = field(default="", repr=False)
 
     def build(self, shape: torch.Size) -> nn.Module:
-        """Return the flow, untrained."""
+        """Return the untrained flow."""
         return NICE(shape, self.hidden, self.depth, self.couplings)
 
     def step(self, model: nn.Module, data: Dataset) -> Step:
-        """Return a step down the gradient of the objective."""
+        """Return a gradient step on the objective."""
         layerwise = isinstance(self.objective, (ApproximateBackprop, CurvaturePropagation))
         differentiated: Any = cast(NICE, model).density_layers if layerwise else model
 
-        def loss(batch: Tensor, generator: Generator, done: float) -> Tensor:
+        def loss(batch: Tensor, generator: Generator, progress: float) -> Tensor:
             return self.objective(differentiated, batch, generator=generator)
 
         return GradientStep(loss, model, self.optimizer, self.plan.iterations)
@@ -95,9 +93,9 @@ class Flow(Recipe):
         return True
 
     def objective_model(self, model: nn.Module) -> nn.Module:
-        """Return the flow, to which objectives with a derivative are applied."""
+        """Return the flow itself."""
         return model
 
     def log_density(self, model: nn.Module) -> LogDensity:
-        """Return the flow, which is its own log-density, normalised."""
+        """Return the flow itself, which is a normalised log-density."""
         return model

@@ -1,7 +1,7 @@
 """Noise-conditional score networks (Table 5 of the paper).
 
-They are judged by the Fréchet distance of their samples, and by a denoising loss that is the same
-for all objectives: one for no score at all, and least for the true one.
+They are evaluated by the Fréchet distance of their samples, and by a denoising loss that is the
+same for all objectives. It is 1 for a score of zero, and smallest for the true score.
 """
 
 from collections.abc import Iterable
@@ -30,23 +30,23 @@ from .recipe import Recipe, TrainingPlan
 
 @dataclass(frozen=True)
 class ScoreNetwork(Recipe):
-    """A score network that is told the noise level, and how to train it.
+    """A score network that is given the noise level, and how to train it.
 
     Attributes:
-        name: The name of the row.
-        objective: What to minimise.
-        data: Where the data comes from.
+        name: Name of the recipe.
+        objective: The loss.
+        data: The data set.
         levels: The noise levels.
-        width: The channels of the finest stage of the network.
-        optimizer: How to train it.
-        plan: How long to train.
-        steps: How many steps of sampling at every level.
-        step_size: The step at the last level.
-        denoise: Whether samples end with a step that takes the last noise off.
-        test_rows: On how many test rows the denoising loss is evaluated.
-        distance: How the Fréchet distance of samples is.
-        watched: How it is when validating, with fewer samples; not at all if `None`.
-        provenance: Where its settings come from.
+        width: Number of channels of the finest stage of the network.
+        optimizer: The optimizer.
+        plan: Length of the training.
+        steps: Number of Langevin steps at each level.
+        step_size: Langevin step size at the last level.
+        denoise: Whether a final step removes the noise of the last level.
+        test_rows: Number of test rows for the denoising loss.
+        distance: The Fréchet distance of samples.
+        watched: The Fréchet distance at validation, with fewer samples. `None` skips it.
+        provenance: Source of the settings.
     """
 
     name: str
@@ -73,21 +73,21 @@ class ScoreNetwork(Recipe):
                 )
 
     def build(self, shape: torch.Size) -> nn.Module:
-        """Return the network, untrained."""
+        """Return the untrained network."""
         if len(shape) != 3:
             raise ValueError(
-                f"this network is for images, but an event has shape {tuple(shape)}: "
-                "use deep_ebm for rows of numbers"
+                f"a score network needs images, but an event has shape {tuple(shape)}. For tables "
+                "use an energy-based model or a flow"
             )
         return RefineNet(shape[0], self.width, self.levels.levels)
 
     def step(self, model: nn.Module, data: Dataset) -> Step:
-        """Return a step down the gradient of the objective."""
+        """Return a gradient step on the objective."""
         loss = objective_loss(self.objective, model)
         return GradientStep(loss, model, self.optimizer, self.plan.iterations)
 
     def validate(self, model: nn.Module, data: Dataset, generator: Generator) -> dict[str, float]:
-        """Return the denoising loss of validation rows, and the distance of a few samples."""
+        """Return the denoising loss of validation rows, and the Fréchet distance of samples."""
         rows = data.validation[:500]
         numbers = {"denoising": self._denoising(model, data, rows, generator).value}
         if self.watched is not None:
@@ -107,7 +107,7 @@ class ScoreNetwork(Recipe):
     def sample(
         self, model: nn.Module, shape: torch.Size, n: int, generator: Generator, progress: Progress
     ) -> Tensor:
-        """Return samples, drawn from the most noise to the least."""
+        """Return samples of annealed Langevin dynamics."""
         return annealed_langevin(
             cast(Score, model),
             torch.rand(n, *shape, generator=generator, device=generator.device),
@@ -120,7 +120,7 @@ class ScoreNetwork(Recipe):
         ).clamp(0, 1)
 
     def objective_model(self, model: nn.Module) -> nn.Module:
-        """Return the network, to which the objective is applied."""
+        """Return the network itself."""
         return model
 
     def _distance(

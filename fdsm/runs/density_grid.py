@@ -8,7 +8,7 @@ import torch
 
 from ..atomic_io import replace_file
 from ..data import SyntheticData
-from ..derivatives import score_of
+from ..derivatives import as_log_density, score_of
 from ..recipes.recipe import Recipe
 from ..typing import LogDensity, Score
 
@@ -42,7 +42,7 @@ def _on_grid(
 ) -> dict[str, torch.Tensor]:
     """Return the log-density `(n, n)` and the score `(n, n, 2)` on the grid."""
     return {
-        f"{name}_log_density": f(points).view(POINTS, POINTS),
+        f"{name}_log_density": as_log_density(f)(points).view(POINTS, POINTS),
         f"{name}_score": score(points).view(POINTS, POINTS, 2),
     }
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from ..data import Dataset
 from ..data.transforms import Transform
-from ..derivatives import FiniteDifference
+from ..derivatives import FiniteDifference, as_log_density
 from ..evaluation import Consistency, check_consistency
 from ..objectives import SSM
 from ..projections import Sphere
@@ -234,5 +234,7 @@ def _data_log_density(f: LogDensity, transform: Transform, rows: Tensor, device:
     parts = []
     for part in torch.split(rows, BATCH):
         x = part.to(device)
-        parts.append((f(transform.deterministic(x)) + transform.log_det(x)).double().cpu())
+        parts.append(
+            (as_log_density(f)(transform.deterministic(x)) + transform.log_det(x)).double().cpu()
+        )
     return torch.cat(parts)
