@@ -33,8 +33,8 @@ from ..report.read import read_folders
 from ..report.records import STEP_TIME, RunRecord, StudyRecord
 from ..report.render import escape, markdown
 from ..report.tables import ONE_SEED, format_mean, group_table, study_table
-from ..report.target import PublishedValue, RowInfo, TargetInfo
-from .catalogue import claim, target_infos
+from ..report.target import PublishedValue
+from .catalogue import claim, published, target_infos
 
 
 class MissingResultError(LookupError):
@@ -67,9 +67,8 @@ def render(template: Path, results: Path, *, link_from: Path | None = None) -> s
         lstrip_blocks=True,
         autoescape=False,
     )
-    targets = {target.name: target for target in target_infos()}
-    collection = read_folders([results], list(targets.values()))
-    found = Results(results, link_from or template.parent, collection, targets)
+    collection = read_folders([results], target_infos())
+    found = Results(results, link_from or template.parent, collection)
     names = [name for name in vars(Results) if not name.startswith("_")]
     functions = {name: getattr(found, name) for name in names if callable(getattr(found, name))}
     return environment.get_template(template.name).render(functions)
@@ -104,13 +103,11 @@ class Results:
         folder: The folder of results.
         link_from: The folder from which images are linked.
         collection: The runs and studies in the folder.
-        targets: Descriptions of the targets by name.
     """
 
     folder: Path
     link_from: Path
     collection: Collection
-    targets: dict[str, TargetInfo]
 
     def table(
         self,
@@ -187,8 +184,8 @@ class Results:
 
     def published(self, target: str, row: str, metric: str) -> str:
         """Return the number in the paper."""
-        published = self._published(target, row, metric)
-        return typeset(metric_info(metric).format_published(published))
+        found = self._published(target, row, metric)
+        return typeset(metric_info(metric).format_published(found))
 
     def ratio(self, target: str, row: str, other: str, metric: str = STEP_TIME) -> str:
         """Return the ratio of our numbers of two rows. Times must have been interleaved."""
@@ -306,8 +303,7 @@ class Results:
         return (exact or found)[0]
 
     def _published(self, target: str, row: str, metric: str) -> PublishedValue:
-        rows = self.targets[target].rows if target in self.targets else {}
-        known = rows.get(row, RowInfo()).published
+        known = published(target, row)
         if metric not in known:
             raise MissingResultError(
                 f"the paper has no {metric!r} of {row!r} in {target}. It has: {_list(known)}"

@@ -235,6 +235,10 @@ def comparison_table(group: Group) -> Table:
     names = dict.fromkeys([*compared, *(name for run in group.runs for name in run.metrics)])
     references = dict.fromkeys(name for one in compared.values() for name in one.references)
 
+    def model_value(name: str) -> str:
+        mean, count = group.mean(name)
+        return metric_info(name).format(mean) if count else DASH
+
     def reference_column(reference: str) -> Column[str]:
         def value(name: str) -> str:
             known = compared[name].references if name in compared else {}
@@ -243,7 +247,7 @@ def comparison_table(group: Group) -> Table:
         return Column(reference, reference, value)
 
     columns = [
-        Column[str]("model", "model", lambda name: format_mean(group, name)),
+        Column[str]("model", "model", model_value),
         *(reference_column(reference) for reference in references),
     ]
     metrics = [metric_info(name) for name in names]
