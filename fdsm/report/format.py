@@ -18,7 +18,8 @@ from .target import PublishedValue
 DASH = "–"
 """Text of a number that is not known."""
 
-_SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+"""Translates digits to superscripts."""
 
 
 def format_bytes(measured: Measurement) -> str:
@@ -124,7 +125,7 @@ def typeset(cell: str) -> str:
     """
 
     def power_of_ten(match: re.Match[str]) -> str:
-        return f" × 10{match[1].translate(_SUPERSCRIPT)}"
+        return f" × 10{match[1].translate(SUPERSCRIPT)}"
 
     return re.sub(r"(?<=[\d)])e(-?\d+)", power_of_ten, cell).replace("-", "−")
 

@@ -329,6 +329,9 @@ def _class_name(record: Mapping[str, Any]) -> str:
 
 
 def _objective(record: Mapping[str, Any]) -> str:
+    """Return the objective and its derivative. A wrapped objective is that inside the wrapper."""
+    if isinstance(record.get("objective"), dict):
+        return _objective(record["objective"])
     derivative = _class_name(_objects(record.get("derivative")))
     with_derivative = f"derivatives with {derivative}" if derivative else ""
     return ", ".join(filter(None, (_class_name(record), with_derivative)))

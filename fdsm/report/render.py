@@ -58,7 +58,7 @@ def markdown(table: Table) -> str:
     Example:
         >>> from fdsm.report.tables import Column, build_table
         >>> nll = Column("nll", "NLL", str)
-        >>> print(markdown(build_table("method", [nll], {"FD-DSM*": "-1.5 ± 0.2"})))
+        >>> print(markdown(build_table("method", [nll], [("FD-DSM*", "-1.5 ± 0.2")])))
         | method | NLL |
         | :-- | --: |
         | FD-DSM\* | −1.5 ± 0.2 |

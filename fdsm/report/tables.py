@@ -113,20 +113,20 @@ class Table:
         return any(row.cells[column.key].published != DASH for row in self.rows)
 
 
-def build_table(first: str, columns: Sequence[Column[T]], items: Mapping[str, T]) -> Table:
+def build_table(first: str, columns: Sequence[Column[T]], items: Iterable[tuple[str, T]]) -> Table:
     """Build a table from columns and the items in its rows. Empty columns are left out.
 
     Args:
         first: Heading of the first column.
         columns: The other columns.
-        items: Items by the label of their row.
+        items: The items in the rows, each with the label of its row.
 
     Returns:
         The table.
     """
     rows = tuple(
         Row(label, {one.key: Cell(one.value(item), one.published(item)) for one in columns})
-        for label, item in items.items()
+        for label, item in items
     )
     table = Table(first, tuple(columns), rows)
     kept = (one for one in columns if table.has_values(one) or table.has_published(one))
@@ -146,17 +146,13 @@ def group_table(groups: Sequence[Group], keys: Sequence[str] | None = None) -> T
     Raises:
         LookupError: If no group has a number for one of the keys.
     """
-    columns = result_columns(groups)
-    items = {group.label: group for group in groups}
-    table = build_table("method", columns, items)
+    items = [(group.label, group) for group in groups]
+    table = build_table("method", result_columns(groups), items)
     if keys is not None:
         table = table.select(keys)
-    unfinished = {group.label: len(group.runs) - len(group.finished) for group in groups}
-    rows = (
-        replace(row, note=f"{unfinished[row.label]} unfinished" if unfinished[row.label] else "")
-        for row in table.rows
-    )
-    return replace(_explain(table, groups), rows=tuple(rows))
+    pairs = zip(table.rows, groups, strict=True)
+    rows = tuple(replace(row, note=_unfinished(group)) for row, group in pairs)
+    return replace(_explain(table, groups), rows=rows)
 
 
 def result_columns(groups: Sequence[Group]) -> list[Column[Group]]:
@@ -175,18 +171,12 @@ def result_columns(groups: Sequence[Group]) -> list[Column[Group]]:
         _ratio_column("time_ratio", "time ratio", STEP_TIME, bases),
         memory,
         _ratio_column("memory_ratio", "memory ratio", MEMORY, bases),
-        Column(
-            "iterations", "iterations", lambda group: _range(r.iterations for r in group.counted)
-        ),
+        Column("iterations", "iterations", lambda group: _range(group, "iterations")),
         Column("seeds", "seeds", _seeds),
     ]
     if not groups[0].first.target:
         columns += [
-            Column(
-                "parameters",
-                "parameters",
-                lambda group: _range(r.parameters for r in group.counted),
-            ),
+            Column("parameters", "parameters", lambda group: _range(group, "parameters")),
             Column("training_time", "training time", _training_time),
         ]
     return columns
@@ -236,22 +226,19 @@ def comparison_table(group: Group) -> Table:
     references = dict.fromkeys(name for one in compared.values() for name in one.references)
 
     def model_value(name: str) -> str:
-        mean, count = group.mean(name)
-        return metric_info(name).format(mean) if count else DASH
+        mean = compared[name].model if name in compared else group.mean(name)[0]
+        return metric_info(name).format(mean)
 
     def reference_column(reference: str) -> Column[str]:
         def value(name: str) -> str:
             known = compared[name].references if name in compared else {}
             return metric_info(name).format(known[reference]) if reference in known else DASH
 
-        return Column(reference, reference, value)
+        return Column(f"reference {reference}", reference, value)
 
-    columns = [
-        Column[str]("model", "model", model_value),
-        *(reference_column(reference) for reference in references),
-    ]
+    columns = [Column("model", "model", model_value), *map(reference_column, references)]
     metrics = [metric_info(name) for name in names]
-    table = build_table("metric", columns, {one.heading: one.name for one in metrics})
+    table = build_table("metric", columns, [(one.heading, one.name) for one in metrics])
     legend = tuple((one.heading, one.explanation) for one in metrics if one.explanation)
     one_seed = len(group.counted) == 1
     caption = f"± is the standard error over {'test rows' if one_seed else 'seeds'}."
@@ -282,8 +269,8 @@ def study_table(study: StudyRecord) -> Table:
         Column[Measurement]("value", "value", str),
         Column[Measurement]("settings", "measured with", settings),
     ]
-    items = {metric_info(name).heading: measured for name, measured in study.numbers.items()}
-    return build_table("number", columns, items)
+    numbers = study.numbers.items()
+    return build_table("number", columns, [(metric_info(k).heading, v) for k, v in numbers])
 
 
 def format_mean(group: Group, name: str) -> str:
@@ -338,12 +325,18 @@ def _seeds(group: Group) -> str:
     return str(count) if finished == count else f"{finished} of {count}"
 
 
+def _unfinished(group: Group) -> str:
+    count = len(group.runs) - len(group.finished)
+    return f"{count} unfinished" if count else ""
+
+
 def _training_time(group: Group) -> str:
     seconds = [run.seconds for run in group.counted if not math.isnan(run.seconds)]
     return format_duration(fmean(seconds)) if seconds else DASH
 
 
-def _range(values: Iterable[float]) -> str:
+def _range(group: Group, attribute: Literal["iterations", "parameters"]) -> str:
+    values = [getattr(run, attribute) for run in group.counted]
     known = [round(value) for value in values if math.isfinite(value)]
     if not known:
         return DASH

@@ -101,7 +101,7 @@ def test_page_is_self_contained(kept: list[Path], written: Path) -> None:
         assert kind == "data:image/png;base64"
         assert base64.b64decode(data) == run.samples
         assert image["class"] == "pixelated"
-    assert len([one for one in page.all("svg") if one.get("class") != "swatch"]) == 7
+    assert len([one for one in page.all("svg") if one.get("class") != "swatch"]) == 6
     assert not page.all("script") + page.all("link")
     for _, attributes in page.tags:
         for name in ("src", "href", "xlink:href", "srcset"):

@@ -33,6 +33,15 @@ def test_a_run_of_a_recipe_file_is_described_by_the_file(tmp_path: Path) -> None
     assert "preset" not in run.description
 
 
+def test_objective_is_that_inside_its_wrappers(tmp_path: Path) -> None:
+    folder = write_user_run(tmp_path / "run")
+    inner = {"class": "fdsm.objectives.DSM", "derivative": {"class": "fdsm.derivatives.Taylor"}}
+    wrapped = {"class": "fdsm.objectives.ViaScore", "objective": inner}
+    edit(folder / "config.json", {"recipe.objective": wrapped})
+    (run,) = read_folders([folder]).runs
+    assert run.description["objective"] == "DSM, derivatives with Taylor"
+
+
 def test_preset_description_names_the_model(tmp_path: Path) -> None:
     folder = write_user_run(tmp_path / "run")
     edit(folder / "config.json", {"origin.description": "energy MLP"})

@@ -72,7 +72,6 @@ def test_plots_show_the_logged_values(kept: list[Path]) -> None:
         "validation: exact SM loss against training time",
         "validation: NLL (nats) against iteration",
         "validation: NLL (nats) against training time",
-        "time per step",
     ]
     thin = drawn[1].figure.axes[0].get_lines()[0]
     logged = [r for r in records("SSM", 0) if "loss" in r]
@@ -81,12 +80,10 @@ def test_plots_show_the_logged_values(kept: list[Path]) -> None:
     low, high = drawn[0].figure.axes[0].get_ylim()
     assert -3 < low < high < 2
     assert "Values outside the axis: 8." in drawn[0].caption
-    for one in drawn[:-1]:
+    for one in drawn:
         (panel,) = one.figure.axes
         seen = [each.get_color() for each in panel.get_lines()]
         assert seen == [LIGHT[i] for i in range(4) for _ in range(3)]
-    medians = [c.get_segments()[0][0, 0] for c in drawn[-1].figure.axes[0].collections[1::2]]
-    np.testing.assert_allclose(medians, [24, 12, 18, 9], rtol=0.03)
 
 
 def test_curves_of_very_different_scale_get_their_own_axes(kept: list[Path]) -> None:
@@ -113,8 +110,7 @@ def test_a_run_with_few_logged_values_is_plotted(tmp_path: Path) -> None:
     )
     collection = read_folders([folder])
     drawn = plot_training(collection.groups)
-    assert [one.title for one in drawn] == ["training loss against iteration", "time per step"]
-    assert "4 ms" in svg_element(drawn[1].figure, "")
+    assert [one.title for one in drawn] == ["training loss against iteration"]
 
 
 def test_plots_are_the_same_every_time_and_use_the_colours_of_the_page(kept: list[Path]) -> None:
