@@ -251,7 +251,7 @@ def find_problems(group: Group) -> list[str]:
     for one in group.comparisons:
         metric = metric_info(one.metric)
         problems += [
-            f"{name} is better than the model: {metric.title} "
+            f"{name} fitted to the same data is better than the model: {metric.title} "
             f"{metric.format(one.references[name])} against {metric.format(one.model)}."
             for name in one.better
             if name in one.references
