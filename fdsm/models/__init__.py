@@ -1,4 +1,4 @@
-"""Models: plain modules whose forward pass is a log-density or a score."""
+"""Models: modules whose forward pass is a log-density or a score."""
 
 from .autoencoder import (
     BernoulliDecoder,
@@ -8,11 +8,11 @@ from .autoencoder import (
     GaussianDecoder,
     ImplicitEncoder,
 )
-from .confined import GaussianTailMLP
 from .dkef import DKEF, DKEFDensity
-from .joint import MultiInputCNN, MultiInputMLP
+from .gaussian_tail import GaussianTailMLP
 from .layers import QuadraticHead, ShiftedSoftplus
 from .mlp import QuadraticMLP
+from .multi_input import MultiInputCNN, MultiInputMLP
 from .nice import NICE
 from .normal_equations import (
     DifferencedEquations,

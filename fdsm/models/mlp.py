@@ -1,19 +1,19 @@
-"""A perceptron that ends in a quadratic form of its features."""
+"""A multilayer perceptron with a quadratic head."""
 
 from collections.abc import Sequence
 
 from torch import Tensor, nn
 
-from .layers import Activation, QuadraticHead, made, perceptron, size
+from .layers import Activation, QuadraticHead, num_elements, out_of_place, perceptron
 
 
 class QuadraticMLP(nn.Module):
-    r"""A log-density of rows or small images: a perceptron and a quadratic head.
+    r"""A log-density of vectors or small images: a multilayer perceptron and a quadratic head.
 
     Args:
-        shape: The shape of an event, or its length; events are flattened.
-        widths: The widths of the hidden layers.
-        activation: What makes the activations, one after every hidden layer; smooth.
+        shape: Event shape, or its length. Events are flattened.
+        widths: Widths of the hidden layers.
+        activation: Constructor of the activations, which should be smooth.
 
     Example:
         >>> import torch
@@ -29,9 +29,11 @@ class QuadraticMLP(nn.Module):
     ) -> None:
         super().__init__()
         if not widths:
-            raise ValueError("widths must name at least one hidden layer, but is empty")
+            raise ValueError("widths must have at least one hidden layer, but is empty")
         self.features = nn.Sequential(
-            nn.Flatten(), *perceptron((size(shape), *widths), activation), made(activation)
+            nn.Flatten(),
+            *perceptron((num_elements(shape), *widths), activation),
+            out_of_place(activation),
         )
         self.head = QuadraticHead(widths[-1])
 

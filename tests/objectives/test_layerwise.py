@@ -102,7 +102,7 @@ def test_approximate_backprop_is_biased_for_deep_networks(
     assert 1e-4 < (approximate - exact).norm() / exact.norm() < 0.5
 
 
-def test_approximate_backprop_drops_off_diagonals_and_nothing_else(generator: Generator) -> None:
+def test_approximate_backprop_ignores_only_off_diagonal_terms(generator: Generator) -> None:
     """Two hidden layers by hand: `h = Σ W1² (g φ'' + φ'² Σ W2² (…))`."""
     layers, x = mlp(2), torch.randn(5, 6, generator=generator)
     first, act1, second, act2, last = layers
@@ -162,7 +162,7 @@ def test_gradient_is_exact_at_any_depth(make: type, generator: Generator) -> Non
     torch.testing.assert_close(both, expected)
 
 
-def test_couplings_are_recognised_by_their_shape() -> None:
+def test_couplings_are_recognised_by_their_attributes() -> None:
     assert [is_additive_coupling(layer) for layer in nice()] == [True] * 4 + [False] * 2
 
 
@@ -178,7 +178,7 @@ class NotElementwise(nn.Module):
         return x.cumsum(1)
 
 
-def test_nothing_is_kept_where_gradients_are_off() -> None:
+def test_no_graph_is_kept_without_gradients() -> None:
     with torch.no_grad():
         assert not ApproximateBackprop()(mlp(2), torch.ones(2, 6)).requires_grad
 
@@ -199,5 +199,5 @@ def test_layers_without_a_rule_are_refused(layer: nn.Module) -> None:
     for layers in (
         ([layer.double()], layer) if isinstance(layer, nn.Sequential) else ([layer.double()],)
     ):
-        with pytest.raises(TypeError, match=f"through {type(layer).__name__}.*elementwise = True"):
+        with pytest.raises(TypeError, match=f"of {type(layer).__name__}.*elementwise = True"):
             CurvaturePropagation()(layers, torch.ones(2, 6))

@@ -124,7 +124,7 @@ def resolve(recipe: KernelFamily, model: DKEF, data: Dataset, generator: Generat
     rows = data.transform.deterministic(data.train).to(generator.device).double()
     exact = replace(recipe, equations=ExactEquations())
     with torch.no_grad():
-        model.finalise(exact.normal_equations(model, rows, generator))
+        model.finalize(exact.normal_equations(model, rows, generator))
 
 
 STUDY = Gap()

@@ -1,4 +1,4 @@
-"""A perceptron kept together by a Gaussian."""
+"""A multilayer perceptron with Gaussian tails."""
 
 from collections.abc import Sequence
 
@@ -6,22 +6,20 @@ import torch
 from torch import Tensor, nn
 
 from ..tensors import dot
-from .layers import Activation, made, perceptron, size
+from .layers import Activation, num_elements, out_of_place, perceptron
 
 
 class GaussianTailMLP(nn.Module):
-    r"""A log-density of rows that can be normalised, $\mathrm{MLP}(x) - e^{c}‖x‖²/2$.
+    r"""A normalisable log-density of vectors, $\mathrm{MLP}(x) - e^{c}‖x‖²/2$.
 
-    The network grows at most linearly, so that the learnt quadratic makes $e^f$ integrable. It
-    also gives $f$ a curvature from the start, without which the second differences of an untrained
-    network are rounding error in float32.
+    The network grows at most linearly, so the learned quadratic term makes $e^f$ integrable. It
+    also gives an untrained network a curvature that second differences in float32 can resolve.
 
     Args:
-        shape: The shape of an event, or its length; events are flattened.
-        widths: The widths of the hidden layers.
-        gain: By how much the first layer is larger than usual, for features as narrow as the
-            details to be learnt.
-        activation: What makes the activations; smooth.
+        shape: Event shape, or its length. Events are flattened.
+        widths: Widths of the hidden layers.
+        gain: Factor of the initial first layer. A larger factor gives narrower features.
+        activation: Constructor of the activations, which should be smooth.
 
     Example:
         >>> GaussianTailMLP(2, widths=(16,))(torch.zeros(5, 2)).shape
@@ -37,10 +35,10 @@ class GaussianTailMLP(nn.Module):
     ) -> None:
         super().__init__()
         if not widths:
-            raise ValueError("widths must name at least one hidden layer, but is empty")
-        layers = perceptron((size(shape), *widths), activation)
+            raise ValueError("widths must have at least one hidden layer, but is empty")
+        layers = perceptron((num_elements(shape), *widths), activation)
         self.network = nn.Sequential(
-            nn.Flatten(), *layers, made(activation), nn.Linear(widths[-1], 1, bias=False)
+            nn.Flatten(), *layers, out_of_place(activation), nn.Linear(widths[-1], 1, bias=False)
         )
         self.log_precision = nn.Parameter(torch.zeros(()))
         first = next(layer for layer in layers if isinstance(layer, nn.Linear))
