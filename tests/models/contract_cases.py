@@ -40,7 +40,7 @@ def solved(model: nn.Module) -> Callable[..., Tensor]:
 
 @dataclass(frozen=True)
 class Case:
-    """A model, what it is a function of, and how to get the function from the model."""
+    """A model, the shapes of its inputs, and its log-density or score as a function."""
 
     make: Callable[[], nn.Module]
     shape: tuple[int, ...]

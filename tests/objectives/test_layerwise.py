@@ -11,7 +11,7 @@ from fdsm.typing import is_additive_coupling
 
 
 class Coupling(nn.Module):
-    """One half shifted by a network of the other; `first` says which half is kept."""
+    """A network of one half is added to the other. `first`: whether the first half is kept."""
 
     def __init__(self, d: int, first: bool, width: int = 8) -> None:
         super().__init__()
@@ -24,12 +24,12 @@ class Coupling(nn.Module):
         a, b = x.chunk(2, 1)
         return (a, b) if self.first else (b, a)
 
-    def merge(self, kept: Tensor, moved: Tensor) -> Tensor:
-        return torch.cat([kept, moved] if self.first else [moved, kept], 1)
+    def merge(self, kept: Tensor, shifted: Tensor) -> Tensor:
+        return torch.cat([kept, shifted] if self.first else [shifted, kept], 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        kept, moved = self.split(x)
-        return self.merge(kept, moved + self.shift(kept))
+        kept, shifted = self.split(x)
+        return self.merge(kept, shifted + self.shift(kept))
 
 
 class Scale(nn.Module):
