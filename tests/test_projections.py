@@ -69,7 +69,5 @@ def test_directions_have_the_dtype_of_the_data_and_depend_on_the_generator(
 @pytest.mark.parametrize("kind", [Sphere, Rademacher])
 @pytest.mark.parametrize("radius", [0.0, -0.1, float("nan"), float("inf")])
 def test_invalid_radii_are_refused(kind: type, radius: float) -> None:
-    with pytest.raises(
-        ValueError, match="radius must be positive"
-    ):
+    with pytest.raises(ValueError, match="radius must be positive"):
         kind(radius)

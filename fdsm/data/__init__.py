@@ -1,34 +1,33 @@
-"""Data sets: published ones, your own, and samples of known densities."""
+"""Data sets: published ones, your own files, and samples of known densities."""
 
 from .dataset import Dataset, Source
-from .download import root
+from .download import data_dir
 from .errors import DataError
 from .files.arrays import Array, ImageArray
-from .files.from_path import own
+from .files.from_path import from_path
 from .files.images import ImageFolder
 from .files.table import Table
+from .sources.builtin import BUILTIN_NAMES, builtin_source
 from .sources.celeba import CelebA
 from .sources.cifar10 import CIFAR10
-from .sources.densities import Checkerboard, GaussianRing
+from .sources.densities import GaussianDensity, GaussianMixtureDensity, GaussianRing, spiral
 from .sources.digits import Digits
-from .sources.mixtures import Gaussian, GaussianMixture, spiral
 from .sources.mnist import MNIST, FashionMNIST
 from .sources.svhn import SVHN
-from .sources.synthetic import Density, SyntheticData
+from .sources.synthetic import KnownDensity, SyntheticData
 from .sources.uci import Parkinsons, RedWine, WhiteWine
 from .transforms import (
     Affine,
     Binarize,
-    CenterCrop,
     Chain,
     Dequantize,
     Flatten,
     Flip,
+    Identity,
     Jitter,
     Logit,
     Noise,
     Pad,
-    Plain,
     Resize,
     Standardize,
     ToFloat,
@@ -37,6 +36,7 @@ from .transforms import (
 )
 
 __all__ = [
+    "BUILTIN_NAMES",
     "CIFAR10",
     "MNIST",
     "SVHN",
@@ -44,28 +44,26 @@ __all__ = [
     "Array",
     "Binarize",
     "CelebA",
-    "CenterCrop",
     "Chain",
-    "Checkerboard",
     "DataError",
     "Dataset",
-    "Density",
     "Dequantize",
     "Digits",
     "FashionMNIST",
     "Flatten",
     "Flip",
-    "Gaussian",
-    "GaussianMixture",
+    "GaussianDensity",
+    "GaussianMixtureDensity",
     "GaussianRing",
+    "Identity",
     "ImageArray",
     "ImageFolder",
     "Jitter",
+    "KnownDensity",
     "Logit",
     "Noise",
     "Pad",
     "Parkinsons",
-    "Plain",
     "RedWine",
     "Resize",
     "Source",
@@ -76,7 +74,8 @@ __all__ = [
     "Transform",
     "WhiteWine",
     "Whiten",
-    "own",
-    "root",
+    "builtin_source",
+    "data_dir",
+    "from_path",
     "spiral",
 ]

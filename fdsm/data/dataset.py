@@ -1,4 +1,4 @@
-"""What a data set is once it has been read, and what it is read from."""
+"""A loaded data set, and the source that it is loaded from."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -12,24 +12,24 @@ from .transforms import Transform
 
 @dataclass(frozen=True)
 class Dataset:
-    """Rows to learn from, and how they are shown to a model.
+    """Rows for training, validation and test, and the transform to the model's space.
 
-    Rows are kept as they were stored, since that is smallest: images as bytes, shape
-    `(N, C, H, W)`, tables as float32, shape `(N, D)`. The transform turns them into what the
-    model sees: `transform.sample(rows, generator)` for training, `transform.deterministic(rows)` for
+    Rows are kept in their stored form, which is the smallest: images as bytes, shape
+    `(N, C, H, W)`, tables as float32, shape `(N, D)`. The transform maps them to the inputs of the
+    model: `transform.sample(rows, generator)` for training, `transform.deterministic(rows)` for
     evaluation.
 
     Attributes:
-        train: The stored rows to train on.
-        validation: Those to choose by; may be empty.
-        test: Those to report.
-        transform: From stored rows to model rows, already fitted.
-        record: What was read: name, files with their sha256, rows per split.
-        labels: The classes of the rows of the three splits, where there are any.
+        train: Training rows, as stored.
+        validation: Validation rows, as stored. May be empty.
+        test: Test rows, as stored.
+        transform: Fitted transform from stored rows to model inputs.
+        record: JSON description: name, number of rows, files with their SHA-256.
+        labels: Class labels of the three splits, if the data has any.
 
     Example:
-        >>> from fdsm.data import Gaussian, SyntheticData
-        >>> data = SyntheticData(Gaussian((0.0, 1.0)), n=100).load()
+        >>> from fdsm.data import GaussianDensity, SyntheticData
+        >>> data = SyntheticData(GaussianDensity((0.0, 1.0)), n=100).load()
         >>> data.shape, len(data.train), len(data.test)
         (torch.Size([2]), 100, 10)
     """
@@ -43,18 +43,24 @@ class Dataset:
 
     @property
     def shape(self) -> torch.Size:
-        """The shape of one event in the model's space."""
+        """Shape of one model input."""
         return self.transform.deterministic(self.train[:1]).shape[1:]
 
-    def stored(self, y: Tensor) -> Tensor:
-        """Return model rows as rows like the stored ones, say samples as images of bytes.
+    @property
+    def columns(self) -> list[str] | None:
+        """Names of the columns of a table, if they are known."""
+        names = self.record.get("columns")
+        return [str(name) for name in names] if isinstance(names, list) else None
+
+    def inverse_transform(self, y: Tensor) -> Tensor:
+        """Map model inputs, for example samples, to rows of the stored form.
 
         Args:
-            y: Rows in the model's space, shape `(N, *E)`.
+            y: Model inputs, shape `(N, *E)`.
 
         Returns:
-            Rows in the space of the data; where the stored ones are bytes, rounded and clipped
-            to the largest that occurs in training.
+            Rows like the stored ones. If these are integers, the result is rounded and clipped
+            to the range from 0 to the largest training value.
         """
         x = self.transform.inverse(y)
         if self.train.is_floating_point():
@@ -63,11 +69,11 @@ class Dataset:
 
 
 class Source(Protocol):
-    """Where a data set comes from: a frozen dataclass of plain values that can load it."""
+    """A data set that can be loaded: a frozen dataclass of plain values."""
 
     @property
     def transform(self) -> Transform:
-        """From stored rows to model rows, before it is fitted."""
+        """Transform from stored rows to model inputs, before it is fitted."""
         ...
 
     def load(self) -> Dataset:
@@ -83,26 +89,20 @@ def build_dataset(
     fitted: Transform | None = None,
     **facts: Json,
 ) -> Dataset:
-    """Put a data set together.
+    """Build a data set: fit the transform and write the record.
 
     Args:
-        source: Where it comes from; gives the name and the transform.
-        splits: The stored rows for training, validation and test.
-        labels: Their classes.
-        fitted: The fitted transform, if it is not to be fitted to the training rows.
-        facts: What else to put on record.
+        source: The source of the data. Provides the name and the transform.
+        splits: Stored rows for training, validation and test.
+        labels: Class labels of the three splits.
+        fitted: Fitted transform. By default the source's transform is fitted to the training rows.
+        facts: More entries of the record.
 
     Returns:
-        The data set, with its transform fitted and its record written.
+        The data set.
     """
     train, validation, test = splits
     rows = {"train": len(train), "validation": len(validation), "test": len(test)}
     record: dict[str, Json] = {"name": type(source).__name__, "rows": rows, **facts}
     transform = source.transform.fit(train) if fitted is None else fitted
     return Dataset(train, validation, test, transform, record, labels)
-
-
-def taken(x: Tensor, splits: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the rows of `x` that each split names by their numbers."""
-    train, validation, test = splits
-    return x[train], x[validation], x[test]

@@ -1,194 +1,227 @@
-"""Where the files of data sets lie, and how they get there."""
+"""Locate the files of data sets, download them and compute their checksums."""
 
 import hashlib
+import io
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import BinaryIO, TypeVar
 
 from ..serialize import Json
 from .errors import DataError
 
-ENVIRONMENT = "FDSM_DATA"
-"""The variable that names the folder of your data."""
+ENVIRONMENT_VARIABLE = "FDSM_DATA"
+"""Environment variable with the directory of the data."""
 
 T = TypeVar("T")
 
 
-def cache() -> Path:
-    """Return the user's cache folder for this library, where downloads go."""
+def cache_dir() -> Path:
+    """Return the user's cache directory for fdsm. Downloads are stored here."""
     import pooch  # type: ignore[import-untyped]
 
     return Path(pooch.os_cache("fdsm"))
 
 
-def root() -> Path:
-    """Return the folder of the data: `$FDSM_DATA`, else the user's cache folder."""
-    return places()[0]
+def data_dir() -> Path:
+    """Return the directory of the data: `$FDSM_DATA` if set, else the user's cache directory."""
+    return search_dirs()[0]
 
 
-def places() -> list[Path]:
-    """Return the folders to look in: `$FDSM_DATA` if it is set, then the user's cache folder.
+def search_dirs() -> list[Path]:
+    """Return the directories to search: `$FDSM_DATA` if set, then the user's cache directory.
 
     Returns:
-        One or two folders.
+        One or two directories.
 
     Raises:
-        DataError: If the variable names something that is not a folder.
+        DataError: If `$FDSM_DATA` is not a directory.
     """
-    given = os.environ.get(ENVIRONMENT)
+    given = os.environ.get(ENVIRONMENT_VARIABLE)
     if not given:
-        return [cache()]
-    folder = Path(given).expanduser()
-    if not folder.is_dir():
+        return [cache_dir()]
+    directory = Path(given).expanduser()
+    if not directory.is_dir():
         raise DataError(
-            f"{ENVIRONMENT}={given} is not a folder: create it, or unset {ENVIRONMENT}"
+            f"{ENVIRONMENT_VARIABLE}={given} is not a directory. Create it, or unset the variable"
         )
-    return [folder, cache()]
+    return [directory, cache_dir()]
 
 
-def resolved(path: Path | str) -> Path:
-    """Return a path that the user gave, which may be relative to the folder of the data.
+def resolve_path(path: Path | str) -> Path:
+    """Return the path of an existing file or directory.
 
     Args:
-        path: Absolute, relative to where we are, or relative to `root()`.
+        path: Absolute, relative to the working directory, or relative to one of `search_dirs()`.
 
     Returns:
-        The path of something that exists.
+        The first of these that exists.
 
     Raises:
-        DataError: If there is nothing.
+        DataError: If none exists.
     """
     given = Path(path).expanduser()
-    candidates = [given, *(place / given for place in places())]
-    for candidate in candidates:
+    for candidate in [given, *(directory / given for directory in search_dirs())]:
         if candidate.exists():
             return candidate
     raise DataError(
-        f"there is no {given}: give the path of a file or folder that exists, absolute, "
-        f"relative to {Path.cwd()} or relative to {root()}"
+        f"{given} does not exist. Give an absolute path, or one relative to {Path.cwd()} or "
+        f"{data_dir()}"
     )
 
 
-def checksum(path: Path, algorithm: str = "sha256") -> str:
-    """Return the checksum of a file, in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, algorithm).hexdigest()
+def find_file(name: str, folders: tuple[str, ...]) -> Path:
+    """Return the path of a file that is given by its name or its path.
+
+    Args:
+        name: Name of the file in one of the folders, or its path.
+        folders: Folders to search, relative to each of `search_dirs()`.
+
+    Returns:
+        The path.
+
+    Raises:
+        DataError: If there is no such file.
+    """
+    candidates = list(_candidates(folders, (name,)))
+    for path in [*candidates, Path(name).expanduser()]:
+        if path.is_file():
+            return path
+    raise DataError(f"{name} was not found. Put it at {candidates[0]}, or give its path")
+
+
+def checksums(content: bytes | Path, *algorithms: str) -> list[str]:
+    """Return checksums of bytes or of a file, in hexadecimal. A file is read once."""
+    digests = [hashlib.new(algorithm) for algorithm in algorithms]
+    with _open(content) as file:
+        while block := file.read(2**20):
+            for digest in digests:
+                digest.update(block)
+    return [digest.hexdigest() for digest in digests]
+
+
+def file_record(path: Path, content: bytes | None = None) -> dict[str, Json]:
+    """Return the record of a file: its folder and name, and its SHA-256.
+
+    Args:
+        path: The file.
+        content: Its content, if it was read already.
+
+    Returns:
+        A dictionary with `"file"` and `"sha256"`.
+    """
+    (sha256,) = checksums(path if content is None else content, "sha256")
+    return {"file": f"{path.parent.name}/{path.name}", "sha256": sha256}
 
 
 @dataclass(frozen=True)
-class Published:
+class RemoteFile:
     """A file of a published data set.
 
     Attributes:
-        names: What it may be called; the first is the official name.
-        folders: The folders it may lie in, under any of `places()`; downloads go to the first.
-        official: The checksum of the official file, `"sha256:…"` or `"md5:…"`.
-        mirrors: The addresses to download it from.
-        page: Where a person can get it, if there are no mirrors.
+        names: Possible names of the file. The first is the official name.
+        folders: Folders to search, relative to each of `search_dirs()`. Downloads are stored in
+            the first.
+        checksum: Checksum of the official file, `"sha256:…"` or `"md5:…"`.
+        urls: Addresses to download the file from, in order of preference.
+        homepage: Web page to get the file from, if it cannot be downloaded by a program.
     """
 
     names: tuple[str, ...]
     folders: tuple[str, ...]
-    official: str
-    mirrors: tuple[str, ...] = ()
-    page: str = ""
+    checksum: str
+    urls: tuple[str, ...] = ()
+    homepage: str = ""
 
     @property
-    def place(self) -> Path:
-        """Where the user should put it."""
-        return root() / self.folders[0] / self.names[0]
+    def origin(self) -> str:
+        """Address of the official file."""
+        return self.urls[0] if self.urls else self.homepage
 
     def find(self) -> Path | None:
-        """Return where the file is, if it is anywhere."""
-        for place in places():
-            for folder in self.folders:
-                for name in self.names:
-                    if (place / folder / name).is_file():
-                        return place / folder / name
-        return None
+        """Return the path of the file, or `None` if it is not on this machine."""
+        return next((p for p in _candidates(self.folders, self.names) if p.is_file()), None)
 
     def fetch(self) -> Path:
-        """Return where the file is, downloading it if need be."""
+        """Return the path of the file. Downloads it if necessary."""
         return self.find() or self._download()
 
-    def read(self, reader: Callable[[Path], T]) -> tuple[T, Json]:
-        """Read the file, wherever it is.
+    def read(self, parse: Callable[[bytes, Path], T]) -> tuple[T, Json]:
+        """Read and parse the file. Downloads it if necessary.
 
         Args:
-            reader: Reads a path, or raises `DataError` with what is wrong with the file.
+            parse: Function of the content and the path. Raises `DataError` for a damaged file.
 
         Returns:
-            What the reader returns, and which file that was, for the record.
+            The result of `parse`, and the record of the file.
 
         Raises:
-            DataError: If there is no such file or it cannot be read, with what to do.
+            DataError: If the file cannot be found, downloaded or parsed.
         """
         path = self.fetch()
+        content = path.read_bytes()
+        with self.advise(path):
+            return parse(content, path), self.record(path, content)
+
+    @contextmanager
+    def advise(self, path: Path) -> Generator[None, None, None]:
+        """Add where to get the official file to any `DataError`.
+
+        Args:
+            path: The file that is being read.
+
+        Yields:
+            Nothing.
+
+        Raises:
+            DataError: The original error, with the advice.
+        """
         try:
-            return reader(path), self.provenance(path)
+            yield
         except DataError as error:
             raise DataError(
-                f"{error}. Delete {path} and load again to download it, or put the official "
-                f"file there: {self.source} ({self.official})"
+                f"{error}. Delete {path} to download it again, or replace it with the official "
+                f"file from {self.origin} ({self.checksum})"
             ) from error
 
-    @property
-    def source(self) -> str:
-        """Where the official file can be had."""
-        return self.mirrors[0] if self.mirrors else self.page
-
-    def provenance(self, path: Path) -> Json:
-        """Return what to put on record about a file: its name, sha256, and if it is official."""
-        algorithm, _, digest = self.official.partition(":")
-        sha256 = checksum(path)
-        found = sha256 if algorithm == "sha256" else checksum(path, algorithm)
-        return {
-            "file": f"{path.parent.name}/{path.name}",
-            "sha256": sha256,
-            "official": found == digest,
-        }
+    def record(self, path: Path, content: bytes | None = None) -> Json:
+        """Return the record of a file: name, SHA-256 and whether it is the official file."""
+        algorithm, _, official = self.checksum.partition(":")
+        sha256, found = checksums(path if content is None else content, "sha256", algorithm)
+        file = f"{path.parent.name}/{path.name}"
+        return {"file": file, "sha256": sha256, "official": found == official}
 
     def _download(self) -> Path:
         import pooch
 
-        place, failures = cache() / self.folders[0], []
-        for url in self.mirrors:
+        folder, failures = cache_dir() / self.folders[0], []
+        for url in self.urls:
             try:
-                return Path(pooch.retrieve(url, self.official, fname=self.names[0], path=place))
+                return Path(pooch.retrieve(url, self.checksum, fname=self.names[0], path=folder))
             except (OSError, ValueError) as error:
-                failures.append(f"{url} ({_brief(error)})")
-        name, looked = Path(self.folders[0], self.names[0]), " or ".join(map(str, places()))
+                failures.append(f"{url} ({_summary(error)})")
+        name, searched = Path(self.folders[0], self.names[0]), " or ".join(map(str, search_dirs()))
         tried = f"; tried {', '.join(failures)}" if failures else ""
         raise DataError(
-            f"{name} is not in {looked} and could not be downloaded{tried}. Get it from "
-            f"{self.source} and put it at {self.place}"
+            f"{name} is not in {searched} and could not be downloaded{tried}. Get it from "
+            f"{self.origin} and put it at {data_dir() / name}"
         )
 
 
-def _brief(error: Exception) -> str:
+def _candidates(folders: tuple[str, ...], names: tuple[str, ...]) -> Iterator[Path]:
+    for directory in search_dirs():
+        for folder in folders:
+            for name in names:
+                yield directory / folder / name
+
+
+def _open(content: bytes | Path) -> BinaryIO:
+    return io.BytesIO(content) if isinstance(content, bytes) else content.open("rb")
+
+
+def _summary(error: Exception) -> str:
     if not isinstance(error, OSError):
-        return "what came has another checksum and was deleted"
+        return "the download has another checksum and was deleted"
     return str(error) if len(str(error)) < 160 else type(error).__name__
-
-
-def named(name: str, folders: tuple[str, ...]) -> tuple[Path, Json]:
-    """Find a file that the user names, say a part of a data set.
-
-    Args:
-        name: The name of the file in one of the folders, or its path.
-        folders: The folders it may lie in, under any of `places()`.
-
-    Returns:
-        Where it is, and what to put on record.
-
-    Raises:
-        DataError: If it is nowhere.
-    """
-    beside = [place / folder / name for place in places() for folder in folders]
-    for path in [*beside, Path(name).expanduser()]:
-        if path.is_file():
-            record: Json = {"file": f"{path.parent.name}/{path.name}", "sha256": checksum(path)}
-            return path, record
-    raise DataError(f"there is no file {name!r}: put it at {beside[0]}, or give its path")

@@ -1,5 +1,13 @@
-"""What is raised when data cannot be read."""
+"""The error that is raised for unusable data."""
 
 
 class DataError(ValueError):
-    """A file that is missing, damaged or not what it should be; the message says what to do."""
+    """Data is missing, damaged or unusable. The message names the file and says what to do.
+
+    Attributes:
+        setting: Field of the source that can solve the problem, such as `"columns"`, if any.
+    """
+
+    def __init__(self, message: str, *, setting: str | None = None) -> None:
+        super().__init__(message)
+        self.setting = setting

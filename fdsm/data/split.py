@@ -1,4 +1,4 @@
-"""Which rows are for training, for validation and for the test."""
+"""Split rows at random into training, validation and test."""
 
 import numpy as np
 import torch
@@ -7,32 +7,32 @@ from torch import Tensor
 from .errors import DataError
 
 
-def shuffled(n: int, seed: int) -> Tensor:
-    """Return the row numbers `0 … n - 1` in the order numpy's legacy generator puts them."""
+def permutation(n: int, seed: int) -> Tensor:
+    """Return a random permutation of `0, …, n - 1`, drawn with numpy's `RandomState`."""
     return torch.from_numpy(np.random.RandomState(seed).permutation(n))
 
 
-def held_out(n: int, fraction: float, seed: int) -> tuple[Tensor, Tensor]:
-    """Cut a share of the rows off, at random.
+def holdout_split(n: int, fraction: float, seed: int) -> tuple[Tensor, Tensor]:
+    """Split row indices at random into two parts.
 
     Args:
-        n: How many rows there are.
-        fraction: The share to cut off, from 0 to below 1.
-        seed: Decides which.
+        n: Number of rows.
+        fraction: Fraction of the rows to hold out, in [0, 1).
+        seed: Random seed.
 
     Returns:
-        The numbers of the rows that stay and of those cut off.
+        Indices of the remaining rows, and of the rows held out.
 
     Raises:
-        ValueError: If the share is not a fraction.
+        ValueError: If `fraction` is not in [0, 1).
 
     Example:
-        >>> [len(rows) for rows in held_out(60_000, 0.1, seed=2020)]
+        >>> [len(rows) for rows in holdout_split(60_000, 0.1, seed=2020)]
         [54000, 6000]
     """
     if not 0 <= fraction < 1:
-        raise ValueError(f"a share to hold out lies in [0, 1), but got {fraction}")
-    order, count = shuffled(n, seed), _count(n, fraction)
+        raise ValueError(f"the fraction to hold out must be in [0, 1), but is {fraction}")
+    order, count = permutation(n, seed), _count(n, fraction)
     _require_rest(n, count)
     return order[: n - count], order[n - count :]
 
@@ -40,19 +40,19 @@ def held_out(n: int, fraction: float, seed: int) -> tuple[Tensor, Tensor]:
 def train_val_test_split(
     n: int, *, validation: float, test: float, seed: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Cut rows into training, validation and test, at random.
+    """Split row indices at random into training, validation and test.
 
     Args:
-        n: How many rows there are.
-        validation: The share for validation.
-        test: The share for the test.
-        seed: Decides which rows go where.
+        n: Number of rows.
+        validation: Fraction of the rows for validation.
+        test: Fraction of the rows for the test.
+        seed: Random seed.
 
     Returns:
-        The numbers of the rows of each.
+        Row indices of the three parts.
 
     Raises:
-        ValueError: If the shares leave nothing to train on.
+        ValueError: If the fractions leave no rows for training.
 
     Example:
         >>> [len(rows) for rows in train_val_test_split(1797, validation=0.1, test=0.1, seed=0)]
@@ -60,35 +60,33 @@ def train_val_test_split(
     """
     if min(validation, test) < 0 or validation + test >= 1:
         raise ValueError(
-            "validation and test are shares that leave some rows to train on, "
-            f"but got {validation} and {test}"
+            "the fractions for validation and test must not be negative and must add up to less "
+            f"than 1, but are {validation} and {test}"
         )
-    order, v, t = shuffled(n, seed), _count(n, validation), _count(n, test)
+    order, v, t = permutation(n, seed), _count(n, validation), _count(n, test)
     _require_rest(n, v + t)
     return order[: n - v - t], order[n - v - t : n - t], order[n - t :]
 
 
-def _require_rest(n: int, held: int) -> None:
-    if n <= held:
-        raise DataError(f"{n} rows are too few to hold out {held} of them")
-
-
-def _count(n: int, fraction: float) -> int:
-    # 1e-9: 0.1 * 70 is 7.000000000000001, and 0.29 * 100 is 28.999999999999996
-    return max(int(n * fraction + 1e-9), int(fraction > 0))
+def index_splits(
+    x: Tensor, splits: tuple[Tensor, Tensor, Tensor]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the rows of `x` at the indices of each split."""
+    train, validation, test = splits
+    return x[train], x[validation], x[test]
 
 
 def fixed_shuffle(rows: Tensor) -> Tensor:
-    """Return rows in another order, always the same for as many rows.
+    """Shuffle rows in an order that depends only on their number.
 
-    Files are often sorted: the first half of MNIST's test images is cleaner than the second, so
-    that the first hundred would not do for what is too expensive to evaluate on all.
+    Files are often sorted: the first half of MNIST's test images is cleaner than the second. A
+    subset for an expensive evaluation is therefore taken from shuffled rows.
 
     Args:
-        rows: The rows, shape `(N, *E)`.
+        rows: Rows, shape `(N, *E)`.
 
     Returns:
-        The same rows, shape `(N, *E)`.
+        The same rows in another order, shape `(N, *E)`.
 
     Example:
         >>> fixed_shuffle(torch.arange(6))
@@ -96,3 +94,13 @@ def fixed_shuffle(rows: Tensor) -> Tensor:
     """
     order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))
     return rows[order.to(rows.device)]
+
+
+def _require_rest(n: int, held: int) -> None:
+    if n <= held:
+        raise DataError(f"{n} rows are too few to hold out {held} for validation and test")
+
+
+def _count(n: int, fraction: float) -> int:
+    # 1e-9: 0.1 * 70 is 7.000000000000001, and 0.29 * 100 is 28.999999999999996
+    return max(int(n * fraction + 1e-9), int(fraction > 0))

@@ -14,7 +14,7 @@ from torch import Generator, Tensor, nn
 from ..derivatives import Autodiff, Taylor, rounding_error, step_size
 from ..derivatives.guards import random_state, restore_random_state
 from ..derivatives.validation import check_values
-from ..nested import found, replaced
+from ..serialize import find_fields, replace_fields
 from ..tensors import dot
 from ..typing import Derivative, LogDensity, Objective, Projection, Score
 
@@ -127,15 +127,15 @@ def check_consistency(
         True
     """
     check_values(x)
-    derivative = next(found(objective, "derivative"), None)
-    projection: Projection | None = next(found(objective, "projection"), None)
+    derivative = next(find_fields(objective, "derivative"), None)
+    projection: Projection | None = next(find_fields(objective, "projection"), None)
     if derivative is None or projection is None:
         raise ValueError(
             f"{objective} has no `derivative` and `projection`, so there is nothing to check"
         )
     fallback = _Recorder(Autodiff())
     exact = _Recorder(Taylor(fallback=fallback))
-    reference = replaced(objective, "derivative", lambda _: exact)
+    reference = replace_fields(objective, "derivative", lambda _: exact)
     (loss, a), (exact_loss, b) = _both(objective, reference, model, x, *cond, generator=generator)
     accuracy = getattr(derivative, "accuracy", 2)
     f, x, v, order, cond = exact.last

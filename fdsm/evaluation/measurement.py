@@ -1,52 +1,14 @@
-"""A number with its standard error and its settings."""
+"""Means and medians with their standard errors."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 
 from torch import Tensor
 
+from ..measurement import Measurement
 from ..serialize import Json
 from ..tensors import require_values
 
-
-@dataclass(frozen=True)
-class Measurement:
-    """A measured value with its standard error and the settings it depends on.
-
-    Attributes:
-        value: The estimate.
-        error: The standard error, if known.
-        settings: Settings that affect the value: scale, space, counts, noise.
-
-    Example:
-        >>> print(Measurement(-105.21, 1.3))
-        -105.2 ± 1.3
-        >>> print(Measurement(-2.97e7, 1.2e5))
-        (-2.970 ± 0.012)e+07
-        >>> print(Measurement(0.25))
-        0.25
-    """
-
-    value: float
-    error: float | None = None
-    settings: Mapping[str, Json] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        if self.error is None:
-            return f"{self.value:.5g}"
-        size = max(abs(self.value), self.error)
-        if not (math.isfinite(size) and self.error > 0):
-            return f"{self.value:.5g} ± {self.error:.2g}"
-        power = math.floor(math.log10(size))
-        if -4 <= power < 6:
-            return _round_to_error(self.value, self.error)
-        scale = 10.0**power
-        return f"({_round_to_error(self.value / scale, self.error / scale)})e{power:+03d}"
-
-    def with_settings(self, **settings: Json) -> "Measurement":
-        """Return the same value with further settings, e.g. the noise added to the data."""
-        return replace(self, settings={**self.settings, **settings})
+__all__ = ["Measurement", "mean_of", "median_of"]
 
 
 def mean_of(values: Tensor, **settings: Json) -> Measurement:
@@ -111,9 +73,3 @@ def _require_values(values: Tensor, name: str) -> int:
             f"a {name} needs one value per example, shape (N,), but got {tuple(values.shape)}"
         )
     return len(values)
-
-
-def _round_to_error(value: float, error: float) -> str:
-    """Return both with the number of decimals that gives the error two significant digits."""
-    decimals = max(0, 1 - math.floor(math.log10(error)))
-    return f"{value:.{decimals}f} ± {error:.{decimals}f}"

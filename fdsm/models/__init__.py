@@ -9,11 +9,22 @@ from .autoencoder import (
     ImplicitEncoder,
 )
 from .dkef import DKEF, DKEFDensity
-from .gaussian_tail import GaussianTailMLP
+from .implicit_autoencoder import (
+    VAE,
+    WAE,
+    ConvVAE,
+    ConvWAE,
+    ImplicitAutoencoder,
+    VariationalAutoencoder,
+    WassersteinAutoencoder,
+    sample_decoder,
+    squared_error,
+)
 from .layers import QuadraticHead, ShiftedSoftplus
-from .mlp import QuadraticMLP
+from .mlp import GaussianTailMLP, QuadraticMLP
 from .multi_input import MultiInputCNN, MultiInputMLP
 from .nice import NICE
+from .noise_conditional import AtNoiseLevel, NoiseConditionalMLP, NoiseScaled
 from .normal_equations import (
     DifferencedEquations,
     ExactEquations,
@@ -27,7 +38,12 @@ from .resnet import QuadraticResNet
 __all__ = [
     "DKEF",
     "NICE",
+    "VAE",
+    "WAE",
+    "AtNoiseLevel",
     "BernoulliDecoder",
+    "ConvVAE",
+    "ConvWAE",
     "DKEFDensity",
     "Decoder",
     "DecoderCNN",
@@ -37,9 +53,12 @@ __all__ = [
     "FullGradientEquations",
     "GaussianDecoder",
     "GaussianTailMLP",
+    "ImplicitAutoencoder",
     "ImplicitEncoder",
     "MultiInputCNN",
     "MultiInputMLP",
+    "NoiseConditionalMLP",
+    "NoiseScaled",
     "NormalEquations",
     "QuadraticHead",
     "QuadraticMLP",
@@ -47,4 +66,8 @@ __all__ = [
     "RefineNet",
     "ShiftedSoftplus",
     "SlicedEquations",
+    "VariationalAutoencoder",
+    "WassersteinAutoencoder",
+    "sample_decoder",
+    "squared_error",
 ]

@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from ..nested import replaced
+from ..serialize import replace_fields
 
 T = TypeVar("T")
 
@@ -99,4 +99,4 @@ def scale_step_size(objective: T, factor: float) -> T:
     """
     if factor == 1:
         return objective
-    return replaced(objective, "radius", lambda radius: factor * radius)
+    return replace_fields(objective, "radius", lambda radius: factor * radius)

@@ -45,12 +45,12 @@ def test_a_single_value_has_no_error_and_no_values_are_refused() -> None:
         (-105.21, 1.3, "-105.2 ± 1.3"),
         (-105.21, 13.4, "-105 ± 13"),
         (0.98765, 0.0012, "0.9877 ± 0.0012"),
-        (-3.3333e7, 1.2e5, "(-3.333 ± 0.012)e+07"),
-        (3.21e-7, 4e-9, "(3.210 ± 0.040)e-07"),
+        (-3.3333e7, 1.2e5, "(-3.333 ± 0.012)e7"),
+        (3.21e-7, 4e-9, "(3.210 ± 0.040)e-7"),
         (0.0, 0.5, "0.00 ± 0.50"),
-        (-2.5, 0.0, "-2.5 ± 0"),
+        (-2.5, 0.0, "-2.5"),
         (-2.5, None, "-2.5"),
-        (math.nan, math.nan, "nan ± nan"),
+        (math.nan, math.nan, "nan"),
         (math.inf, None, "inf"),
     ],
 )
@@ -70,7 +70,7 @@ def test_with_settings_does_not_change_the_original() -> None:
 
 def test_measurement_can_be_saved_as_json() -> None:
     assert to_json(Measurement(1.0, 0.1, {"rows": 3})) == {
-        "class": "Measurement",
+        "class": "fdsm.measurement.Measurement",
         "value": 1.0,
         "error": 0.1,
         "settings": {"rows": 3},

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 import torch
+from fdsm.runs.check import check
+from fdsm.runs.reference import Reference, rows
 from torch import Tensor, nn
 
-from fdsm.data import Affine, Chain, DataError, Dataset, Gaussian, SyntheticData
+from fdsm.data import Affine, Chain, DataError, Dataset, GaussianDensity, SyntheticData
 from fdsm.derivatives import Autodiff, Taylor
 from fdsm.objectives import DSM, SM, SSM
 from fdsm.recipes.ebm import EBM
 from fdsm.recipes.recipe import Density
-from fdsm.runs.check import check
-from fdsm.runs.reference import Reference, rows
 from fdsm.runs.run import Run, RunError
 from fdsm.runs.saved_model import SavedModel, density_of, open_trained, save_trained, score
 from fdsm.runs.score import read_rows
@@ -42,7 +42,7 @@ class Normal(nn.Module):
 def trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SavedModel:
     """A model that is right: data of deviation 4 and mean 8, divided by 4 and shifted."""
     torch.set_default_dtype(torch.float32)
-    target = Gaussian((8.0, 8.0), ((16.0, 0.0), (0.0, 16.0)))
+    target = GaussianDensity((8.0, 8.0), ((16.0, 0.0), (0.0, 16.0)))
     source = SyntheticData(target, n=2000, transform=Chain((Affine(0.25, -2.0),)))
     recipe = replace(tiny, data=source)
     data, run = source.load(), Run(tmp_path, TINY, recipe, 0, "cpu")
@@ -53,7 +53,7 @@ def trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SavedModel:
 
 
 def test_log_densities_are_those_of_the_data(trained: SavedModel) -> None:
-    target = Gaussian((8.0, 8.0), ((16.0, 0.0), (0.0, 16.0)))
+    target = GaussianDensity((8.0, 8.0), ((16.0, 0.0), (0.0, 16.0)))
     rows = torch.tensor([[8.0, 8.0], [0.0, 4.0], [20.0, 8.0]])
     unnormalised = trained.log_density(rows) - torch.log(torch.tensor(2 * torch.pi))
     torch.testing.assert_close(
@@ -101,7 +101,7 @@ def test_a_model_without_a_density_names_recipes_that_exist_and_have_one(tmp_pat
 
 
 def test_the_tail_of_data_like_the_training_data_is_uniform(trained: SavedModel) -> None:
-    target = Gaussian((8.0, 8.0), ((16.0, 0.0), (0.0, 16.0)))
+    target = GaussianDensity((8.0, 8.0), ((16.0, 0.0), (0.0, 16.0)))
     tail = score(trained, target.sample(4000, torch.Generator().manual_seed(5))).tail
     assert tail.mean().item() == pytest.approx(0.5, abs=0.06)
     assert (tail < 0.2).double().mean().item() == pytest.approx(0.2, abs=0.08)

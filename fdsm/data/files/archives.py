@@ -1,4 +1,4 @@
-"""Folders and zip files of images, read in place: nothing is ever unpacked."""
+"""Folders and zip files of images. They are read in place and never unpacked."""
 
 import hashlib
 import zipfile
@@ -9,116 +9,131 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
-from ..download import checksum
+from ..download import checksums
 from ..errors import DataError
 
 SUFFIXES = {
     ".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp",
 }  # fmt: skip
-"""What the names of images end in."""
+"""Suffixes of image files."""
 
-LIMIT = 2**28
-"""A member of a zip that would unpack to more bytes than this is refused: 256 MiB."""
+MAX_BYTES = 2**28
+"""Largest accepted size of a decompressed member of a zip file: 256 MiB."""
 
 
 class Archive(Protocol):
-    """Files by name."""
+    """A collection of image files."""
 
     @property
     def path(self) -> Path:
-        """Where they are."""
+        """Path of the folder or zip file."""
         ...
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the images, in a fixed order."""
+        """Names of the images, sorted."""
         ...
 
     def read(self, name: str) -> bytes:
-        """Return the contents of a file."""
+        """Return the content of a file."""
         ...
 
     def sha256(self) -> str:
-        """Return a checksum of everything that is read."""
+        """Return a checksum of all images."""
         ...
 
 
-def opened(path: Path) -> Archive:
-    """Return the folder or zip file at `path`.
+def open_archive(path: Path) -> Archive:
+    """Open a folder or zip file of images.
 
     Args:
-        path: Where it is.
+        path: Path of the folder or zip file.
 
     Returns:
-        Its images by name.
+        The images.
 
     Raises:
-        DataError: If it is neither, or unsafe, or has no images.
+        DataError: If it is neither, is unsafe or has no images.
     """
     archive: Archive = Folder(path) if path.is_dir() else Zip(path)
     if not archive.names:
         raise DataError(
-            f"{path} contains no images: their names must end in {', '.join(sorted(SUFFIXES))}"
+            f"{path} contains no images. Their names must end in {', '.join(sorted(SUFFIXES))}"
         )
     return archive
 
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder and all below it.
+    """The images in a folder and its subfolders.
 
     Attributes:
-        path: Where it is.
+        path: Path of the folder.
     """
 
     path: Path
 
     @cached_property
+    def _checksums(self) -> dict[str, str]:
+        """Checksums of the files that were read."""
+        return {}
+
+    @cached_property
     def names(self) -> tuple[str, ...]:
-        """The paths of the images relative to the folder, sorted."""
+        """Paths of the images relative to the folder, sorted."""
         files = (file.relative_to(self.path) for file in self.path.rglob("*") if file.is_file())
         return _images(file.as_posix() for file in files)
 
     def read(self, name: str) -> bytes:
-        """Return the contents of a file."""
-        return (self.path / name).read_bytes()
+        """Return the content of a file."""
+        content = (self.path / name).read_bytes()
+        (self._checksums[name],) = checksums(content, "sha256")
+        return content
 
     def sha256(self) -> str:
-        """Return the checksum of the names and checksums of all images."""
-        lines = [f"{checksum(self.path / name)}  {name}\n" for name in self.names]
+        """Return a checksum of the names and checksums of all images."""
+        for name in self.names:
+            if name not in self._checksums:
+                self.read(name)
+        lines = [f"{self._checksums[name]}  {name}\n" for name in self.names]
         return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
 class Zip:
-    """A zip file.
+    """The images in a zip file.
 
     Attributes:
-        path: Where it is.
+        path: Path of the zip file.
     """
 
     path: Path
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The names of the images, sorted."""
+        """Names of the images, sorted."""
         members = self._file.namelist()
         for name in members:
             require_inside(self.path, name)
         return _images(members)
 
     def read(self, name: str) -> bytes:
-        """Return the contents of a file."""
+        """Return the content of a file."""
         try:
-            if (size := self._file.getinfo(name).file_size) > LIMIT:
-                raise DataError(f"{self.path}, {name}: {size:,} bytes unpacked are too many")
+            if (size := self._file.getinfo(name).file_size) > MAX_BYTES:
+                raise DataError(
+                    f"{self.path}: {name} has {size:,} bytes, more than {MAX_BYTES:,}. Remove it"
+                )
             return self._file.read(name)
         except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError) as error:
-            raise DataError(f"{self.path}, {name}: {error}. Make the zip file again") from error
+            raise DataError(
+                f"{self.path}: {name} is damaged: {error}. Create the zip file again"
+            ) from error
 
     def sha256(self) -> str:
         """Return the checksum of the zip file."""
-        return checksum(self.path)
+        (sha256,) = checksums(self.path, "sha256")
+        return sha256
 
     @cached_property
     def _file(self) -> zipfile.ZipFile:
@@ -126,17 +141,17 @@ class Zip:
             return zipfile.ZipFile(self.path)
         except (zipfile.BadZipFile, OSError, RuntimeError, ValueError) as error:
             raise DataError(
-                f"{self.path} is not a whole zip file: {error}. Make or download it again"
+                f"{self.path} is not a readable zip file: {error}. Create or download it again"
             ) from error
 
 
 def require_inside(path: Path, name: str) -> None:
-    """Raise `DataError` if a member of an archive names a place outside of it."""
+    """Raise `DataError` if the path of a member of an archive leads out of the archive."""
     parts = PurePosixPath(name.replace("\\", "/"))
     if parts.is_absolute() or ".." in parts.parts or ":" in name:
         raise DataError(
-            f"{path} has a member called {name!r}, which lies outside of it: the file is "
-            "hostile or broken, do not use it"
+            f"{path} has a member {name!r} with a path that leads out of the archive. Do not use "
+            "this file: it is malicious or broken"
         )
 
 

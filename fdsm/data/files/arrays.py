@@ -1,27 +1,28 @@
-"""Your own arrays of numbers or of images, in numpy's formats."""
+"""Arrays of numbers or images in numpy's file formats."""
 
+import io
 import zipfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from ..dataset import Dataset, build_dataset, taken
-from ..download import checksum, resolved
+from ..dataset import Dataset, build_dataset
+from ..download import checksums, resolve_path
 from ..errors import DataError
-from ..split import train_val_test_split
+from ..split import index_splits, train_val_test_split
 from ..transforms import Dequantize, Standardize, Transform
-from .csv import Numbers, finite
-from .table import MIN_ROWS, split_rows
+from .numeric_table import MIN_ROWS, NumericTable
 
-LIMIT = 2**34
-"""More bytes than this in one array are refused: 16 GiB."""
+MAX_BYTES = 2**34
+"""Largest accepted size of an array: 16 GiB."""
 
-SHAPES = "(N, H, W) or (N, C, H, W) with 1 to 4 channels"
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -29,12 +30,13 @@ class Array:
     """The rows of a numeric array `(N, D)` in a `.npy` or `.npz` file, as float32.
 
     Attributes:
-        path: The file; absolute, or relative to here or to the folder of the data.
-        key: Which array of a `.npz`; needed if there are several.
-        validation: The share of the rows for validation.
-        test: The share for the test.
-        seed: Decides which.
-        transform: From the numbers to what the model sees.
+        path: Path of the file: absolute, or relative to the working directory or the data
+            directory.
+        key: Name of the array in a `.npz` file with several arrays.
+        validation: Fraction of the rows for validation.
+        test: Fraction of the rows for the test.
+        seed: Random seed of the split.
+        transform: Transform from stored rows to model inputs.
     """
 
     path: str | Path
@@ -45,43 +47,48 @@ class Array:
     transform: Transform = Standardize()
 
     def rows(self) -> Tensor:
-        """Return all rows in the order of the file, say to score them, shape `(N, D)`."""
-        return torch.from_numpy(self._numbers().values).to(torch.float32)
+        """Return all rows in the order of the file, shape `(N, D)`. No row may have a problem."""
+        path, _, table = self._read()
+        return table.rows(path)
+
+    def rows_with_problems(self) -> tuple[Tensor, dict[int, str]]:
+        """Return all rows, and the problem of each row with NaN or infinite numbers."""
+        path, _, table = self._read()
+        return table.rows_with_problems(path)
 
     def load(self) -> Dataset:
-        """Read and split the array; raises `DataError` if that is impossible."""
-        path = resolved(self.path)
-        rows = split_rows(
-            self._numbers(), path, validation=self.validation, test=self.test, seed=self.seed
-        )
-        return build_dataset(self, rows, files=[{"file": path.name, "sha256": checksum(path)}])
+        """Read and split the array. Raises `DataError` with all problems of the file."""
+        path, sha256, table = self._read()
+        rows = table.split(path, validation=self.validation, test=self.test, seed=self.seed)
+        return build_dataset(self, rows, files=[{"file": path.name, "sha256": sha256}])
 
-    def _numbers(self) -> Numbers:
-        path = resolved(self.path)
-        array = read_array(path, self.key)
+    def _read(self) -> tuple[Path, str, NumericTable]:
+        path = resolve_path(self.path)
+        array, sha256 = read_array(path, self.key)
         if array.ndim != 2:
             raise DataError(
-                f"{path} has shape {array.shape}, but Array takes (N, D): use ImageArray for "
-                "images, or reshape it"
+                f"{path} has shape {array.shape}, but Array needs (N, D). Reshape it, or use "
+                "ImageArray for images"
             )
-        columns = tuple(map(str, range(array.shape[1])))
-        return Numbers(columns, finite(path, columns, array.astype(np.float64)))
+        columns = [str(i) for i in range(array.shape[1])]
+        return path, sha256, NumericTable.checked(columns, array.astype(np.float64))
 
 
 @dataclass(frozen=True)
 class ImageArray:
     """The images of an array `(N, H, W)` or `(N, C, H, W)` in a `.npy` or `.npz` file.
 
-    Integers are levels 0 to 255; floating-point numbers are in [0, 1]. Stored rows are
-    `(N, C, H, W)` in units of levels: bytes, or float32 where the numbers lie in between.
+    Integers must be in 0 to 255, floating-point numbers in [0, 1]. Stored rows have the shape
+    `(N, C, H, W)` and range from 0 to 255: bytes, or float32 if some values are not integers.
 
     Attributes:
-        path: The file; absolute, or relative to here or to the folder of the data.
-        key: Which array of a `.npz`; needed if there are several.
-        validation: The share of the images for validation.
-        test: The share for the test.
-        seed: Decides which.
-        transform: From levels to what the model sees.
+        path: Path of the file: absolute, or relative to the working directory or the data
+            directory.
+        key: Name of the array in a `.npz` file with several arrays.
+        validation: Fraction of the images for validation.
+        test: Fraction of the images for the test.
+        seed: Random seed of the split.
+        transform: Transform from stored images to model inputs.
     """
 
     path: str | Path
@@ -92,97 +99,132 @@ class ImageArray:
     transform: Transform = Dequantize()
 
     def rows(self) -> Tensor:
-        """Return all images in the order of the file, say to score them, `(N, C, H, W)`."""
-        path = resolved(self.path)
-        array = read_array(path, self.key)
-        if array.ndim == 3:
-            array = array[:, None]
-        if array.ndim != 4 or not 1 <= array.shape[1] <= 4:
-            hint = ""
-            if array.ndim == 4 and array.shape[3] <= 4:
-                hint = ". Channels come first: save x.transpose(0, 3, 1, 2)"
-            raise DataError(f"{path} has shape {array.shape}, but images are {SHAPES}{hint}")
-        return _levels(path, array)
+        """Return all images in the order of the file, shape `(N, C, H, W)`, without a split."""
+        return self._read()[2]
 
     def load(self) -> Dataset:
-        """Read and split the images; raises `DataError` if that is impossible."""
-        path, images = resolved(self.path), self.rows()
+        """Read and split the images. Raises `DataError` if the file cannot be used."""
+        path, sha256, images = self._read()
         if len(images) < MIN_ROWS:
-            raise DataError(f"{path} has {len(images)} images: at least {MIN_ROWS} are needed")
+            raise DataError(
+                f"{path} has {len(images)} images, but at least {MIN_ROWS} are needed for a split "
+                "into training, validation and test"
+            )
         if images.max() <= 1:
             raise DataError(
-                f"{path} holds no level above {float(images.max()):g} of 255: save images of 0 "
-                "and 1 as floating-point numbers"
+                f"{path} has no integer above {float(images.max()):g}, but integers are read as "
+                "levels 0 to 255. Save images of 0 and 1 as floating-point numbers"
             )
         order = train_val_test_split(
             len(images), validation=self.validation, test=self.test, seed=self.seed
         )
-        files = [{"file": path.name, "sha256": checksum(path)}]
-        return build_dataset(self, taken(images, order), files=files)
+        files = [{"file": path.name, "sha256": sha256}]
+        return build_dataset(self, index_splits(images, order), files=files)
+
+    def _read(self) -> tuple[Path, str, Tensor]:
+        path = resolve_path(self.path)
+        array, sha256 = read_array(path, self.key)
+        if array.ndim == 3:
+            array = array[:, None]
+        if array.ndim != 4 or not 1 <= array.shape[1] <= 4:
+            channels_last = array.ndim == 4 and array.shape[3] <= 4
+            advice = ". Put the channels first: x.transpose(0, 3, 1, 2)" if channels_last else ""
+            raise DataError(
+                f"{path} has shape {array.shape}, but ImageArray needs (N, H, W) or (N, C, H, W) "
+                f"with 1 to 4 channels{advice}"
+            )
+        return path, sha256, _to_levels(path, array)
 
 
-def read_array(path: Path, key: str | None = None) -> npt.NDArray[Any]:
-    """Read a numeric array without ever unpickling.
+def read_array(path: Path, key: str | None = None) -> tuple[npt.NDArray[Any], str]:
+    """Read a numeric array. Never unpickles.
 
     Args:
         path: A `.npy` or `.npz` file.
-        key: Which array of a `.npz`; needed if there are several.
+        key: Name of the array in a `.npz` file with several arrays.
 
     Returns:
-        The array.
+        The array, and the SHA-256 of the file.
 
     Raises:
-        DataError: If it is damaged, holds objects, or is not numeric.
+        DataError: If the file is damaged, or the array is not numeric.
     """
+    content = path.read_bytes()
+    array = _read_member(io.BytesIO(content), path, key, _parse_npy)
+    if array.dtype.kind not in "biuf":
+        raise DataError(
+            f"{path} has the type {array.dtype}, but real numbers are needed. Convert the array"
+        )
+    (sha256,) = checksums(content, "sha256")
+    return array, sha256
+
+
+def read_ndim(path: Path, key: str | None = None) -> int:
+    """Return the number of dimensions of an array. Reads only the header of the array."""
+    with path.open("rb") as file:
+        return _read_member(file, path, key, _parse_ndim)
+
+
+def _read_member(file: BinaryIO, path: Path, key: str | None, parse: Callable[[BinaryIO], T]) -> T:
+    """Apply `parse` to a `.npy` file or to a member of a `.npz` file."""
     try:
-        array = _from_npz(path, key) if zipfile.is_zipfile(path) else _from_npy(path)
+        is_npz = file.read(2) == b"PK"
+        file.seek(0)
+        if not is_npz:
+            return parse(file)
+        with (
+            zipfile.ZipFile(file) as archive,
+            archive.open(_select_member(archive, path, key)) as member,
+        ):
+            return parse(cast(BinaryIO, member))
     except DataError:
         raise
-    except Exception as error:  # numpy raises whatever the damage leads to
+    except Exception as error:  # numpy and zipfile raise many types for damaged files
         raise DataError(
-            f"{path} cannot be read as a numpy array: {error}. Save it again with "
-            "numpy.save or numpy.savez, as numbers and not as objects"
+            f"{path} cannot be read as a numpy array: {error}. Save it again with numpy.save or "
+            "numpy.savez, as numbers and not as objects"
         ) from error
-    if array.dtype.kind not in "biuf":
-        raise DataError(f"{path} holds {array.dtype}, not real numbers. Convert it before saving")
+
+
+def _select_member(archive: zipfile.ZipFile, path: Path, key: str | None) -> zipfile.ZipInfo:
+    members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+    if key is None and len(members) == 1:
+        (key,) = members
+    if key not in members:
+        raise DataError(
+            f"{path} has the arrays {', '.join(map(repr, members)) or '(none)'}"
+            f"{'' if key is None else f', but not {key!r}'}. Select one with key=...",
+            setting="key",
+        )
+    if (size := members[key].file_size) > MAX_BYTES:
+        raise DataError(f"{path}: array {key!r} has {size:,} bytes, more than {MAX_BYTES:,}")
+    return members[key]
+
+
+def _parse_npy(file: BinaryIO) -> npt.NDArray[Any]:
+    array: npt.NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
     return array
 
 
-def _from_npy(path: Path) -> npt.NDArray[Any]:
-    # np.load leaves a file open that it cannot read, unless it is given an open one.
-    with path.open("rb") as file:
-        array: npt.NDArray[Any] = np.load(file, allow_pickle=False)
-        return array
+def _parse_ndim(file: BinaryIO) -> int:
+    version = np.lib.format.read_magic(file)
+    first = version == (1, 0)
+    parse = np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0
+    shape, _, _ = parse(file)
+    return len(shape)
 
 
-def _from_npz(path: Path, key: str | None) -> npt.NDArray[Any]:
-    with zipfile.ZipFile(path) as archive:
-        sizes = {i.filename.removesuffix(".npy"): i.file_size for i in archive.infolist()}
-    if key is None and len(sizes) == 1:
-        (key,) = sizes
-    if key not in sizes:
-        raise DataError(
-            f"{path} holds the arrays {', '.join(map(repr, sizes)) or '(none)'}"
-            f"{'' if key is None else f', not {key!r}'}: choose one with key=…, on the command "
-            "line `--set data.key=…`"
-        )
-    if sizes[key] > LIMIT:
-        raise DataError(f"{path}, array {key!r}: {sizes[key]:,} bytes are more than {LIMIT:,}")
-    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-        array: npt.NDArray[Any] = archive[key]
-        return array
-
-
-def _levels(path: Path, array: npt.NDArray[Any]) -> Tensor:
+def _to_levels(path: Path, array: npt.NDArray[Any]) -> Tensor:
+    """Return images with values from 0 to 255, as bytes if all values are integers."""
     if array.dtype == np.uint8:
         return torch.from_numpy(np.array(array))
     top = 255 if array.dtype.kind in "iu" else 1
     low, high = (array.min(), array.max()) if array.size else (0, 0)
     if not (low >= 0 and high <= top):
         raise DataError(
-            f"{path} holds {array.dtype} from {low:g} to {high:g}, but images are integers from "
-            "0 to 255 or floating-point numbers from 0 to 1. Rescale them before saving"
+            f"{path} has {array.dtype} values from {low:g} to {high:g}, but images need integers "
+            "from 0 to 255 or floating-point numbers from 0 to 1. Rescale them"
         )
     scaled = array.astype(np.float32) * (255 // top)
-    whole = np.abs(scaled - scaled.round()).max(initial=0) < 1e-3
-    return torch.from_numpy(scaled.round().astype(np.uint8) if whole else scaled)
+    are_integers = np.abs(scaled - scaled.round()).max(initial=0) < 1e-3
+    return torch.from_numpy(scaled.round().astype(np.uint8) if are_integers else scaled)

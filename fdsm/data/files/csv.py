@@ -1,7 +1,10 @@
-"""Tables of numbers in text files and parquet files."""
+"""Tables of numbers in text files."""
 
 import csv
-from collections.abc import Sequence
+import io
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,170 +12,173 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import DataError
+from .numeric_table import BadCell, NumericTable, Problem, list_names
 
 DELIMITERS = (";", "\t", ",")
-"""What may stand between the cells, tried in this order: a comma may be part of a number."""
+"""Possible delimiters in order of precedence. The comma is last: it may be a decimal comma."""
 
-CHOOSE = "choose columns with columns=(…), on the command line `--set data.columns=a,b`"
-REMEDY = f"Correct or delete the row, or {CHOOSE}"
+_NUMBER = r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
+_DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")
+_THOUSANDS = re.compile(r"[+-]?\d{1,3}([ '_,.\u00a0\u2009\u202f]\d{3})+([.,]\d+)?")
+_UNIT = re.compile(rf"[^\d\s.,+-]{{0,3}}\s?{_NUMBER}\s?[^\d\s.,+-]{{0,5}}")
+
+
+def parse_csv(content: bytes, path: Path, columns: Sequence[str] | None = None) -> NumericTable:
+    """Parse a text file of numbers.
+
+    The delimiter is a semicolon, a tab or a comma: the first of these that is in the first line.
+    This line has the names of the columns if none of its cells is a number. Decimal commas are
+    read if the delimiter is not a comma and no number has a decimal point.
+
+    Args:
+        content: Content of the file.
+        path: Path of the file, for errors.
+        columns: Names of the columns to read. Default: all.
+
+    Returns:
+        The table, with all cells that are not numbers as bad cells.
+
+    Raises:
+        DataError: If the file is not text, or is empty.
+    """
+    lines = _decode(content, path)
+    delimiter = next((d for d in DELIMITERS if d in lines[0]), ",")
+    reader = csv.reader(lines, delimiter=delimiter)
+    first = [cell.strip() for cell in next(reader)]
+    has_header = not any(_is_number(cell) or _DECIMAL_COMMA.fullmatch(cell) for cell in first)
+    names = first if has_header else [str(i) for i in range(len(first))]
+    body = lines[reader.line_num :] if has_header else lines
+    if not body:
+        raise DataError(f"{path} has a header but no rows. Add rows")
+    chosen, problems = select_columns(names, columns)
+    text = _Text(body, delimiter, len(names), tuple(chosen.values()), tuple(chosen))
+    try:
+        values, bad_cells = text.parse()
+    except csv.Error as error:
+        raise DataError(f"{path} is not a readable table: {error}. Check its quotes") from error
+    return NumericTable.checked(tuple(chosen), values, bad_cells, problems)
+
+
+def select_columns(
+    names: Sequence[str], columns: Sequence[str] | None
+) -> tuple[dict[str, int], list[str]]:
+    """Find columns by name.
+
+    Args:
+        names: Names of all columns of a file.
+        columns: Names of the columns to read. Default: all.
+
+    Returns:
+        The position of each column that exists once, and the problems of the others.
+    """
+    wanted = list(names if columns is None else columns)
+    counts, positions = Counter(names), {name: i for i, name in enumerate(names)}
+    missing = [name for name in wanted if name not in counts]
+    selected = Counter(wanted)
+    repeated = [name for name in selected if max(counts[name], selected[name]) > 1]
+    problems = []
+    if missing or not wanted:
+        problems.append(
+            f"no {list_names(missing) if missing else 'columns are selected'}; the file has "
+            f"{list_names(names)}"
+        )
+    if repeated:
+        problems.append(f"{list_names(repeated)} occurs more than once: rename or remove one")
+    return {name: positions[name] for name in wanted if counts[name] == 1}, problems
 
 
 @dataclass(frozen=True)
-class Numbers:
-    """A table that has been read.
+class _Text:
+    """Lines of text with cells between delimiters.
 
     Attributes:
-        columns: The names of the columns; `"0", "1", …` if the file has none.
-        values: The numbers, shape `(N, D)`, float64.
+        lines: The lines without the header.
+        delimiter: The delimiter.
+        width: Number of cells that each row must have.
+        positions: Positions of the cells to read.
+        columns: Names of the cells to read.
     """
 
+    lines: list[str]
+    delimiter: str
+    width: int
+    positions: tuple[int, ...]
     columns: tuple[str, ...]
-    values: npt.NDArray[np.float64]
+
+    def parse(self) -> tuple[npt.NDArray[np.float64], list[BadCell]]:
+        """Return the numbers, shape `(N, D)`, with NaN for bad cells, and the bad cells."""
+        try:
+            if self.positions and all(len(cells) == self.width for cells in self._rows()):
+                return np.loadtxt(
+                    self.lines, delimiter=self.delimiter, usecols=self.positions, ndmin=2,
+                    comments=None, quotechar='"',
+                ), []  # fmt: skip
+        except ValueError:
+            pass  # At least one cell is not a plain number.
+        return self._parse_cells()
+
+    def _parse_cells(self) -> tuple[npt.NDArray[np.float64], list[BadCell]]:
+        """Parse cell by cell, which is slower than `numpy.loadtxt` but finds every bad cell."""
+        decimal_comma = self.delimiter != "," and self._has_decimal_commas()
+        rows, bad = [], []
+        for row, cells in enumerate(self._rows()):
+            values = [np.nan] * len(self.positions)
+            if len(cells) != self.width:
+                found = f"{len(cells)} instead of {self.width}"
+                bad.append(BadCell(row, None, Problem.WRONG_LENGTH, found))
+            else:
+                for i, (name, position) in enumerate(
+                    zip(self.columns, self.positions, strict=True)
+                ):
+                    text = cells[position].strip()
+                    if decimal_comma and _DECIMAL_COMMA.fullmatch(text):
+                        values[i] = float(text.replace(",", "."))
+                    elif _is_number(text):
+                        values[i] = float(text)
+                    else:
+                        bad.append(BadCell(row, name, _classify(text), text))
+            rows.append(values)
+        return np.array(rows).reshape(len(rows), len(self.positions)), bad
+
+    def _has_decimal_commas(self) -> bool:
+        found = False
+        for cells in self._rows():
+            for position in self.positions:
+                text = cells[position].strip() if position < len(cells) else ""
+                if _DECIMAL_COMMA.fullmatch(text):
+                    found = True
+                elif text.count(",") > 1 or ("." in text and _is_number(text)):
+                    return False
+        return found
+
+    def _rows(self) -> Iterator[list[str]]:
+        return csv.reader(self.lines, delimiter=self.delimiter)
 
 
-def read_csv(path: Path, columns: Sequence[str] | None = None) -> Numbers:
-    """Read a text file of numbers.
-
-    The delimiter is a semicolon, a tab or a comma, whichever the first line has. That line
-    names the columns if none of its cells is a number.
-
-    Args:
-        path: The file.
-        columns: Which columns to take; all by default.
-
-    Returns:
-        The table.
-
-    Raises:
-        DataError: If a cell is not a number, with its column and row, or a column is missing.
-    """
-    lines = _lines(path)
-    delimiter = next((d for d in DELIMITERS if d in lines[0]), ",")
-    first = [cell.strip() for cell in next(csv.reader(lines, delimiter=delimiter))]
-    header = not any(map(_is_number, first))
-    names = tuple(first) if header else tuple(map(str, range(len(first))))
-    chosen = names if columns is None else tuple(columns)
-    numbers, body = _positions(path, names, chosen), lines[int(header) :]
-    if not body:
-        raise DataError(f"{path} has a header but no rows")
-    if any(len(cells) != len(names) for cells in csv.reader(body, delimiter=delimiter)):
-        raise DataError(f"{path}{_fault(body, delimiter, names, numbers)}")
+def _decode(content: bytes, path: Path) -> list[str]:
     try:
-        values = np.loadtxt(
-            body, delimiter=delimiter, usecols=numbers, ndmin=2, comments=None, quotechar='"'
-        )
-    except ValueError as error:
-        fault = _fault(body, delimiter, names, numbers) or f": {error}"
-        raise DataError(f"{path}{fault}") from error
-    return Numbers(chosen, finite(path, chosen, values))
-
-
-def read_parquet(path: Path, columns: Sequence[str] | None = None) -> Numbers:
-    """Read a parquet file of numbers.
-
-    Args:
-        path: The file.
-        columns: Which columns to take; all by default.
-
-    Returns:
-        The table.
-
-    Raises:
-        DataError: If a column is missing or does not hold numbers, or a number is missing.
-        ImportError: If pyarrow is missing.
-    """
-    try:
-        import pyarrow as pa  # type: ignore[import-untyped]
-        from pyarrow import parquet
-    except ImportError as error:
-        raise ImportError("parquet files need pyarrow: pip install 'fdsm[parquet]'") from error
-    try:
-        with parquet.ParquetFile(path) as file:
-            names = tuple(file.schema_arrow.names)
-            chosen = names if columns is None else tuple(columns)
-            _positions(path, names, chosen)
-            table = file.read(columns=list(chosen))
-    except DataError:
-        raise
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise DataError(f"{path} is not a readable parquet file: {error}") from error
-    values = np.empty((table.num_rows, len(chosen)))
-    for i, name in enumerate(chosen):
-        column = table.column(name)
-        if not (pa.types.is_primitive(column.type) or pa.types.is_decimal(column.type)):
-            raise DataError(
-                f"{path}, column {name!r}: {column.type} is not a number. Leave it out: {CHOOSE}"
-            )
-        values[:, i] = column.cast(pa.float64(), safe=False).to_numpy()
-    return Numbers(chosen, finite(path, chosen, values))
-
-
-def finite(
-    path: Path, columns: Sequence[str], values: npt.NDArray[np.float64]
-) -> npt.NDArray[np.float64]:
-    """Return the values if all are numbers that float32 can hold.
-
-    Args:
-        path: The file, for the error.
-        columns: The names of the columns.
-        values: The numbers, shape `(N, D)`.
-
-    Returns:
-        The values.
-
-    Raises:
-        DataError: If one is NaN, infinite or too large, with its column and row.
-    """
-    bad = np.argwhere(~(np.abs(values) <= np.finfo(np.float32).max))
-    if len(bad):
-        row, column = bad[0]
-        raise DataError(
-            f"{path}, column {columns[column]!r}, row {row + 1}: {values[row, column]} is not a "
-            f"finite float32 number. {REMEDY}"
-        )
-    return values
-
-
-def _lines(path: Path) -> list[str]:
-    try:
-        lines = path.read_bytes().decode("utf-8-sig").splitlines()
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not a text file in UTF-8: {error}") from error
-    lines = [line for line in lines if line.strip()]
+        raise DataError(f"{path} is not a UTF-8 text file: {error}. Save it as UTF-8") from error
+    lines = [line for line in io.StringIO(text, newline=None) if line.strip()]
     if not lines:
-        raise DataError(f"{path} is empty")
+        raise DataError(f"{path} is empty. Add rows of numbers")
     return lines
 
 
-def _positions(path: Path, names: Sequence[str], chosen: Sequence[str]) -> list[int]:
-    missing = [name for name in chosen if name not in names]
-    if missing or not chosen:
-        raise DataError(
-            f"{path} has no column {', '.join(map(repr, missing)) or 'to read'}: it has "
-            f"{', '.join(map(repr, names[:30])) or 'none'}"
-        )
-    twice = [name for name in chosen if list(names).count(name) > 1]
-    if twice:
-        raise DataError(f"{path} has more than one column called {twice[0]!r}: rename them")
-    return [list(names).index(name) for name in chosen]
-
-
-def _is_number(cell: str) -> bool:
+def _is_number(text: str) -> bool:
     try:
-        float(cell)
+        float(text)
     except ValueError:
         return False
-    return True
+    return "_" not in text  # float reads "1_000", but numpy.loadtxt does not
 
 
-def _fault(
-    body: Sequence[str], delimiter: str, names: Sequence[str], numbers: Sequence[int]
-) -> str | None:
-    """Return what is wrong with the first row that is."""
-    for row, line in enumerate(csv.reader(body, delimiter=delimiter), 1):
-        if len(line) != len(names):
-            return f", row {row}: {len(line)} cells instead of {len(names)}. Correct the row"
-        for i in numbers:
-            if not _is_number(line[i]):
-                return f", column {names[i]!r}, row {row}: {line[i]!r} is not a number. {REMEDY}"
-    return None
+def _classify(text: str) -> Problem:
+    if not text:
+        return Problem.EMPTY
+    if _THOUSANDS.fullmatch(text):
+        return Problem.THOUSANDS
+    if _DECIMAL_COMMA.fullmatch(text):
+        return Problem.DECIMAL_COMMA
+    return Problem.UNIT if _UNIT.fullmatch(text) else Problem.NOT_A_NUMBER

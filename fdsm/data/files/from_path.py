@@ -1,42 +1,43 @@
-"""The user's own data, by what it is."""
+"""Recognize the user's data by its file."""
 
 from pathlib import Path
 
-from ..download import resolved
+from ..download import resolve_path
 from ..errors import DataError
 from .archives import SUFFIXES
-from .arrays import Array, ImageArray, read_array
+from .arrays import Array, ImageArray, read_ndim
 from .images import ImageFolder
-from .table import PARQUET, Table
+from .table import PARQUET_SUFFIXES, Table
 
-TEXT = {".csv", ".tsv", ".txt", ".data"}
+TEXT_SUFFIXES = {".csv", ".tsv", ".txt", ".data"}
 
 
-def own(path: str | Path, key: str | None = None) -> ImageFolder | Table | Array | ImageArray:
-    """Return the source that reads your data.
+def from_path(
+    path: str | Path, key: str | None = None
+) -> ImageFolder | Table | Array | ImageArray:
+    """Return the source that reads a file or folder.
 
     Args:
-        path: A folder or `.zip` of images; a `.npy` or `.npz` array of numbers or images; a
-            `.csv`, `.tsv`, `.txt` or `.data` text file or a `.parquet` file of numbers.
-        key: Which array of a `.npz`, if it has several.
+        path: A folder or `.zip` file of images; a `.npy` or `.npz` array of numbers or images; a
+            `.csv`, `.tsv`, `.txt`, `.data` or `.parquet` table of numbers.
+        key: Name of the array in a `.npz` file with several arrays.
 
     Returns:
-        The source, with its defaults; `dataclasses.replace` changes them.
+        The source with its default settings. `dataclasses.replace` changes them.
 
     Raises:
-        DataError: If there is no such file, or it is something else.
+        DataError: If there is no such file, or its format is not supported.
     """
-    found = resolved(path)
+    found = resolve_path(path)
     suffix = found.suffix.lower()
     if found.is_dir() or suffix == ".zip":
         return ImageFolder(path)
-    if suffix in TEXT | PARQUET:
+    if suffix in TEXT_SUFFIXES | PARQUET_SUFFIXES:
         return Table(path)
     if suffix in {".npy", ".npz"}:
-        rows = read_array(found, key).ndim <= 2
-        return Array(path, key) if rows else ImageArray(path, key)
-    hint = "give the folder it is in" if suffix in SUFFIXES else "convert it to one of these"
+        return Array(path, key) if read_ndim(found, key) <= 2 else ImageArray(path, key)
+    advice = "Give the folder it is in" if suffix in SUFFIXES else "Convert it to one of these"
     raise DataError(
-        f"{found} is neither a folder nor a .zip of images, nor .npy, .npz, "
-        f".csv, .tsv, .txt, .data or .parquet: {hint}"
+        f"{found} has an unsupported format. Supported are a folder or .zip file of images, .npy, "
+        f".npz, .csv, .tsv, .txt, .data and .parquet. {advice}"
     )

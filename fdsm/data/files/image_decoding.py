@@ -1,4 +1,4 @@
-"""From image files of any size to one array of bytes."""
+"""Decode image files of any size into one array of bytes."""
 
 import io
 from collections.abc import Sequence
@@ -18,20 +18,19 @@ if TYPE_CHECKING:
     from PIL.Image import Image as Picture
 
 GREY = {"1", "L", "LA", "La", "I;16", "I;16B", "I;16L"}
-"""The modes of greyscale images."""
+"""Pillow's modes of greyscale images."""
 
 Bytes = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
-class Decoder:
-    """How image files become arrays.
+class ImageDecoder:
+    """Decodes image files: crops the central square and resizes it.
 
     Attributes:
         size: Height and width of the result.
-        crop: The size of the square that is cut out of the middle first; at most, and by
-            default, the shorter side.
-        channels: 1 for greyscale, 3 for colour; by default colour if any of the files has it.
+        crop: Size of the central square, at most the shorter side. Default: the shorter side.
+        channels: 1 for greyscale, 3 for colour. Default: colour if any image has colour.
     """
 
     size: int
@@ -40,47 +39,49 @@ class Decoder:
 
     def __post_init__(self) -> None:
         if self.size < 1 or (self.crop is not None and self.crop < 1):
-            raise ValueError(f"sizes are at least 1, but got size={self.size}, crop={self.crop}")
+            raise ValueError(
+                f"size and crop must be at least 1, but are {self.size} and {self.crop}"
+            )
         if self.channels not in {None, 1, 3}:
-            raise ValueError(f"channels is 1, 3 or None, but got {self.channels}")
+            raise ValueError(f"channels must be 1, 3 or None, but is {self.channels}")
 
     def read(self, archive: Archive, names: Sequence[str]) -> Tensor:
         """Read images.
 
         Args:
-            archive: Where they are.
-            names: Which, in which order.
+            archive: Folder or zip file of the images.
+            names: Names of the images, in the order of the result.
 
         Returns:
             Bytes of shape `(N, C, size, size)`.
 
         Raises:
-            DataError: If one of them is not a readable image, with its name.
+            DataError: If an image cannot be read. The error names it.
         """
         result = torch.empty(
             len(names), self.channels or 3, self.size, self.size, dtype=torch.uint8
         )
         grey = True
         with ThreadPoolExecutor() as pool:
-            for i, image in enumerate(pool.map(lambda name: self._one(archive, name), names)):
+            for i, image in enumerate(pool.map(lambda name: self._decode(archive, name), names)):
                 result[i] = torch.from_numpy(image)
                 grey = grey and len(image) == 1
         return result[:, :1].contiguous() if grey else result
 
-    def _one(self, archive: Archive, name: str) -> Bytes:
+    def _decode(self, archive: Archive, name: str) -> Bytes:
         from PIL import Image, ImageOps
 
         content = archive.read(name)
         try:
             with Image.open(io.BytesIO(content)) as image:
-                return self._squared(_eight_bits(ImageOps.exif_transpose(image)))
+                return self._crop_and_resize(_to_eight_bits(ImageOps.exif_transpose(image)))
         except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
             raise DataError(
-                f"{archive.path}, {name}: not a readable image ({type(error).__name__}). "
-                "Repair or delete it"
+                f"{archive.path}: {name} is not a readable image "
+                f"({type(error).__name__}: {error}). Repair or delete it"
             ) from error
 
-    def _squared(self, image: "Picture") -> Bytes:
+    def _crop_and_resize(self, image: "Picture") -> Bytes:
         from PIL import Image
 
         grey = image.mode in GREY if self.channels is None else self.channels == 1
@@ -94,13 +95,13 @@ class Decoder:
         return levels[None] if grey else levels.transpose(2, 0, 1)
 
 
-def _eight_bits(image: "Picture") -> "Picture":
-    """Return the image with its levels in a byte; Pillow would clip and not scale them."""
+def _to_eight_bits(image: "Picture") -> "Picture":
+    """Return the image with 8 bits per channel. Pillow would clip 16 bits instead of scaling."""
     from PIL import Image
 
     if image.mode.startswith("I;16"):
         levels: npt.NDArray[Any] = np.asarray(image)
         return Image.fromarray((levels >> 8).astype(np.uint8))
     if image.mode in {"I", "F"}:
-        raise ValueError(f"mode {image.mode}, 32 bits per pixel; save it with 8 or 16")
+        raise ValueError(f"mode {image.mode} has 32 bits per pixel; save it with 8 or 16")
     return image

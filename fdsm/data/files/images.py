@@ -1,4 +1,4 @@
-"""Your own images, and any data set that is a folder of image files."""
+"""Folders and zip files of images."""
 
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -6,34 +6,35 @@ from pathlib import Path, PurePosixPath
 import torch
 from torch import Tensor
 
-from ..dataset import Dataset, build_dataset, taken
-from ..download import resolved
+from ..dataset import Dataset, build_dataset
+from ..download import resolve_path
 from ..errors import DataError
-from ..split import shuffled, train_val_test_split
+from ..split import index_splits, permutation, train_val_test_split
 from ..transforms import Dequantize, Transform
-from .archives import Archive, opened
-from .image_decoding import Decoder
-from .table import MIN_ROWS
+from .archives import Archive, open_archive
+from .image_decoding import ImageDecoder
+from .numeric_table import MIN_ROWS
 
 
 @dataclass(frozen=True)
 class ImageFolder:
     """The images in a folder or zip file and its subfolders: `(N, C, size, size)` bytes.
 
-    Their middle is cut out as a square and resized. With more than one folder among them,
-    as in ImageNet, the folders are the labels, in alphabetical order.
+    The central square of each image is cut out and resized. If the images are in several
+    subfolders, as in ImageNet, the subfolders are the classes, in alphabetical order.
 
     Attributes:
-        path: The folder or zip; absolute, or relative to here or to the folder of the data.
+        path: Path of the folder or zip file: absolute, or relative to the working directory or
+            the data directory.
         size: Height and width of the stored images.
-        crop: The size of the square to cut out, at most and by default the shorter side;
-            `size=128, crop=128` are the paper's ImageNet images.
-        channels: 1 for greyscale, 3 for colour; by default colour if any of the images has it.
-        limit: Read at most so many images, drawn by the seed; all by default.
-        validation: The share of the images for validation.
-        test: The share for the test.
-        seed: Decides which.
-        transform: From bytes to what the model sees.
+        crop: Size of the central square, at most the shorter side. Default: the shorter side.
+            The paper's ImageNet images have `size=128, crop=128`.
+        channels: 1 for greyscale, 3 for colour. Default: colour if any image has colour.
+        limit: Maximum number of images, drawn at random. Default: all.
+        validation: Fraction of the images for validation.
+        test: Fraction of the images for the test.
+        seed: Random seed of the split.
+        transform: Transform from stored images to model inputs.
     """
 
     path: str | Path
@@ -47,22 +48,22 @@ class ImageFolder:
     transform: Transform = Dequantize()
 
     def names(self) -> list[str]:
-        """Return the names of all images, in the order of `rows`."""
+        """Return the names of all images, in the order of `rows()`."""
         return list(self._archive().names)
 
     def rows(self) -> Tensor:
-        """Return all images in the order of their names, say to score them."""
+        """Return all images in the order of their names, without a split."""
         archive = self._archive()
         return self._decoder().read(archive, archive.names)
 
     def load(self) -> Dataset:
-        """Read and split the images; raises `DataError` if that is impossible."""
+        """Read and split the images. Raises `DataError` if an image cannot be read."""
         archive = self._archive()
-        names = chosen(archive.names, self.limit, self.seed)
+        names = sample_names(archive.names, self.limit, self.seed)
         if len(names) < MIN_ROWS:
             raise DataError(
-                f"{archive.path} has {len(names)} images: at least {MIN_ROWS} are needed to split "
-                "them into training, validation and test"
+                f"{archive.path} has {len(names)} images, but at least {MIN_ROWS} are needed for "
+                "a split into training, validation and test"
             )
         order = train_val_test_split(
             len(names), validation=self.validation, test=self.test, seed=self.seed
@@ -70,28 +71,28 @@ class ImageFolder:
         images, labels = self._decoder().read(archive, names), _labels(names)
         return build_dataset(
             self,
-            taken(images, order),
-            labels=None if labels is None else taken(labels, order),
+            index_splits(images, order),
+            labels=None if labels is None else index_splits(labels, order),
             files=[{"file": archive.path.name, "sha256": archive.sha256()}],
-            parts=part(len(names), len(archive.names)),
+            parts=describe_subset(len(names), len(archive.names)),
         )
 
     def _archive(self) -> Archive:
-        return opened(resolved(self.path))
+        return open_archive(resolve_path(self.path))
 
-    def _decoder(self) -> Decoder:
-        return Decoder(self.size, self.crop, self.channels)
+    def _decoder(self) -> ImageDecoder:
+        return ImageDecoder(self.size, self.crop, self.channels)
 
 
-def chosen(names: tuple[str, ...], limit: int | None, seed: int) -> tuple[str, ...]:
-    """Return at most `limit` of the names, drawn by the seed, in their order."""
+def sample_names(names: tuple[str, ...], limit: int | None, seed: int) -> tuple[str, ...]:
+    """Return at most `limit` of the names, drawn at random, in their original order."""
     if limit is None or limit >= len(names):
         return names
-    return tuple(names[i] for i in shuffled(len(names), seed)[:limit].sort().values.tolist())
+    return tuple(names[i] for i in permutation(len(names), seed)[:limit].sort().values.tolist())
 
 
-def part(count: int, total: int) -> list[str]:
-    """Return what to put on record if not all images were read."""
+def describe_subset(count: int, total: int) -> list[str]:
+    """Return the entry `parts` of the record: empty if all images were read."""
     return [] if count == total else [f"{count:,} of {total:,} images"]
 
 

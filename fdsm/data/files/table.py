@@ -1,41 +1,37 @@
-"""Your own table of numbers."""
+"""A table of numbers in the user's file."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-import torch
 from torch import Tensor
 
-from ..dataset import Dataset, build_dataset, taken
-from ..download import checksum, resolved
-from ..errors import DataError
-from ..split import train_val_test_split
+from ..dataset import Dataset, build_dataset
+from ..download import checksums, resolve_path
 from ..transforms import Standardize, Transform
-from .csv import CHOOSE, Numbers, read_csv, read_parquet
+from .csv import parse_csv
+from .numeric_table import NumericTable
+from .parquet import parse_parquet
 
-MIN_ROWS = 10
-"""With fewer rows there is nothing to split."""
-
-PARQUET = {".parquet", ".pq"}
+PARQUET_SUFFIXES = {".parquet", ".pq"}
 
 
 @dataclass(frozen=True)
 class Table:
-    """The numbers of a `.csv` or `.parquet` file, one event per row: `(N, D)` float32.
+    """The numbers of a text or parquet file, one example per row: `(N, D)` float32.
 
-    Columns are standardised by default. Whitening would remove correlations too, but it turns
-    nearly dependent columns, common in tables, into nearly pure rounding error; choose
-    `transform=Whiten()` if yours are not.
+    Columns are standardized by default. Whitening also removes correlations, but it amplifies
+    rounding errors if columns are nearly dependent, which is common in tables. Choose it with
+    `transform=Whiten()`.
 
     Attributes:
-        path: The file; absolute, or relative to here or to the folder of the data.
-        columns: The names of the columns to take, in this order; all by default. Without a
-            header they are called `"0"`, `"1"` and so on.
-        validation: The share of the rows for validation.
-        test: The share for the test.
-        seed: Decides which.
-        transform: From the numbers to what the model sees.
+        path: Path of the file: absolute, or relative to the working directory or the data
+            directory.
+        columns: Names of the columns to read, in this order. Default: all. Without a header the
+            names are `"0"`, `"1"` and so on.
+        validation: Fraction of the rows for validation.
+        test: Fraction of the rows for the test.
+        seed: Random seed of the split.
+        transform: Transform from stored rows to model inputs.
     """
 
     path: str | Path
@@ -46,67 +42,37 @@ class Table:
     transform: Transform = Standardize()
 
     def rows(self) -> Tensor:
-        """Return all rows in the order of the file, say to score them, shape `(N, D)`."""
-        return torch.from_numpy(self._numbers().values).to(torch.float32)
+        """Return all rows in the order of the file, shape `(N, D)`. No row may have a problem."""
+        path, _, table = self._read()
+        return table.rows(path)
+
+    def rows_with_problems(self) -> tuple[Tensor, dict[int, str]]:
+        """Return all rows, including those with problems, for example to score the others.
+
+        Returns:
+            The rows in the order of the file, shape `(N, D)`, with NaN in each cell that cannot
+            be read, and the problem of each such row by its index.
+
+        Raises:
+            DataError: If the file cannot be read or lacks a column.
+        """
+        path, _, table = self._read()
+        return table.rows_with_problems(path)
 
     def load(self) -> Dataset:
-        """Read and split the table; raises `DataError` if that is impossible."""
-        numbers, path = self._numbers(), resolved(self.path)
-        rows = split_rows(
-            numbers, path, validation=self.validation, test=self.test, seed=self.seed
-        )
+        """Read and split the table. Raises `DataError` with all problems of the file."""
+        path, sha256, table = self._read()
+        rows = table.split(path, validation=self.validation, test=self.test, seed=self.seed)
         return build_dataset(
             self,
             rows,
-            files=[{"file": path.name, "sha256": checksum(path)}],
-            columns=list(numbers.columns),
+            files=[{"file": path.name, "sha256": sha256}],
+            columns=list(table.columns),
         )
 
-    def _numbers(self) -> Numbers:
-        path = resolved(self.path)
-        reader = read_parquet if path.suffix.lower() in PARQUET else read_csv
-        return reader(path, self.columns)
-
-
-def split_rows(
-    numbers: Numbers, path: Path, *, validation: float, test: float, seed: int
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Split a table into rows for training, validation and test.
-
-    Args:
-        numbers: The table.
-        path: Where it came from, for the errors.
-        validation: The share for validation.
-        test: The share for the test.
-        seed: Decides which rows go where.
-
-    Returns:
-        The rows of each, float32.
-
-    Raises:
-        DataError: If there are too few rows, or a column hardly varies.
-    """
-    if len(numbers.values) < MIN_ROWS:
-        raise DataError(
-            f"{path} has {len(numbers.values)} rows: at least {MIN_ROWS} are needed to split them "
-            "into training, validation and test"
-        )
-    order = train_val_test_split(len(numbers.values), validation=validation, test=test, seed=seed)
-    _require_variation(numbers, path, order[0])
-    return taken(torch.from_numpy(numbers.values).to(torch.float32), order)
-
-
-def _require_variation(numbers: Numbers, path: Path, train: Tensor) -> None:
-    values = numbers.values[train.numpy()]
-    spread, size = values.std(0), np.abs(values).max(0)
-    for name, s, a in zip(numbers.columns, spread, size, strict=True):
-        if s == 0:
-            raise DataError(
-                f"{path}, column {name!r}: the same number in all rows to train on. A constant "
-                f"has no density: leave the column out; {CHOOSE}"
-            )
-        if a * np.finfo(np.float32).eps > s / 10:
-            raise DataError(
-                f"{path}, column {name!r}: numbers near {a:.3g} that vary by {s:.3g} only, too "
-                "little for float32. Subtract a constant from the column first"
-            )
+    def _read(self) -> tuple[Path, str, NumericTable]:
+        path = resolve_path(self.path)
+        content = path.read_bytes()
+        (sha256,) = checksums(content, "sha256")
+        parse = parse_parquet if path.suffix.lower() in PARQUET_SUFFIXES else parse_csv
+        return path, sha256, parse(content, path, self.columns)

@@ -1,5 +1,8 @@
 """CIFAR-10: 50,000 + 10,000 colour images of 32x32."""
 
+import io
+import pickle
+import pickletools
 import tarfile
 import zlib
 from dataclasses import dataclass
@@ -12,38 +15,33 @@ from torch import Tensor
 
 from ...serialize import Json
 from ..dataset import Dataset, build_dataset
-from ..download import Published
+from ..download import RemoteFile
 from ..errors import DataError
 from ..files.archives import require_inside
-from ..formats.pickles import Call, Global, tree
-from ..split import held_out
+from ..split import holdout_split
 from ..transforms import Chain, Dequantize, Flip, Transform
 
-ARRAY = (
-    Global("numpy.core.multiarray _reconstruct"),
-    (Global("numpy ndarray"), (0,), "b"),
-)
-LIMIT = 2**26
-"""A member of the archive with more bytes than this is refused; a batch has 31 million."""
+MAX_BYTES = 2**26
+"""Largest accepted size of a batch. The official batches have 31 million bytes."""
 
 PIXELS = 3 * 32 * 32
 
 
 @dataclass(frozen=True)
 class CIFAR10:
-    """Photographs of ten kinds of things: `(N, 3, 32, 32)` bytes, with labels 0 to 9.
+    """Photographs of ten classes: `(N, 3, 32, 32)` bytes, with labels 0 to 9.
 
-    The official batches are pickles. They are read without being run, so that a file from
-    the network cannot do anything.
+    The official batches are pickles. They are read without importing or calling anything that
+    a pickle names, so a hostile file cannot run code.
 
     Reference:
         Krizhevsky (2009), Learning multiple layers of features from tiny images.
 
     Attributes:
-        batches: Which of the five training batches to read, `(1,)` for a part.
-        validation: The share of the training images to hold out for validation.
-        seed: Decides which.
-        transform: From bytes to what the model sees.
+        batches: Numbers of the training batches to read, out of 1 to 5.
+        validation: Fraction of the training images to hold out for validation.
+        seed: Random seed of the split.
+        transform: Transform from stored images to model inputs.
     """
 
     batches: tuple[int, ...] = (1, 2, 3, 4, 5)
@@ -53,14 +51,14 @@ class CIFAR10:
 
     def __post_init__(self) -> None:
         if not self.batches or not set(self.batches) <= {1, 2, 3, 4, 5}:
-            raise ValueError(f"batches are numbered 1 to 5, but got {self.batches}")
+            raise ValueError(f"batches must be numbers from 1 to 5, but is {self.batches}")
 
     def load(self) -> Dataset:
-        """Read the data set; raises `DataError` if that is impossible."""
+        """Read the data set. Raises `DataError` if a file is missing or damaged."""
         wanted = [*(f"data_batch_{i}" for i in self.batches), "test_batch"]
-        (*train, (test, test_labels)), files = _batches(wanted)
+        (*train, (test, test_labels)), files = _read_batches(wanted)
         images, labels = (torch.cat(parts) for parts in zip(*train, strict=True))
-        kept, held = held_out(len(images), self.validation, self.seed)
+        kept, held = holdout_split(len(images), self.validation, self.seed)
         absent = sorted({1, 2, 3, 4, 5} - set(self.batches))
         return build_dataset(
             self,
@@ -71,88 +69,115 @@ class CIFAR10:
         )
 
 
-def parsed(content: bytes, name: str) -> tuple[Tensor, Tensor]:
-    """Read a batch.
+class _Placeholder:
+    """Stands in for the numpy objects in a pickle and keeps their state."""
+
+    state: Any = None
+
+    def __init__(self, *arguments: object) -> None:
+        pass
+
+    def __setstate__(self, state: object) -> None:
+        self.state = state
+
+
+class _Unpickler(pickle.Unpickler):
+    # numpy itself is not allowed in: with a hostile buffer, numpy.ndarray can crash the process.
+    _ALLOWED = frozenset({
+        ("numpy.core.multiarray", "_reconstruct"),
+        ("numpy", "ndarray"),
+        ("numpy", "dtype"),
+    })
+
+    def find_class(self, module: str, name: str) -> type[_Placeholder]:
+        if (module, name) not in self._ALLOWED:
+            raise pickle.UnpicklingError(f"it refers to {module}.{name}. Nothing was run")
+        return _Placeholder
+
+
+def _unpickle(content: bytes) -> dict[bytes, Any]:
+    """Return the content of a pickle, with placeholders for numpy arrays."""
+    if len(content) > MAX_BYTES:
+        raise pickle.UnpicklingError(f"{len(content):,} bytes are more than {MAX_BYTES:,}")
+    for opcode, argument, _ in pickletools.genops(content):
+        # Official batches share no objects. Shared objects can take exponential time, and a
+        # large memo index takes memory in proportion.
+        if "GET" in opcode.name or opcode.name == "DUP":
+            raise pickle.UnpicklingError(f"the opcode {opcode.name} is not allowed")
+        if "PUT" in opcode.name and int(argument or 0) > len(content):
+            raise pickle.UnpicklingError(f"the memo index {argument} is too large")
+    batch: dict[bytes, Any] = _Unpickler(io.BytesIO(content), encoding="bytes").load()
+    return batch
+
+
+def parse_batch(content: bytes, name: str | Path) -> tuple[Tensor, Tensor]:
+    """Parse an official batch.
 
     Args:
-        content: The bytes of the file.
-        name: What to call it in an error.
+        content: Content of the file.
+        name: Name of the file, for errors.
 
     Returns:
         Images of shape `(N, 3, 32, 32)`, uint8, and labels, int64.
 
     Raises:
-        DataError: If it is not what an official batch is.
+        DataError: If it is not an official batch.
     """
     try:
-        batch: Any = tree(content)
-    except DataError as error:
-        raise DataError(f"{name} is not an official CIFAR-10 batch: {error}") from error
-    data: Any = batch.get("data") if isinstance(batch, dict) else batch
-    if not isinstance(batch, dict) or not _is_array(data):
+        batch = _unpickle(content)
+        labels = torch.tensor([_require_label(label) for label in batch[b"labels"]])
+        _, shape, _, fortran_order, pixels = batch[b"data"].state
+        images = torch.from_numpy(np.frombuffer(pixels, np.uint8).copy())
+        images = images.view(len(labels), 3, 32, 32)
+    except Exception as error:  # a damaged pickle can raise any exception
         raise DataError(
-            f"{name} is not an official CIFAR-10 batch: instead of an array of bytes it has "
-            f"{_named(data)}. Nothing in it was run"
+            f"{name} is not an official CIFAR-10 batch ({type(error).__name__}: {error})"
+        ) from error
+    if not len(labels) or shape != (len(labels), PIXELS) or fortran_order:
+        raise DataError(
+            f"{name} is not an official CIFAR-10 batch: it has {len(labels)} labels and images of "
+            f"shape {shape}"
         )
-    _, (n, width), _, _, text = data.state
-    raw, labels = text.encode("latin-1", errors="ignore"), batch.get("labels")
-    if n < 1 or (width, len(raw)) != (PIXELS, n * PIXELS) or not _are_labels(labels, n):
-        raise DataError(f"{name} is damaged: images and labels do not have the announced sizes")
-    pixels = torch.from_numpy(np.frombuffer(raw, np.uint8).copy())
-    return pixels.view(n, 3, 32, 32), torch.tensor(labels)
+    return images, labels
 
 
-def _is_array(data: object) -> bool:
-    match data:
-        case Call(
-            function=function,
-            arguments=arguments,
-            state=(1, (int(), int()), Call(arguments=("u1", *_)), False, str()),
-        ):
-            return (function, arguments) == ARRAY
-    return False
+def _require_label(label: object) -> int:
+    if not isinstance(label, int) or not 0 <= label < 10:
+        raise ValueError(f"{label!r} is not a label from 0 to 9")
+    return label
 
 
-def _are_labels(labels: object, n: int) -> bool:
-    if not isinstance(labels, list) or len(labels) != n:
-        return False
-    return all(isinstance(label, int) and 0 <= label < 10 for label in labels)
-
-
-def _named(value: object) -> str:
-    if isinstance(value, Call) and isinstance(value.function, Global):
-        return f"a call of {value.function.name!r}"
-    return type(value).__name__
-
-
-def _batches(wanted: list[str]) -> tuple[list[tuple[Tensor, Tensor]], list[Json]]:
-    """Return the batches from the unpacked folder, else from the archive."""
+def _read_batches(wanted: list[str]) -> tuple[list[tuple[Tensor, Tensor]], list[Json]]:
+    """Read batches from the unpacked folder if it has all of them, else from the archive."""
     if all(_BATCHES[name].find() for name in wanted):
-        read = [_BATCHES[n].read(lambda p: parsed(p.read_bytes(), str(p))) for n in wanted]
+        read = [_BATCHES[name].read(parse_batch) for name in wanted]
         return [batch for batch, _ in read], [file for _, file in read]
     try:
-        contents, file = _ARCHIVE.read(lambda path: _unpacked(path, wanted))
+        contents, file = _ARCHIVE.read(lambda content, path: _members(content, path, wanted))
     except DataError as error:
-        raise DataError(f"{error}{_present()}") from error
-    return [parsed(contents[name], f"{name} in {_ARCHIVE.names[0]}") for name in wanted], [file]
+        raise DataError(f"{error}{_available_batches()}") from error
+    names = {name: f"{name} in {_ARCHIVE.names[0]}" for name in wanted}
+    return [parse_batch(contents[name], names[name]) for name in wanted], [file]
 
 
-def _present() -> str:
+def _available_batches() -> str:
     found = tuple(i for i in range(1, 6) if _BATCHES[f"data_batch_{i}"].find())
     if not found or not _BATCHES["test_batch"].find():
         return ""
-    return f". Or read the batches that are there, with CIFAR10(batches={found})"
+    return f". Or read only the batches that exist: CIFAR10(batches={found})"
 
 
-def _unpacked(path: Path, wanted: list[str]) -> dict[str, bytes]:
-    """Return members of the archive; nothing is written anywhere."""
+def _members(content: bytes, path: Path, wanted: list[str]) -> dict[str, bytes]:
+    """Return members of the archive. Nothing is written to disk."""
     contents = {}
     try:
-        with tarfile.open(path, "r|gz") as archive:
+        with tarfile.open(fileobj=io.BytesIO(content), mode="r|gz") as archive:
             for member in archive:
                 require_inside(path, member.name)
-                if member.size > LIMIT:
-                    raise DataError(f"{path}, {member.name}: {member.size:,} bytes are too many")
+                if member.size > MAX_BYTES:
+                    raise DataError(
+                        f"{path}: {member.name} has {member.size:,} bytes, more than {MAX_BYTES:,}"
+                    )
                 file = archive.extractfile(member) if member.isreg() else None
                 if file and Path(member.name).name in wanted:
                     contents[Path(member.name).name] = file.read()
@@ -164,14 +189,14 @@ def _unpacked(path: Path, wanted: list[str]) -> dict[str, bytes]:
     return contents
 
 
-_ARCHIVE = Published(
+_ARCHIVE = RemoteFile(
     ("cifar-10-python.tar.gz",),
     ("", "cifar-10-batches-py", "cifar10", "cifar-10", "CIFAR10"),
     "md5:c58f30108f718f92721af3b95e74349a",
     ("https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz",),
 )
 _BATCHES = {
-    name: Published(
+    name: RemoteFile(
         (name,),
         (
             "cifar-10-batches-py",
@@ -181,7 +206,7 @@ _BATCHES = {
             "cifar10",
         ),
         f"md5:{md5}",
-        page="https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz",
+        homepage="https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz",
     )
     for name, md5 in {
         "data_batch_1": "c99cafc152244af753f735de768cd75f",

@@ -1,27 +1,27 @@
-"""Real images that need no download."""
+"""The digits of scikit-learn, which need no download."""
 
 import hashlib
 from dataclasses import dataclass
 
 import torch
 
-from ..dataset import Dataset, build_dataset, taken
-from ..split import train_val_test_split
+from ..dataset import Dataset, build_dataset
+from ..split import index_splits, train_val_test_split
 from ..transforms import Dequantize, Transform
 
 
 @dataclass(frozen=True)
 class Digits:
-    """The 1,797 handwritten digits inside scikit-learn: `(N, 1, 8, 8)` levels 0 to 16.
+    """The 1,797 handwritten digits of scikit-learn: `(N, 1, 8, 8)`, integers 0 to 16.
 
     Reference:
         Alpaydin & Kaynak (1998), https://doi.org/10.24432/C50P49.
 
     Attributes:
-        validation: The share of the images for validation.
-        test: The share for the test.
-        seed: Decides which.
-        transform: From levels to what the model sees.
+        validation: Fraction of the images for validation.
+        test: Fraction of the images for the test.
+        seed: Random seed of the split.
+        transform: Transform from stored images to model inputs.
 
     Example:
         >>> data = Digits().load()
@@ -35,7 +35,7 @@ class Digits:
     transform: Transform = Dequantize(17)
 
     def load(self) -> Dataset:
-        """Read the data set; raises `ImportError` if scikit-learn is missing."""
+        """Read the data set. Raises `ImportError` if scikit-learn is missing."""
         try:
             from sklearn.datasets import load_digits  # type: ignore[import-untyped]
         except ImportError as error:
@@ -48,7 +48,7 @@ class Digits:
         sha256 = hashlib.sha256(images.numpy().tobytes()).hexdigest()
         return build_dataset(
             self,
-            taken(images, rows),
-            labels=taken(torch.from_numpy(found.target).long(), rows),
+            index_splits(images, rows),
+            labels=index_splits(torch.from_numpy(found.target).long(), rows),
             files=[{"file": "sklearn.datasets.load_digits, as bytes", "sha256": sha256}],
         )

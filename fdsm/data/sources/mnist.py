@@ -1,19 +1,27 @@
 """MNIST and Fashion-MNIST: 60,000 + 10,000 greyscale images of 28x28."""
 
+import gzip
+import io
+import math
+import struct
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
+import numpy as np
+import torch
 from torch import Tensor
 
 from ...serialize import Json
 from ..dataset import Dataset, Source, build_dataset
-from ..download import Published
+from ..download import RemoteFile
 from ..errors import DataError
-from ..formats.idx import read_idx
-from ..split import held_out
+from ..split import holdout_split
 from ..transforms import Dequantize, Transform
 
-TRAIN, TEST = "train", "t10k"
+MAX_BYTES = 2**30
+"""Largest accepted size of the decompressed data. MNIST has 47 million bytes."""
 
 
 @dataclass(frozen=True)
@@ -24,9 +32,9 @@ class MNIST:
         LeCun et al. (1998), Gradient-based learning applied to document recognition.
 
     Attributes:
-        validation: The share of the 60,000 training images to hold out for validation.
-        seed: Decides which.
-        transform: From bytes to what the model sees.
+        validation: Fraction of the 60,000 training images to hold out for validation.
+        seed: Random seed of the split.
+        transform: Transform from stored images to model inputs.
     """
 
     validation: float = 0.1
@@ -34,21 +42,21 @@ class MNIST:
     transform: Transform = Dequantize()
 
     def load(self) -> Dataset:
-        """Read the data set; raises `DataError` if that is impossible."""
+        """Read the data set. Raises `DataError` if a file is missing or damaged."""
         return _load(self, _MNIST, validation=self.validation, seed=self.seed)
 
 
 @dataclass(frozen=True)
 class FashionMNIST:
-    """Clothes, in the format of MNIST: `(N, 1, 28, 28)` bytes, with labels 0 to 9.
+    """Images of clothes in the format of MNIST: `(N, 1, 28, 28)` bytes, with labels 0 to 9.
 
     Reference:
         Xiao et al. (2017), https://arxiv.org/abs/1708.07747.
 
     Attributes:
-        validation: The share of the 60,000 training images to hold out for validation.
-        seed: Decides which.
-        transform: From bytes to what the model sees.
+        validation: Fraction of the 60,000 training images to hold out for validation.
+        seed: Random seed of the split.
+        transform: Transform from stored images to model inputs.
     """
 
     validation: float = 0.1
@@ -56,16 +64,58 @@ class FashionMNIST:
     transform: Transform = Dequantize()
 
     def load(self) -> Dataset:
-        """Read the data set; raises `DataError` if that is impossible."""
+        """Read the data set. Raises `DataError` if a file is missing or damaged."""
         return _load(self, _FASHION, validation=self.validation, seed=self.seed)
 
 
+def parse_idx(content: bytes, path: Path, event: tuple[int, ...]) -> Tensor:
+    """Parse an idx file of bytes, the format of MNIST. It may be compressed with gzip.
+
+    The format is a magic number, the sizes of the dimensions, and the data.
+
+    Args:
+        content: Content of the file.
+        path: Path of the file, for errors.
+        event: Expected shape of each row.
+
+    Returns:
+        The rows, shape `(N, *event)`, uint8.
+
+    Raises:
+        DataError: If the file is damaged or has another format or shape.
+    """
+    raw = io.BytesIO(content)
+    file = gzip.GzipFile(fileobj=raw) if content[:2] == b"\x1f\x8b" else raw
+    dims = 1 + len(event)
+    try:
+        header = file.read(4 + 4 * dims)
+        magic, expected_magic = header[:4], bytes([0, 0, 0x08, dims])
+        if magic != expected_magic:
+            raise DataError(
+                f"{path} is not the expected idx file: it starts with {magic.hex()!r}, expected "
+                f"{expected_magic.hex()!r}"
+            )
+        if len(header) < 4 + 4 * dims:
+            raise DataError(f"{path} is damaged: it ends within its header")
+        n, *sizes = struct.unpack(f">{dims}I", header[4:])
+        size = n * math.prod(event)
+        if tuple(sizes) != event or size > MAX_BYTES:
+            raise DataError(f"{path} has {n:,} rows of shape {tuple(sizes)}, expected {event}")
+        body = file.read(size + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{path} is damaged: {error}") from error
+    if len(body) != size:
+        found = f"only {len(body):,}" if len(body) < size else "more"
+        raise DataError(f"{path} is damaged: it announces {size:,} bytes of data but has {found}")
+    return torch.from_numpy(np.frombuffer(body, np.uint8).copy().reshape(n, *event))
+
+
 def _load(
-    source: Source, files: Mapping[str, Published], *, validation: float, seed: int
+    source: Source, files: Mapping[str, RemoteFile], *, validation: float, seed: int
 ) -> Dataset:
-    images, labels, train_files = _half(files, TRAIN)
-    test, test_labels, test_files = _half(files, TEST)
-    kept, held = held_out(len(images), validation, seed)
+    images, labels, train_files = _load_part(files, "train")
+    test, test_labels, test_files = _load_part(files, "t10k")
+    kept, held = holdout_split(len(images), validation, seed)
     return build_dataset(
         source,
         (images[kept], images[held], test),
@@ -74,33 +124,34 @@ def _load(
     )
 
 
-def _half(files: Mapping[str, Published], half: str) -> tuple[Tensor, Tensor, list[Json]]:
-    images, first = files[f"{half}-images"].read(lambda p: read_idx(p, (28, 28)))
-    labels, second = files[f"{half}-labels"].read(lambda p: read_idx(p, ()))
+def _load_part(files: Mapping[str, RemoteFile], part: str) -> tuple[Tensor, Tensor, list[Json]]:
+    images, image_file = files[f"{part}-images"].read(lambda c, p: parse_idx(c, p, (28, 28)))
+    labels, label_file = files[f"{part}-labels"].read(lambda c, p: parse_idx(c, p, ()))
     if len(images) != len(labels):
         raise DataError(
-            f"{half}: there are {len(images):,} images but {len(labels):,} labels: "
-            "the two files do not belong together"
+            f"{files[f'{part}-images'].find()} has {len(images):,} images, but "
+            f"{files[f'{part}-labels'].find()} has {len(labels):,} labels. Replace both with the "
+            "official files"
         )
-    return images[:, None], labels.long(), [first, second]
+    return images[:, None], labels.long(), [image_file, label_file]
 
 
-def _published(
+def _remote_files(
     folders: tuple[str, ...], mirrors: tuple[str, ...], checksums: Mapping[str, str]
-) -> dict[str, Published]:
+) -> dict[str, RemoteFile]:
     files = {}
     for name, sha256 in checksums.items():
         full = f"{name}-idx{3 if 'images' in name else 1}-ubyte"
-        files[name] = Published(
+        files[name] = RemoteFile(
             names=(f"{full}.gz", full, full.replace("-idx", ".idx")),
             folders=folders,
-            official=f"sha256:{sha256}",
-            mirrors=tuple(f"{mirror}{full}.gz" for mirror in mirrors),
+            checksum=f"sha256:{sha256}",
+            urls=tuple(f"{mirror}{full}.gz" for mirror in mirrors),
         )
     return files
 
 
-_MNIST = _published(
+_MNIST = _remote_files(
     ("mnist", "MNIST/raw", "MNIST", "mnist/MNIST/raw"),
     (
         "https://ossci-datasets.s3.amazonaws.com/mnist/",
@@ -113,7 +164,7 @@ _MNIST = _published(
         "t10k-labels": "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
     },
 )
-_FASHION = _published(
+_FASHION = _remote_files(
     ("fashion_mnist", "FashionMNIST/raw", "FashionMNIST", "fashion-mnist"),
     (
         "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",

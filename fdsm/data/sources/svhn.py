@@ -1,36 +1,43 @@
 """SVHN: house numbers, 73,257 + 26,032 colour images of 32x32."""
 
+import math
+import struct
+import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from ..dataset import Dataset, build_dataset, taken
-from ..download import Published, named
+from ..dataset import Dataset, build_dataset
+from ..download import RemoteFile, file_record, find_file
 from ..errors import DataError
-from ..formats.mat import read_mat
-from ..split import held_out, train_val_test_split
+from ..split import holdout_split, index_splits, train_val_test_split
 from ..transforms import Dequantize, Transform
 
 FOLDERS = ("svhn", "SVHN", "")
+MAX_BYTES = 2**31
+"""Largest accepted size of a decompressed array. The largest official one has 1.6e9 bytes."""
 
 
 @dataclass(frozen=True)
 class SVHN:
-    """Digits on houses: `(N, 3, 32, 32)` bytes, with labels 0 to 9.
+    """Digits of house numbers: `(N, 3, 32, 32)` bytes, with labels 0 to 9.
 
     Reference:
         Netzer et al. (2011), Reading digits in natural images.
 
     Attributes:
-        part: A single `.mat` file to split into training, validation and test, instead of
-            the official pair: its name in the folder of the data, or its path.
-        validation: The share of the training images to hold out for validation.
-        test: The share of a `part` for the test.
-        seed: Decides which.
-        transform: From bytes to what the model sees.
+        part: Name or path of a single `.mat` file. It is split at random into training,
+            validation and test, and replaces the official pair of files.
+        validation: Fraction of the training images to hold out for validation.
+        test: Fraction of the images of `part` for the test.
+        seed: Random seed of the split.
+        transform: Transform from stored images to model inputs.
     """
 
     part: str | None = None
@@ -40,13 +47,13 @@ class SVHN:
     transform: Transform = Dequantize()
 
     def load(self) -> Dataset:
-        """Read the data set; raises `DataError` if that is impossible."""
-        return self._whole() if self.part is None else self._part(self.part)
+        """Read the data set. Raises `DataError` if a file is missing or damaged."""
+        return self._load_official() if self.part is None else self._load_part(self.part)
 
-    def _whole(self) -> Dataset:
-        (images, labels), train_file = _TRAIN.read(read_crops)
-        (test, test_labels), test_file = _TEST.read(read_crops)
-        kept, held = held_out(len(images), self.validation, self.seed)
+    def _load_official(self) -> Dataset:
+        (images, labels), train_file = _TRAIN.read(parse_images)
+        (test, test_labels), test_file = _TEST.read(parse_images)
+        kept, held = holdout_split(len(images), self.validation, self.seed)
         return build_dataset(
             self,
             (images[kept], images[held], test),
@@ -54,47 +61,122 @@ class SVHN:
             files=[train_file, test_file],
         )
 
-    def _part(self, name: str) -> Dataset:
-        path, provenance = named(name, FOLDERS)
-        images, labels = read_crops(path)
+    def _load_part(self, name: str) -> Dataset:
+        path = find_file(name, FOLDERS)
+        content = path.read_bytes()
+        images, labels = parse_images(content, path)
         rows = train_val_test_split(
             len(images), validation=self.validation, test=self.test, seed=self.seed
         )
         return build_dataset(
             self,
-            taken(images, rows),
-            labels=taken(labels, rows),
-            files=[provenance],
+            index_splits(images, rows),
+            labels=index_splits(labels, rows),
+            files=[file_record(path, content)],
             parts=[f"the {len(images):,} images of {path.name}, split at random"],
         )
 
 
-def read_crops(path: Path) -> tuple[Tensor, Tensor]:
-    """Read a file of crops.
+def parse_images(content: bytes, path: Path) -> tuple[Tensor, Tensor]:
+    """Parse a MATLAB file of images and labels.
 
     Args:
-        path: A `.mat` file with `X` of shape `(32, 32, 3, N)` and `y` of shape `(N, 1)`.
+        content: Content of a `.mat` file with `X` of shape `(32, 32, 3, N)` and `y` of shape
+            `(N, 1)`.
+        path: Path of the file, for errors.
 
     Returns:
         Images of shape `(N, 3, 32, 32)`, uint8, and labels, int64, with 0 for the digit 0.
 
     Raises:
-        DataError: If the file is something else.
+        DataError: If the file is damaged or has other variables.
     """
-    found = read_mat(path)
-    x, y = found.get("X", np.empty(0)), found.get("y", np.empty(0))
+    try:
+        arrays = parse_mat(content)
+    except (ValueError, IndexError, struct.error, zlib.error) as error:
+        raise DataError(f"{path} is not a readable MATLAB file: {error}") from error
+    x, y = arrays.get("X", np.empty(0)), arrays.get("y", np.empty(0))
     if x.dtype != np.uint8 or x.ndim != 4 or x.shape[:3] != (32, 32, 3) or y.size != x.shape[-1]:
+        found = {name: f"{array.dtype} {array.shape}" for name, array in arrays.items()}
         raise DataError(
-            f"{path} should hold X, bytes of shape (32, 32, 3, N), and y of shape (N, 1), but "
-            f"has {x.dtype} {x.shape} and {y.dtype} {y.shape}"
+            f"{path} has the arrays {found}, expected X, bytes of shape (32, 32, 3, N), and y of "
+            "shape (N, 1)"
         )
     images = np.ascontiguousarray(x.transpose(3, 2, 0, 1))
     return torch.from_numpy(images), torch.from_numpy(y.ravel().astype(np.int64)) % 10
 
 
+def parse_mat(content: bytes) -> dict[str, npt.NDArray[Any]]:
+    """Parse the numeric arrays of a MATLAB file of version 5.
+
+    A file is a header of 128 bytes and a list of elements. An element has a type, a size and
+    data. It is a matrix, which is again a list of elements, or a compressed element.
+    `scipy.io.loadmat` is not used, because single damaged bytes make it crash the process.
+
+    Reference:
+        MathWorks, MAT-File Format, chapter 1.
+
+    Args:
+        content: Content of the file.
+
+    Returns:
+        The arrays by name. Text and structures are left out.
+
+    Raises:
+        ValueError: If the file is damaged, or of another version.
+    """
+    if content[124:128] != b"\x00\x01IM":
+        raise ValueError("it has no header of version 5")
+    matrices = (_parse_matrix(*element) for element in _elements(memoryview(content)[128:]))
+    return dict(matrix for matrix in matrices if matrix is not None)
+
+
+def _elements(content: memoryview) -> Iterator[tuple[int, memoryview]]:
+    position = 0
+    while position < len(content):
+        kind, size = struct.unpack_from("<II", content, position)
+        start = position + 8
+        if kind > 0xFFFF:  # a small element: size and type share four bytes
+            kind, size, start = kind & 0xFFFF, kind >> 16, position + 4
+        if start + size > len(content):
+            raise ValueError("it is truncated")
+        yield kind, content[start : start + size]
+        position = start + size
+        if kind != _COMPRESSED:
+            position += -position % 8
+
+
+def _parse_matrix(kind: int, content: memoryview) -> tuple[str, npt.NDArray[Any]] | None:
+    if kind == _COMPRESSED:
+        decompressor = zlib.decompressobj()
+        decompressed = decompressor.decompress(content, MAX_BYTES)
+        if not decompressor.eof:
+            raise ValueError(f"an array is truncated, or larger than {MAX_BYTES:,} bytes")
+        ((kind, content),) = _elements(memoryview(decompressed))
+    if kind != _MATRIX:
+        return None
+    (_, flags), (_, shape), (_, name), *data = _elements(content)
+    if flags[0] not in _NUMERIC_CLASSES or not data:
+        return None
+    kind, raw = data[0]
+    if kind not in _DTYPES:
+        raise ValueError(f"an array has the unknown type {kind}")
+    values, sizes = np.frombuffer(raw, _DTYPES[kind]), np.frombuffer(shape, "<i4").tolist()
+    if min(sizes) < 0 or math.prod(sizes) != values.size:
+        raise ValueError(f"an array of shape {sizes} has {values.size} numbers")
+    return bytes(name).decode("latin-1"), values.reshape(sizes, order="F")
+
+
+_MATRIX, _COMPRESSED = 14, 15
+_NUMERIC_CLASSES = range(6, 16)
+_DTYPES = {
+    1: "i1", 2: "u1", 3: "<i2", 4: "<u2", 5: "<i4", 6: "<u4", 7: "<f4", 9: "<f8",
+    12: "<i8", 13: "<u8",
+}  # fmt: skip
+
 _SITE = "http://ufldl.stanford.edu/housenumbers/"
 _TRAIN, _TEST = (
-    Published((name,), FOLDERS, f"md5:{md5}", (f"{_SITE}{name}",))
+    RemoteFile((name,), FOLDERS, f"md5:{md5}", (f"{_SITE}{name}",))
     for name, md5 in {
         "train_32x32.mat": "e26dedcc434d2e4c54c9b2d4a06d8373",
         "test_32x32.mat": "eb5a983be6a315427106f1b164d9cef3",

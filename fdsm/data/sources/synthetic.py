@@ -1,4 +1,4 @@
-"""Data sets drawn from known densities."""
+"""Data sets of samples from known densities."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -11,8 +11,8 @@ from ..dataset import Dataset, build_dataset
 from ..transforms import Chain, Transform
 
 
-class Density(Protocol):
-    """A density that is known: what was learnt from its samples can be checked against it."""
+class KnownDensity(Protocol):
+    """A density in closed form. A model of its samples can be compared with the truth."""
 
     def sample(
         self, n: int, generator: Generator | None = None, *, dtype: torch.dtype = torch.float32
@@ -21,7 +21,7 @@ class Density(Protocol):
         ...
 
     def log_density(self, x: Tensor) -> Tensor:
-        """Return $log p(x)$, normalised, shape `(B, D) -> (B,)`."""
+        """Return the normalized $log p(x)$, shape `(B, D) -> (B,)`."""
         ...
 
     def score(self, x: Tensor) -> Tensor:
@@ -31,13 +31,13 @@ class Density(Protocol):
 
 @dataclass(frozen=True)
 class SyntheticData:
-    """Samples of a known density: `n` to train on, and a tenth of that each for the rest.
+    """Samples of a known density: `n` for training, and `n // 10` each for validation and test.
 
     Attributes:
         density: The density.
-        n: How many samples to train on.
-        seed: Decides the samples.
-        transform: From samples to what the model sees.
+        n: Number of training samples.
+        seed: Random seed.
+        transform: Transform from samples to model inputs.
 
     Example:
         >>> from fdsm.data import GaussianRing
@@ -45,17 +45,17 @@ class SyntheticData:
         {'train': 1000, 'validation': 100, 'test': 100}
     """
 
-    density: Density
+    density: KnownDensity
     n: int = 10_000
     seed: int = 0
     transform: Transform = Chain()
 
     def __post_init__(self) -> None:
         if self.n < 1:
-            raise ValueError(f"there must be at least one sample, but got n={self.n}")
+            raise ValueError(f"n must be at least 1, but is {self.n}")
 
     def load(self) -> Dataset:
-        """Draw the data set."""
+        """Draw the samples."""
         held = max(self.n // 10, 1)
         generator = Generator().manual_seed(self.seed)
         x = self.density.sample(self.n + 2 * held, generator)

@@ -1,14 +1,14 @@
 r"""The three UCI tables of the paper's kernel experiments (Table 1), prepared as published.
 
-1. Parkinsons: without subject, age and sex; then, as long as a column correlates above 0.98
-   with another, the first such is deleted, which leaves 15 of 19. Wines: without the quality,
-   11 columns, each dequantised by $U(-1, 1)$ times the median gap between its values.
-2. Rows are shuffled by numpy with seed 2019. The last `min(1000, N // 10)` are the test, the
-   `min(1000, (N - test) // 10)` before them the validation.
-3. The whitening is fitted to *all* rows, then $N(0, 0.05²)$ is added once to the whitened rows.
+1. Parkinsons: subject, age and sex are removed. While any column correlates above 0.98 with
+   another, the first such column is removed; 15 of 19 remain. Wines: the quality is removed. Each
+   of the 11 columns is dequantized with $U(-1, 1)$ times the median gap between its values.
+2. Rows are shuffled with numpy and seed 2019. The last `min(1000, N // 10)` rows are the test
+   rows, the `min(1000, (N - test) // 10)` rows before them are for validation.
+3. The whitening is fitted to *all* rows. Then $N(0, 0.05²)$ is added once to the whitened rows.
 
-Stored rows are in the units of the table and contain that noise, so that the fitted transform
-takes them to the published ones, and back.
+Stored rows are in the units of the table and contain this noise. The fitted transform maps them
+to the published rows.
 
 References:
     Tsanas et al. (2009), https://doi.org/10.24432/C5ZS3N (Parkinsons).
@@ -23,12 +23,13 @@ import numpy.typing as npt
 import torch
 
 from ..dataset import Dataset, Source, build_dataset
-from ..download import Published
+from ..download import RemoteFile
 from ..errors import DataError
-from ..files.csv import Numbers, read_csv
+from ..files.csv import parse_csv
+from ..files.numeric_table import NumericTable
 from ..transforms import Transform, Whiten
 
-CORRELATED = 0.98
+MAX_CORRELATION = 0.98
 
 
 @dataclass(frozen=True)
@@ -36,9 +37,9 @@ class Parkinsons:
     """Voice measurements of people with Parkinson's disease: 5,875 rows of 15 columns.
 
     Attributes:
-        noise: The standard deviation of the noise added once to the whitened rows.
-        seed: Decides the shuffle, then the noise.
-        transform: From the table's units to what the model sees; fitted to all rows.
+        noise: Standard deviation of the noise that is added once to the whitened rows.
+        seed: Random seed of the shuffle and the noise.
+        transform: Transform from stored rows to model inputs. Fitted to all rows.
     """
 
     noise: float = 0.05
@@ -46,8 +47,8 @@ class Parkinsons:
     transform: Transform = Whiten()
 
     def load(self) -> Dataset:
-        """Read the data set; raises `DataError` if that is impossible."""
-        return _load(self, _PARKINSONS, voice_columns, noise=self.noise, seed=self.seed)
+        """Read the data set. Raises `DataError` if the file is missing or damaged."""
+        return _load(self, _PARKINSONS, select_voice_columns, noise=self.noise, seed=self.seed)
 
 
 @dataclass(frozen=True)
@@ -55,9 +56,9 @@ class RedWine:
     """Physicochemical measurements of red wines: 1,599 rows of 11 columns.
 
     Attributes:
-        noise: The standard deviation of the noise added once to the whitened rows.
-        seed: Decides the shuffle, then the dequantisation, then the noise.
-        transform: From the table's units to what the model sees; fitted to all rows.
+        noise: Standard deviation of the noise that is added once to the whitened rows.
+        seed: Random seed of the shuffle, the dequantization and the noise.
+        transform: Transform from stored rows to model inputs. Fitted to all rows.
     """
 
     noise: float = 0.05
@@ -65,8 +66,8 @@ class RedWine:
     transform: Transform = Whiten()
 
     def load(self) -> Dataset:
-        """Read the data set; raises `DataError` if that is impossible."""
-        return _load(self, _RED, dequantised_wine, noise=self.noise, seed=self.seed)
+        """Read the data set. Raises `DataError` if the file is missing or damaged."""
+        return _load(self, _RED, dequantize_wine, noise=self.noise, seed=self.seed)
 
 
 @dataclass(frozen=True)
@@ -74,9 +75,9 @@ class WhiteWine:
     """Physicochemical measurements of white wines: 4,898 rows of 11 columns.
 
     Attributes:
-        noise: The standard deviation of the noise added once to the whitened rows.
-        seed: Decides the shuffle, then the dequantisation, then the noise.
-        transform: From the table's units to what the model sees; fitted to all rows.
+        noise: Standard deviation of the noise that is added once to the whitened rows.
+        seed: Random seed of the shuffle, the dequantization and the noise.
+        transform: Transform from stored rows to model inputs. Fitted to all rows.
     """
 
     noise: float = 0.05
@@ -84,65 +85,65 @@ class WhiteWine:
     transform: Transform = Whiten()
 
     def load(self) -> Dataset:
-        """Read the data set; raises `DataError` if that is impossible."""
-        return _load(self, _WHITE, dequantised_wine, noise=self.noise, seed=self.seed)
+        """Read the data set. Raises `DataError` if the file is missing or damaged."""
+        return _load(self, _WHITE, dequantize_wine, noise=self.noise, seed=self.seed)
 
 
-Preparation = Callable[[Numbers, np.random.RandomState], Numbers]
+Preparation = Callable[[NumericTable, np.random.RandomState], NumericTable]
 
 
-def voice_columns(table: Numbers, random: np.random.RandomState) -> Numbers:
-    """Return the Parkinsons table without the columns that say what others say.
+def select_voice_columns(table: NumericTable, random: np.random.RandomState) -> NumericTable:
+    """Remove subject, age, sex and highly correlated columns from the Parkinsons table.
 
     Args:
-        table: All 22 columns.
-        random: Not used: these numbers are continuous.
+        table: The table with all 22 columns.
+        random: Not used, because the values are continuous.
 
     Returns:
-        The 15 columns that stay.
+        The table with the remaining 15 columns.
     """
     names, x = list(table.columns[3:]), table.values[:, 3:]
     correlations = np.abs(_correlations(x))
-    while (crowded := (correlations > CORRELATED).sum(1) > 1).any():
-        first = int(crowded.argmax())
+    while (correlated := (correlations > MAX_CORRELATION).sum(1) > 1).any():
+        first = int(correlated.argmax())
         x = np.delete(x, first, 1)
         del names[first]
-        # Absolute at first and signed from here on, as published.
+        # The published code uses absolute correlations only in the first pass.
         correlations = _correlations(x)
-    return Numbers(tuple(names), x)
+    return NumericTable(tuple(names), x)
 
 
 def _correlations(x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return np.asarray(np.corrcoef(x.T))
 
 
-def dequantised_wine(table: Numbers, random: np.random.RandomState) -> Numbers:
-    """Return a wine table without the quality, with every column made continuous.
+def dequantize_wine(table: NumericTable, random: np.random.RandomState) -> NumericTable:
+    """Remove the quality from a wine table and dequantize the other columns.
 
     Args:
-        table: All 12 columns.
-        random: Source of the dequantisation.
+        table: The table with all 12 columns.
+        random: Random number generator.
 
     Returns:
-        11 columns, each with $U(-1, 1)$ times the median gap between its sorted values added.
+        The table with 11 columns, each with $U(-1, 1)$ times its median gap added.
     """
     x = table.values[:, :-1]
     gaps = np.array([np.median(np.diff(np.unique(column))) for column in x.T])
-    return Numbers(table.columns[:-1], x + random.uniform(-1, 1, x.shape) * gaps)
+    return NumericTable(table.columns[:-1], x + random.uniform(-1, 1, x.shape) * gaps)
 
 
 def _load(
-    source: Source, file: Published, prepare: Preparation, *, noise: float, seed: int
+    source: Source, file: RemoteFile, prepare: Preparation, *, noise: float, seed: int
 ) -> Dataset:
-    table, provenance = file.read(read_csv)
+    table, record = file.read(lambda content, path: parse_csv(content, path).require_valid(path))
     if len(table.columns) != _COLUMNS[file.names[0]]:
         raise DataError(
-            f"{file.find()} has {len(table.columns)} columns instead of "
-            f"{_COLUMNS[file.names[0]]}: put the official file there, {file.source}"
+            f"{file.find()} has {len(table.columns)} columns, expected "
+            f"{_COLUMNS[file.names[0]]}. Replace it with the official file from {file.origin}"
         )
     random = np.random.RandomState(seed)
     order = random.permutation(len(table.values))
-    table = prepare(Numbers(table.columns, table.values[order]), random)
+    table = prepare(NumericTable(table.columns, table.values[order]), random)
     clean = torch.from_numpy(table.values)
     whiten = Whiten().fit(clean)
     white = whiten.deterministic(clean)
@@ -154,7 +155,7 @@ def _load(
         source,
         (rows[:validation], rows[validation:test], rows[test:]),
         fitted=source.transform.fit(clean),
-        files=[provenance],
+        files=[record],
         columns=list(table.columns),
         fitted_on="all rows, before the noise",
     )
@@ -163,19 +164,19 @@ def _load(
 _ARCHIVE = "https://archive.ics.uci.edu/ml/machine-learning-databases"
 _FOLDERS = ("uci", "UCI", "")
 _COLUMNS = {"parkinsons_updrs.data": 22, "winequality-red.csv": 12, "winequality-white.csv": 12}
-_PARKINSONS = Published(
+_PARKINSONS = RemoteFile(
     ("parkinsons_updrs.data",),
     _FOLDERS,
     "sha256:f2c7d5025dec4e92e7feae367a5f7ccf58789a10ac6b54bdf15976c599f9dd39",
     (f"{_ARCHIVE}/parkinsons/telemonitoring/parkinsons_updrs.data",),
 )
-_RED = Published(
+_RED = RemoteFile(
     ("winequality-red.csv",),
     _FOLDERS,
     "sha256:4a402cf041b025d4566d954c3b9ba8635a3a8a01e039005d97d6a710278cf05e",
     (f"{_ARCHIVE}/wine-quality/winequality-red.csv",),
 )
-_WHITE = Published(
+_WHITE = RemoteFile(
     ("winequality-white.csv",),
     _FOLDERS,
     "sha256:76c3f809815c17c07212622f776311faeb31e87610d52c26d87d6e361b169836",

@@ -1,23 +1,22 @@
-"""How stored rows become what a model sees."""
+"""Transforms from stored rows to model inputs."""
 
-from .images import CenterCrop, Flatten, Flip, Pad, Resize
+from .images import Flatten, Flip, Pad, Resize
 from .pointwise import Affine, Binarize, Dequantize, Jitter, Logit, Noise, ToFloat
 from .standardize import Standardize, Whiten
-from .transform import Chain, Plain, Transform
+from .transform import Chain, Identity, Transform
 
 __all__ = [
     "Affine",
     "Binarize",
-    "CenterCrop",
     "Chain",
     "Dequantize",
     "Flatten",
     "Flip",
+    "Identity",
     "Jitter",
     "Logit",
     "Noise",
     "Pad",
-    "Plain",
     "Resize",
     "Standardize",
     "ToFloat",

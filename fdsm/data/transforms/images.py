@@ -1,4 +1,4 @@
-"""Transforms of whole images `(N, C, H, W)`."""
+"""Transforms of images `(N, C, H, W)` and of the shape of rows."""
 
 from dataclasses import dataclass, field, replace
 from typing import Self
@@ -8,27 +8,27 @@ from torch import Generator, Tensor
 from torch.nn import functional
 
 from ...tensors import per_example
-from .transform import Plain, real, restored
+from .transform import Identity, as_float, require_state
 
 
 @dataclass(frozen=True)
-class Flip(Plain):
-    """Mirrors images: left becomes right with probability 1/2."""
+class Flip(Identity):
+    """Mirror each image horizontally with probability 1/2."""
 
     def sample(self, x: Tensor, generator: Generator | None = None) -> Tensor:
-        """Return the images, about half of them mirrored."""
+        """Return the images, each mirrored with probability 1/2."""
         coin = torch.rand(len(x), device=x.device, generator=generator) < 0.5
         return torch.where(per_example(coin, x), x.flip(-1), x)
 
 
 @dataclass(frozen=True)
-class Pad(Plain):
-    """Puts a border around images; the inverse takes it off again.
+class Pad(Identity):
+    """Add a border around images. The inverse removes it.
 
     Attributes:
         size: Height and width with the border.
-        value: What the border is made of.
-        inner: Height and width without it; learnt.
+        value: Pixel value of the border.
+        inner: Height and width without the border. Learned.
 
     Example:
         >>> Pad(4).deterministic(torch.ones(1, 1, 2, 2))[0, 0]
@@ -43,12 +43,12 @@ class Pad(Plain):
     inner: tuple[int, int] | None = field(default=None, repr=False, compare=False)
 
     def fit(self, x: Tensor) -> Self:
-        """Return this transform with the size of the images, which the inverse needs."""
+        """Return the transform with the size of the images. The inverse needs it."""
         height, width = _size(x)
         return replace(self, inner=(height, width))
 
     def deterministic(self, x: Tensor) -> Tensor:
-        """Return the images in the middle of larger ones."""
+        """Return the images with the border."""
         height, width = _size(x)
         if max(height, width) > self.size:
             raise ValueError(f"images of {height}x{width} do not fit into {self.size}x{self.size}")
@@ -59,7 +59,7 @@ class Pad(Plain):
     def inverse(self, y: Tensor) -> Tensor:
         """Return the images without the border."""
         if self.inner is None:
-            raise ValueError("Pad does not know the size without the border: fit it to images")
+            raise ValueError("Pad is not fitted: call fit(images) first")
         height, width = self.inner
         top, left = (self.size - height) // 2, (self.size - width) // 2
         return y[..., top : top + height, left : left + width]
@@ -69,42 +69,18 @@ class Pad(Plain):
         return {} if self.inner is None else {"inner": torch.tensor(self.inner)}
 
     def restore(self, state: dict[str, Tensor]) -> Self:
-        """Return this transform with a size learnt before."""
-        (inner,) = restored("Pad", state, "inner")
+        """Return the transform with a size from `state()`."""
+        (inner,) = require_state("Pad", state, "inner")
         height, width = inner.tolist()
         return replace(self, inner=(height, width))
 
 
 @dataclass(frozen=True)
-class CenterCrop(Plain):
-    """Cuts out the middle; what is cut off is lost, so that the inverse leaves images as they are.
+class Resize(Identity):
+    """Resize images with antialiased bilinear interpolation. The inverse is the identity.
 
     Attributes:
-        size: The height and width that stay.
-
-    Example:
-        >>> CenterCrop(2).deterministic(torch.arange(16).view(1, 1, 4, 4))[0, 0]
-        tensor([[ 5,  6],
-                [ 9, 10]])
-    """
-
-    size: int
-
-    def deterministic(self, x: Tensor) -> Tensor:
-        """Return the middle of the images."""
-        height, width = _size(x)
-        if min(height, width) < self.size:
-            raise ValueError(f"images of {height}x{width} have no middle of size {self.size}")
-        top, left = round((height - self.size) / 2), round((width - self.size) / 2)
-        return x[..., top : top + self.size, left : left + self.size]
-
-
-@dataclass(frozen=True)
-class Resize(Plain):
-    """Another resolution, by averaging (bilinear, antialiased); the inverse does nothing.
-
-    Attributes:
-        size: The new height and width.
+        size: New height and width.
 
     Example:
         >>> Resize(1).deterministic(torch.tensor([[[[0.0, 1.0], [2.0, 3.0]]]]))
@@ -114,19 +90,19 @@ class Resize(Plain):
     size: int
 
     def deterministic(self, x: Tensor) -> Tensor:
-        """Return the images at the new resolution, as floats in the same units."""
+        """Return the resized images, as floats in the same units."""
         _size(x)
         return functional.interpolate(
-            real(x), (self.size, self.size), mode="bilinear", antialias=True
+            as_float(x), (self.size, self.size), mode="bilinear", antialias=True
         )
 
 
 @dataclass(frozen=True)
-class Flatten(Plain):
-    """Events in a row: `(N, *E) -> (N, d)`; the inverse gives them their shape back.
+class Flatten(Identity):
+    """Flatten rows to vectors: `(N, *E) -> (N, d)`. The inverse restores the shape.
 
     Attributes:
-        event: The shape of an event; learnt.
+        event: Shape `E` of a row. Learned.
 
     Example:
         >>> Flatten().deterministic(torch.zeros(5, 1, 8, 8)).shape
@@ -136,26 +112,26 @@ class Flatten(Plain):
     event: tuple[int, ...] | None = field(default=None, repr=False, compare=False)
 
     def fit(self, x: Tensor) -> Self:
-        """Return this transform with the shape of an event, which the inverse needs."""
+        """Return the transform with the shape of a row. The inverse needs it."""
         return replace(self, event=tuple(x.shape[1:]))
 
     def deterministic(self, x: Tensor) -> Tensor:
-        """Return the events as vectors."""
+        """Return vectors, shape `(N, d)`."""
         return x.flatten(1)
 
     def inverse(self, y: Tensor) -> Tensor:
-        """Return the vectors as events."""
+        """Return rows of the original shape, `(N, *E)`."""
         if self.event is None:
-            raise ValueError("Flatten does not know the shape of an event: fit it to data")
+            raise ValueError("Flatten is not fitted: call fit(rows) first")
         return y.reshape(len(y), *self.event)
 
     def state(self) -> dict[str, Tensor]:
-        """Return the shape of an event."""
+        """Return the shape of a row."""
         return {} if self.event is None else {"event": torch.tensor(self.event)}
 
     def restore(self, state: dict[str, Tensor]) -> Self:
-        """Return this transform with a shape learnt before."""
-        (event,) = restored("Flatten", state, "event")
+        """Return the transform with a shape from `state()`."""
+        (event,) = require_state("Flatten", state, "event")
         return replace(self, event=tuple(event.tolist()))
 
 

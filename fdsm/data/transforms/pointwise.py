@@ -1,4 +1,4 @@
-"""Transforms of single numbers: units, dequantisation, noise."""
+"""Elementwise transforms: scaling, dequantization, noise."""
 
 import math
 from dataclasses import dataclass
@@ -7,47 +7,47 @@ import torch
 from torch import Generator, Tensor
 
 from ...tensors import dimension, randn_like
-from .transform import Plain, real
+from .transform import Identity, as_float
 
 
 @dataclass(frozen=True)
-class ToFloat(Plain):
-    """From levels `0 … top` to [0, 1].
+class ToFloat(Identity):
+    """Scale integers `0, …, max_value` to [0, 1].
 
     Attributes:
-        top: What becomes 1; 255 for bytes.
+        max_value: Value that is mapped to 1. 255 for bytes.
 
     Example:
         >>> ToFloat().deterministic(torch.tensor([[0, 51, 255]], dtype=torch.uint8))
         tensor([[0.0000, 0.2000, 1.0000]])
     """
 
-    top: int = 255
+    max_value: int = 255
 
     def __post_init__(self) -> None:
-        if self.top < 1:
-            raise ValueError(f"the largest level must be at least 1, but got {self.top}")
+        if self.max_value < 1:
+            raise ValueError(f"max_value must be at least 1, but is {self.max_value}")
 
     def deterministic(self, x: Tensor) -> Tensor:
-        """Return `x / top`."""
-        return real(x) / self.top
+        """Return `x / max_value`."""
+        return as_float(x) / self.max_value
 
     def inverse(self, y: Tensor) -> Tensor:
-        """Return `y · top`."""
-        return y * self.top
+        """Return `y · max_value`."""
+        return y * self.max_value
 
     def log_det(self, x: Tensor) -> Tensor:
-        """Return `-d log top`, shape `(N,)`."""
-        return _constant(x, -math.log(self.top))
+        """Return `-d log(max_value)`, shape `(N,)`."""
+        return _constant(x, -math.log(self.max_value))
 
 
 @dataclass(frozen=True)
-class Affine(Plain):
-    """Every number scaled and shifted: `scale · x + shift`.
+class Affine(Identity):
+    """Scale and shift every number: `scale · x + shift`.
 
     Attributes:
-        scale: The factor, not zero.
-        shift: What is added afterwards.
+        scale: Factor. Must not be zero.
+        shift: Constant that is added after scaling.
 
     Example:
         >>> Affine(2.0, -1.0).deterministic(torch.tensor([[0.0, 0.5, 1.0]]))
@@ -59,11 +59,11 @@ class Affine(Plain):
 
     def __post_init__(self) -> None:
         if self.scale == 0:
-            raise ValueError("a scale of 0 cannot be undone")
+            raise ValueError("scale must not be 0, because the transform must be invertible")
 
     def deterministic(self, x: Tensor) -> Tensor:
         """Return `scale · x + shift`."""
-        return real(x) * self.scale + self.shift
+        return as_float(x) * self.scale + self.shift
 
     def inverse(self, y: Tensor) -> Tensor:
         """Return `(y - shift) / scale`."""
@@ -75,17 +75,17 @@ class Affine(Plain):
 
 
 @dataclass(frozen=True)
-class Dequantize(Plain):
-    r"""From levels to continuous numbers: $(x + U) / K$ with $U$ uniform on [0, 1).
+class Dequantize(Identity):
+    r"""Map integers to continuous numbers: $(x + U) / K$ with $U$ uniform on [0, 1).
 
-    A level $k$ of $K$ becomes any number in $[k/K, (k+1)/K)$, so that the data have a density.
-    Without randomness it becomes the middle of that interval.
+    Level $k$ of $K$ is mapped to a random number in $[k/K, (k+1)/K)$, so the data has a density.
+    `deterministic` maps it to the middle of that interval.
 
     Reference:
         Theis et al. (2016), https://arxiv.org/abs/1511.01844, Sec. 3.1.
 
     Attributes:
-        levels: How many levels there are, $K$; 256 for bytes.
+        levels: Number of levels $K$. 256 for bytes.
 
     Example:
         >>> Dequantize(4).deterministic(torch.tensor([[0, 1, 2, 3]]))
@@ -96,19 +96,19 @@ class Dequantize(Plain):
 
     def __post_init__(self) -> None:
         if self.levels < 2:
-            raise ValueError(f"there must be at least 2 levels, but got {self.levels}")
+            raise ValueError(f"levels must be at least 2, but is {self.levels}")
 
     def sample(self, x: Tensor, generator: Generator | None = None) -> Tensor:
-        """Return a uniform number in the interval of each level."""
-        x = real(x)
+        """Return a uniform random number in the interval of each level."""
+        x = as_float(x)
         return (x + _uniform(x, generator)) / self.levels
 
     def deterministic(self, x: Tensor) -> Tensor:
         """Return the middle of the interval of each level."""
-        return (real(x) + 0.5) / self.levels
+        return (as_float(x) + 0.5) / self.levels
 
     def inverse(self, y: Tensor) -> Tensor:
-        """Return what `fixed` maps to `y`, not rounded."""
+        """Return the inverse of `deterministic`. The result is not rounded."""
         return y * self.levels - 0.5
 
     def log_det(self, x: Tensor) -> Tensor:
@@ -117,56 +117,55 @@ class Dequantize(Plain):
 
 
 @dataclass(frozen=True)
-class Jitter(Plain):
-    """Centred uniform noise: `x + width · (U - 1/2)`.
+class Jitter(Identity):
+    """Add centred uniform noise: `x + width · (U - 1/2)`.
 
-    After `ToFloat()`, `Jitter(1 / 256)` is how the paper dequantises for NICE and the
-    autoencoders.
+    The paper dequantizes with `ToFloat()` and `Jitter(1 / 256)` for NICE and the autoencoders.
 
     Attributes:
-        width: The width of the interval around each number.
+        width: Width of the interval around each number.
     """
 
     width: float
 
     def __post_init__(self) -> None:
-        _require_size("the width of a jitter", self.width)
+        _require_nonnegative("width", self.width)
 
     def sample(self, x: Tensor, generator: Generator | None = None) -> Tensor:
-        """Return the rows with noise."""
-        x = real(x)
+        """Return `x` with noise."""
+        x = as_float(x)
         return x + self.width * (_uniform(x, generator) - 0.5)
 
 
 @dataclass(frozen=True)
-class Noise(Plain):
-    """Gaussian noise: `x + σ n` with `n` standard normal.
+class Noise(Identity):
+    """Add Gaussian noise: `x + σ n` with `n` standard normal.
 
     Attributes:
-        sigma: Its standard deviation.
+        sigma: Standard deviation of the noise.
     """
 
     sigma: float
 
     def __post_init__(self) -> None:
-        _require_size("the standard deviation of noise", self.sigma)
+        _require_nonnegative("sigma", self.sigma)
 
     def sample(self, x: Tensor, generator: Generator | None = None) -> Tensor:
-        """Return the rows with noise."""
-        x = real(x)
+        """Return `x` with noise."""
+        x = as_float(x)
         return x + self.sigma * randn_like(x, generator)
 
 
 @dataclass(frozen=True)
-class Logit(Plain):
-    r"""From [0, 1] to the real line: $\log(x / (1 - x))$, with `x` clamped first.
+class Logit(Identity):
+    r"""Map [0, 1] to the real line: $\log(x / (1 - x))$, after clamping `x`.
 
-    Numbers within `margin` of 0 or 1 all go to the same place, as in the paper's NICE; there
-    the map has no inverse, and `log_det` is that of the unclamped map at the margin. To
-    squeeze instead of clamping, put `Affine(1 - 2 * m, m)` before it.
+    Numbers closer than `margin` to 0 or 1 are clamped, as in the paper's NICE. The map is not
+    invertible there, and `log_det` is that of the unclamped map at the margin. To rescale instead
+    of clamping, put `Affine(1 - 2 * m, m)` before it.
 
     Attributes:
-        margin: How close to 0 and 1 a number may be.
+        margin: Smallest distance to 0 and 1 after clamping.
 
     Example:
         >>> Logit(0.001).deterministic(torch.tensor([[0.0, 0.5, 1.0]]))
@@ -177,14 +176,14 @@ class Logit(Plain):
 
     def __post_init__(self) -> None:
         if not 0 < self.margin < 0.5:
-            raise ValueError(f"the margin must lie in (0, 0.5), but got {self.margin}")
+            raise ValueError(f"margin must be in (0, 0.5), but is {self.margin}")
 
     def deterministic(self, x: Tensor) -> Tensor:
-        """Return the logits."""
+        """Return the logit of the clamped numbers."""
         return self._clamped(x).logit()
 
     def inverse(self, y: Tensor) -> Tensor:
-        """Return the numbers in (0, 1)."""
+        """Return the sigmoid of `y`, in (0, 1)."""
         return y.sigmoid()
 
     def log_det(self, x: Tensor) -> Tensor:
@@ -193,24 +192,24 @@ class Logit(Plain):
         return -(x.log() + (-x).log1p()).sum(1)
 
     def _clamped(self, x: Tensor) -> Tensor:
-        return real(x).clamp(self.margin, 1 - self.margin)
+        return as_float(x).clamp(self.margin, 1 - self.margin)
 
 
 @dataclass(frozen=True)
-class Binarize(Plain):
-    """From [0, 1] to {0, 1}: each number is the probability of a 1, drawn afresh every time.
+class Binarize(Identity):
+    """Draw 0 or 1, where each number in [0, 1] is the probability of 1.
 
-    Without randomness, 1 where the number is at least a half.
+    `deterministic` returns 1 where the number is at least 1/2.
     """
 
     def sample(self, x: Tensor, generator: Generator | None = None) -> Tensor:
-        """Return zeros and ones."""
-        x = real(x)
+        """Return independent Bernoulli draws."""
+        x = as_float(x)
         return (_uniform(x, generator) < x).to(x.dtype)
 
     def deterministic(self, x: Tensor) -> Tensor:
         """Return the more likely of 0 and 1."""
-        x = real(x)
+        x = as_float(x)
         return (x >= 0.5).to(x.dtype)
 
 
@@ -219,9 +218,9 @@ def _uniform(x: Tensor, generator: Generator | None) -> Tensor:
 
 
 def _constant(x: Tensor, per_dimension: float) -> Tensor:
-    return real(x).new_full((len(x),), per_dimension * dimension(x))
+    return as_float(x).new_full((len(x),), per_dimension * dimension(x))
 
 
-def _require_size(what: str, size: float) -> None:
-    if not 0 <= size < math.inf:
-        raise ValueError(f"{what} is a number not below 0, but got {size}")
+def _require_nonnegative(name: str, value: float) -> None:
+    if not 0 <= value < math.inf:
+        raise ValueError(f"{name} must be finite and not negative, but is {value}")

@@ -1,4 +1,4 @@
-"""What a transform is, and how to put several in a row."""
+"""The interface of a transform, and a chain of transforms."""
 
 from dataclasses import dataclass
 from typing import Protocol, Self
@@ -8,87 +8,90 @@ from torch import Generator, Tensor
 
 
 class Transform(Protocol):
-    """From stored rows `(N, *E)` to the rows `(N, *E')` that a model sees."""
+    """A map from stored rows `(N, *E)` to model inputs `(N, *E')`."""
 
     def fit(self, x: Tensor) -> "Transform":
-        """Return this transform with what it learns from stored training rows."""
+        """Return the transform with the parameters that it learns from stored training rows."""
         ...
 
     def sample(self, x: Tensor, generator: Generator | None = None) -> Tensor:
-        """Return model rows to train on, with all that is random."""
+        """Return model inputs for training, with random noise or augmentation."""
         ...
 
     def deterministic(self, x: Tensor) -> Tensor:
-        """Return model rows to evaluate on, with nothing random."""
+        """Return model inputs for evaluation, without randomness."""
         ...
 
     def inverse(self, y: Tensor) -> Tensor:
-        """Return model rows, say samples, in the space of the data, as floats."""
+        """Map model inputs, for example samples, to the space of the data, as floats."""
         ...
 
     def log_det(self, x: Tensor) -> Tensor:
-        r"""Return $\log|\det ∂T/∂x|$ of `fixed` at `x`, shape `(N,)`.
+        r"""Return $\log|\det ∂T/∂x|$ of `deterministic` at `x`, shape `(N,)`.
 
-        It makes densities comparable: $\log p_{data}(x) = \log p(T x) + \log|\det ∂T/∂x|$.
+        It relates the densities of the two spaces:
+        $\log p_{data}(x) = \log p(T x) + \log|\det ∂T/∂x|$.
         """
         ...
 
     def state(self) -> dict[str, Tensor]:
-        """Return what `fit` learnt."""
+        """Return the learned parameters."""
         ...
 
     def restore(self, state: dict[str, Tensor]) -> "Transform":
-        """Return this transform with what was learnt before."""
+        """Return the transform with learned parameters from `state()`."""
         ...
 
 
-def real(x: Tensor) -> Tensor:
-    """Return `x` as floating-point numbers; bytes get torch's default dtype."""
+def as_float(x: Tensor) -> Tensor:
+    """Return `x` as floating-point numbers. Integers are converted to torch's default dtype."""
     return x if x.is_floating_point() else x.to(torch.get_default_dtype())
 
 
-class Plain:
-    """What most transforms share: nothing to learn from values, nothing random, no change of size.
+@dataclass(frozen=True)
+class Identity:
+    """The identity, and the base class of transforms that learn nothing from values.
 
-    A transform of your own may inherit from this and override what it does differently.
+    A transform of your own may inherit from it and override some methods. In a `Chain` it may be
+    fitted to a single row, so `fit` may use the shape of the rows but not their values.
     """
 
     def fit(self, x: Tensor) -> Self:
-        """Return this transform; at most the shape of `x` is of interest."""
+        """Return the transform itself."""
         return self
 
     def sample(self, x: Tensor, generator: Generator | None = None) -> Tensor:
-        """Return model rows to train on; the same as `fixed`."""
+        """Return `deterministic(x)`."""
         return self.deterministic(x)
 
     def deterministic(self, x: Tensor) -> Tensor:
-        """Return model rows to evaluate on; the rows as they are."""
+        """Return `x`."""
         return x
 
     def inverse(self, y: Tensor) -> Tensor:
-        """Return the rows in the space of the data; as they are."""
+        """Return `y`."""
         return y
 
     def log_det(self, x: Tensor) -> Tensor:
         """Return zeros, shape `(N,)`."""
-        return real(x).new_zeros(len(x))
+        return as_float(x).new_zeros(len(x))
 
     def state(self) -> dict[str, Tensor]:
-        """Return nothing: nothing was learnt."""
+        """Return an empty dictionary."""
         return {}
 
     def restore(self, state: dict[str, Tensor]) -> Self:
-        """Return this transform: there is nothing to restore."""
+        """Return the transform itself."""
         return self
 
 
 @dataclass(frozen=True)
 class Chain:
-    """Transforms one after the other; none at all leaves the rows as they are.
+    """Several transforms, applied one after another. An empty chain is the identity.
 
     Attributes:
-        steps: The transforms, the first applied first. Each is fitted to what the fitted ones
-            before it return.
+        steps: The transforms, in the order of application. Each is fitted to the output of the
+            fitted transforms before it.
 
     Example:
         >>> from fdsm.data import Affine, ToFloat
@@ -100,44 +103,44 @@ class Chain:
 
     def fit(self, x: Tensor) -> "Chain":
         """Return the chain with every step fitted."""
-        learning = [i for i, step in enumerate(self.steps) if not isinstance(step, Plain)]
+        learning = [i for i, step in enumerate(self.steps) if not isinstance(step, Identity)]
         fitted: list[Transform] = []
         for i, step in enumerate(self.steps):
-            # Behind the last step that learns from values only shapes matter, and all rows of
-            # a large set of images as floats would not fit into memory.
+            # After the last step that learns from values only shapes matter, and all rows of a
+            # large set of images as floats would not fit into memory.
             x = x if learning and i <= learning[-1] else x[:1]
             fitted.append(step.fit(x))
             x = fitted[-1].deterministic(x)
         return Chain(tuple(fitted))
 
     def sample(self, x: Tensor, generator: Generator | None = None) -> Tensor:
-        """Return model rows to train on, with all that is random."""
+        """Return model inputs for training."""
         for step in self.steps:
             x = step.sample(x, generator)
         return x
 
     def deterministic(self, x: Tensor) -> Tensor:
-        """Return model rows to evaluate on, with nothing random."""
+        """Return model inputs for evaluation."""
         for step in self.steps:
             x = step.deterministic(x)
         return x
 
     def inverse(self, y: Tensor) -> Tensor:
-        """Return model rows in the space of the data."""
+        """Apply the inverses in reverse order."""
         for step in reversed(self.steps):
             y = step.inverse(y)
         return y
 
     def log_det(self, x: Tensor) -> Tensor:
-        """Return the sum over the steps, each at what it is given, shape `(N,)`."""
-        total = real(x).new_zeros(len(x))
+        """Return the sum over the steps, each at its own input, shape `(N,)`."""
+        total = as_float(x).new_zeros(len(x))
         for step in self.steps:
             total = total + step.log_det(x)
             x = step.deterministic(x)
         return total
 
     def state(self) -> dict[str, Tensor]:
-        """Return what the steps learnt, `"0.mean"` for what step 0 calls `"mean"`."""
+        """Return the states of the steps. Key `"0.mean"` is `"mean"` of step 0."""
         return {
             f"{i}.{key}": value
             for i, step in enumerate(self.steps)
@@ -145,30 +148,30 @@ class Chain:
         }
 
     def restore(self, state: dict[str, Tensor]) -> "Chain":
-        """Return the chain with what its steps learnt before."""
-        return Chain(tuple(step.restore(_of_step(i, state)) for i, step in enumerate(self.steps)))
+        """Return the chain with the states of its steps."""
+        steps = []
+        for i, step in enumerate(self.steps):
+            prefix = f"{i}."
+            own = {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
+            steps.append(step.restore(own))
+        return Chain(tuple(steps))
 
 
-def _of_step(i: int, state: dict[str, Tensor]) -> dict[str, Tensor]:
-    prefix = f"{i}."
-    return {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
-
-
-def restored(name: str, state: dict[str, Tensor], *keys: str) -> list[Tensor]:
-    """Return the entries of a state.
+def require_state(name: str, state: dict[str, Tensor], *keys: str) -> list[Tensor]:
+    """Return entries of a state.
 
     Args:
-        name: The transform that asks, for the error.
-        state: What it learnt.
-        keys: What it needs.
+        name: Name of the transform, for the error.
+        state: State of the transform.
+        keys: Names of the entries.
 
     Returns:
         The tensors, in the order of the keys.
 
     Raises:
-        ValueError: If one is missing.
+        ValueError: If an entry is missing.
     """
     missing = [key for key in keys if key not in state]
     if missing:
-        raise ValueError(f"the state of {name} lacks {missing}: it has {sorted(state)}")
+        raise ValueError(f"the state of {name} lacks {missing}; it has {sorted(state)}")
     return [state[key] for key in keys]

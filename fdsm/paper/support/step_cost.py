@@ -1,4 +1,4 @@
-"""What a training step costs: times that can be compared, since they are taken in turn."""
+"""Time and memory of training steps, measured so that rows can be compared."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -9,79 +9,85 @@ from torch import Tensor
 
 from ...data import Dataset, Source
 from ...evaluation.timing import peak_saved_bytes, time_interleaved
-from ...runs.run import Run
+from ...runs import Run
 from ...training import ShuffledBatches, derived_seed
 
 ROUNDS = 40
-"""How many steps of each run are timed."""
-WARM_UP = 2
-"""How many steps of each come before."""
-OFTEN = 10
-"""Runs that validate at least every so many iterations have that timed, too."""
+"""Number of timed steps of each run."""
+MAX_VALIDATION_INTERVAL = 10
+"""Validation is timed in runs that validate at least this often, in iterations."""
 
 
 @dataclass(frozen=True)
 class StepCost:
-    """What a step of a run costs.
+    """Time and memory of a training step.
 
     Attributes:
-        milliseconds: The time of a step, without that of making its batch, or of the part of it
-            that published times are of.
-        validation: The milliseconds of a validation, for runs that do so often.
-        kept: The most bytes that a step keeps for backward passes at any moment, the weights
-            among them.
+        milliseconds: Time of a step, or of the part of it that published times refer to. Loading
+            the batch is not included.
+        validation: Time of a validation in milliseconds. `None` for runs that validate rarely.
+        saved_bytes: Peak memory of tensors saved for backward passes, including weights.
     """
 
     milliseconds: float
     validation: float | None
-    kept: int
+    saved_bytes: int
 
     def record(self) -> dict[str, float]:
-        """Return what goes into a `result.json`."""
-        found = {"milliseconds_per_iteration": self.milliseconds, "bytes": self.kept}
-        validation = self.validation
-        return found if validation is None else found | {"milliseconds_of_validation": validation}
+        """Return the entries of `result.json`."""
+        record = {"milliseconds_per_iteration": self.milliseconds, "bytes": self.saved_bytes}
+        if self.validation is not None:
+            record["milliseconds_of_validation"] = self.validation
+        return record
 
 
-def pace(runs: Sequence[Run], rounds: int = ROUNDS) -> list[StepCost]:
-    """Return what a training step of each run costs, measured in turn.
+def measure_step_costs(runs: Sequence[Run], rounds: int = ROUNDS) -> list[StepCost]:
+    """Measure training steps of several runs, starting from untrained weights.
 
-    On a machine with other work to do, times measured one after the other say more about that
-    work than about the steps. Every round takes one step of each run, from untrained weights.
+    Each round takes one step of each run, so that slow phases of a shared machine affect all of
+    them.
 
     Args:
-        runs: What to compare.
-        rounds: How many steps of each are taken after two to warm up.
+        runs: The runs to compare.
+        rounds: Number of timed steps of each run.
 
     Returns:
-        The medians for each run.
+        Median times and peak memory of each run.
     """
     loaded: list[tuple[Source, Dataset]] = []
-    timed = {str(i): _Timed(run, _shared(run.recipe.data, loaded)) for i, run in enumerate(runs)}
-    kept = {name: peak_saved_bytes(one.prepared().step) for name, one in timed.items()}
-    validating = {name: one.validate for name, one in timed.items() if one.validates_often}
-    device = torch.device(runs[0].device) if runs else torch.device("cpu")
+    timed = {str(i): _TimedRun(run, _load(run.recipe.data, loaded)) for i, run in enumerate(runs)}
+    device = torch.device(runs[0].device if runs else "cpu")
+    saved_bytes = {}
+    for name, one in timed.items():
+        one.load_batch()
+        saved_bytes[name] = peak_saved_bytes(one.step)
     steps = time_interleaved(
         {name: one.step for name, one in timed.items()},
         rounds,
         device,
-        warm_up=WARM_UP - 1,
+        warm_up=1,
         wall_clock=True,
-        prepare=lambda name: timed[name].prepared(),
+        prepare=lambda name: timed[name].load_batch(),
     )
-    validations = time_interleaved(validating, rounds // 4 + 1, device, warm_up=1, wall_clock=True)
+    validations = time_interleaved(
+        {name: one.validate for name, one in timed.items() if one.validates_often},
+        rounds // 4 + 1,
+        device,
+        warm_up=1,
+        wall_clock=True,
+    )
     return [
         StepCost(
-            _median(steps[name]),
-            _median(validations[name]) if name in validations else None,
-            kept[name],
+            1000 * statistics.median(steps[name]),
+            1000 * statistics.median(validations[name]) if name in validations else None,
+            saved_bytes[name],
         )
         for name in timed
     ]
 
 
-def _shared(source: Source, loaded: list[tuple[Source, Dataset]]) -> Dataset:
-    """Return the data of a source, loaded once."""
+def _load(source: Source, loaded: list[tuple[Source, Dataset]]) -> Dataset:
+    """Return the data of a source, loading them only once."""
     for known, data in loaded:
         if known == source:
             return data
@@ -89,37 +95,26 @@ def _shared(source: Source, loaded: list[tuple[Source, Dataset]]) -> Dataset:
     return loaded[-1][1]
 
 
-class _Timed:
-    """A run whose steps are timed."""
+class _TimedRun:
+    """The untrained model, the step and the batches of a run."""
 
     def __init__(self, run: Run, data: Dataset) -> None:
-        self.run, self.data, self.generator = run, data, run.generator("pace")
-        self.model = run.build(self.data.shape)
-        run.recipe.before_training(self.model, self.data, self.generator)
-        self.take = run.recipe.timed_part(run.recipe.step(self.model, self.data))
+        self.run, self.data, self.generator = run, data, run.generator("step_cost")
+        self.model = run.build(data.shape)
+        run.recipe.before_training(self.model, data, self.generator)
+        self.timed_part = run.recipe.timed_part(run.recipe.step(self.model, data))
         size, order = run.recipe.plan.batch, derived_seed(run.seed, "order")
-        self.batches = ShuffledBatches(
-            self.data.train, self.data.transform, size, order, run.device
-        )
-        self.validates_often = 0 < run.recipe.plan.validate_every <= OFTEN
+        self.batches = ShuffledBatches(data.train, data.transform, size, order, run.device)
+        self.validates_often = 0 < run.recipe.plan.validate_every <= MAX_VALIDATION_INTERVAL
         self.iteration, self.batch = 0, torch.empty(0)
 
-    def prepared(self) -> "_Timed":
-        """Make the next batch."""
+    def load_batch(self) -> None:
         self.batch = self.batches(self.iteration, self.generator)
         self.iteration += 1
-        return self
 
     def step(self) -> Mapping[str, Tensor]:
-        """Take a step."""
-        return self.take(self.batch, self.generator)
+        return self.timed_part(self.batch, self.generator)
 
     def validate(self) -> dict[str, float]:
-        """Validate."""
-        again = self.run.generator("validate")
-        return self.run.recipe.validate(self.model, self.data, again)
-
-
-def _median(seconds: list[float]) -> float:
-    """Return the median in milliseconds."""
-    return 1000 * statistics.median(seconds)
+        generator = self.run.generator("validate")
+        return self.run.recipe.validate(self.model, self.data, generator)

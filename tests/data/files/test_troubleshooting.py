@@ -23,7 +23,7 @@ from fdsm.data import (
     own,
 )
 
-from .. import made
+from .. import file_cases
 from ..conftest import Home
 
 PAGE = Path(fdsm.__file__).parents[1] / "docs" / "data.md"
@@ -45,7 +45,7 @@ def npz(path: Path) -> Path:
 
 
 def images(folder: Path, n: int) -> Path:
-    made.images(folder, n)
+    file_cases.write_images(folder, n)
     return folder
 
 
@@ -54,33 +54,33 @@ def missing(data: Path) -> None:
 
 
 def damaged(data: Path) -> None:
-    made.mnist(data / "mnist")
+    file_cases.write_mnist(data / "mnist")
     path = data / "mnist" / "train-images-idx3-ubyte.gz"
     path.write_bytes(path.read_bytes()[:500])
     MNIST().load()
 
 
 def short(data: Path) -> None:
-    made.mnist(data / "mnist")
-    content = made.idx(made.random_bytes(5, 28, 28))[:-1]
+    file_cases.write_mnist(data / "mnist")
+    content = file_cases.idx(file_cases.random_bytes(5, 28, 28))[:-1]
     (data / "mnist" / "train-images-idx3-ubyte.gz").write_bytes(gzip.compress(content))
     MNIST().load()
 
 
 def other(data: Path) -> None:
-    made.mnist(data / "mnist")
+    file_cases.write_mnist(data / "mnist")
     (data / "mnist" / "train-images-idx3-ubyte.gz").write_bytes(b"<html>")
     MNIST().load()
 
 
 def pickled(data: Path) -> None:
-    made.cifar(data / "cifar-10-batches-py", ["data_batch_1", "test_batch"])
+    file_cases.write_cifar(data / "cifar-10-batches-py", ["data_batch_1", "test_batch"])
     (data / "cifar-10-batches-py" / "data_batch_1").write_bytes(b"cos\nsystem\nU\x02ls\x85R.")
     CIFAR10(batches=(1,)).load()
 
 
 def batches(data: Path) -> None:
-    made.cifar(data / "cifar-10-batches-py", ["data_batch_1", "test_batch"])
+    file_cases.write_cifar(data / "cifar-10-batches-py", ["data_batch_1", "test_batch"])
     CIFAR10().load()
 
 
@@ -96,7 +96,7 @@ def broken_image(data: Path) -> None:
 
 
 def escaping(data: Path) -> None:
-    own(made.zipped(data / "a.zip", {"../a.png": b""})).load()
+    own(file_cases.write_zip(data / "a.zip", {"../a.png": b""})).load()
 
 
 def columns(data: Path) -> None:

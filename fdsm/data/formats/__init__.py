@@ -1,1 +1,0 @@
-"""Binary formats of the published data sets."""
