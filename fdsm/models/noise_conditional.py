@@ -43,7 +43,7 @@ class NoiseConditionalMLP(nn.Module):
     ) -> None:
         super().__init__()
         if not widths:
-            raise ValueError("widths must name at least one hidden layer, but is empty")
+            raise ValueError("widths must have at least one hidden layer, but is empty")
         self.register_buffer("frequencies", torch.linspace(0.25, 4.0, frequencies))
         layers = perceptron((num_elements(shape) + 2 * frequencies, *widths), activation)
         self.network = nn.Sequential(
