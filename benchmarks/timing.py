@@ -7,7 +7,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from fdsm.paper.support.timing import time_interleaved
+from fdsm.evaluation.timing import time_interleaved
 
 Times = Mapping[str, list[float]]
 """Seconds of every run, by the name of what was run."""
@@ -26,9 +26,7 @@ def interleaved(
     Returns:
         The seconds of every run.
     """
-    for function in list(functions.values()) * warm_up:
-        function()
-    return time_interleaved(functions, repeats, torch.device("cpu"))
+    return time_interleaved(functions, repeats, torch.device("cpu"), warm_up=warm_up)
 
 
 def ratio(times: Times, name: str, reference: str) -> tuple[float, float]:

@@ -6,9 +6,9 @@ The density of a spiral, learnt by FD-SSM with a step that goes down as it is le
 from dataclasses import replace
 
 from fdsm.data import SyntheticData, spiral
-from fdsm.paper.tables.toy_densities import TABLE
+from fdsm.paper.tables.toy_densities import CPU
 from fdsm.training import Exponential
 
 mine = replace(
-    TABLE[0], name="mine", data=SyntheticData(spiral(), n=20_000), step_size=Exponential(0.2)
+    CPU[0], name="mine", data=SyntheticData(spiral(), n=20_000), step_size=Exponential(0.2)
 )

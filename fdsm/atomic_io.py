@@ -1,4 +1,4 @@
-"""Writing files so that a failure leaves what was there before."""
+"""Write files so that a failure leaves the previous file unchanged."""
 
 import os
 import re
@@ -9,40 +9,63 @@ from pathlib import Path
 
 @contextmanager
 def replace_file(path: Path) -> Generator[Path, None, None]:
-    """Write a file beside its place and move it there when it is whole and on the disk.
+    """Write a draft in the same folder, flush it to disk and rename it to `path`.
 
     Args:
-        path: The file to make or replace.
+        path: The file to create or replace.
 
     Yields:
-        The file to write instead. If that fails it is deleted, and `path` left as it was.
+        The path of the draft. If writing fails, the draft is deleted and `path` is unchanged.
+
+    Raises:
+        OSError: If the file cannot be written. Its `filename` is `path`, not the draft.
     """
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        yield draft
-        with draft.open("rb+") as file:
-            os.fsync(file.fileno())
-        os.replace(draft, path)
+        with errors_name(path, draft):
+            yield draft
+            with draft.open("rb+") as file:
+                os.fsync(file.fileno())
+            os.replace(draft, path)
     finally:
         draft.unlink(missing_ok=True)
 
 
+@contextmanager
+def errors_name(path: Path, draft: Path | None = None) -> Generator[None, None, None]:
+    """Add `path` to system errors that name no file, such as those of a full disk.
+
+    Args:
+        path: The file that is being written.
+        draft: A temporary file. Errors that name it name `path` instead.
+
+    Raises:
+        OSError: The same error, with the same `errno`.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None or error.filename not in {None, draft and str(draft)}:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
 class BusyError(OSError):
-    """Another process is writing to a folder."""
+    """Another process holds the lock of a folder."""
 
 
 @contextmanager
 def exclusive(folder: Path) -> Generator[None, None, None]:
-    """Keep other processes from a folder as long as this one lives; killed ones let go.
+    """Lock a folder against other processes. The lock ends with the process that holds it.
 
     Args:
-        folder: A folder that is there.
+        folder: An existing folder.
 
     Yields:
-        Nothing, once the folder is ours.
+        Nothing, while the folder is locked.
 
     Raises:
-        BusyError: If another process has it.
+        BusyError: If another process holds the lock.
     """
     from filelock import FileLock, Timeout
 
@@ -50,7 +73,9 @@ def exclusive(folder: Path) -> Generator[None, None, None]:
     try:
         lock.acquire()
     except Timeout as error:
-        raise BusyError(f"another process is writing to {folder}: let it finish") from error
+        raise BusyError(
+            f"another process is writing to {folder}. Wait until it has finished"
+        ) from error
     try:
         yield
     finally:
@@ -58,11 +83,11 @@ def exclusive(folder: Path) -> Generator[None, None, None]:
 
 
 def sweep(folder: Path, names: str) -> None:
-    """Delete what was being written when an earlier process was killed.
+    """Delete drafts left by processes that were killed while writing.
 
     Args:
-        folder: Where.
-        names: Which files of ours, as a regular expression; drafts of no others are touched.
+        folder: The folder.
+        names: A regular expression for the file names whose drafts are deleted.
     """
     for path in folder.glob(".*"):
         if re.fullmatch(rf"\.(?:{names})\.\d+", path.name) and path.is_file():

@@ -1,31 +1,49 @@
-"""Plain values for the record: what a frozen dataclass was made of, as JSON can hold it."""
+"""Frozen dataclasses as JSON and back, and changes deep inside them.
+
+Settings of this package are frozen dataclasses of plain values and of other such dataclasses. A
+run records them in its `config.json` and is rebuilt from that record alone, so a default that
+changes in the code later does not change the run. Reading a record only calls the constructors of
+frozen dataclasses of this package, or of a module that the caller loaded and passed on.
+"""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+import importlib
+import types
+import typing
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, TypeVar
 
 Json = dict[str, Any] | list[Any] | str | int | float | bool | None
-"""Whatever a JSON file can hold."""
+"""A value that a JSON file can hold."""
+
+T = TypeVar("T")
+
+
+class RecordError(ValueError):
+    """A JSON record that does not describe a value of this version of the package."""
 
 
 def to_json(value: object) -> Json:
-    """Return a value as JSON: a dataclass becomes its fields, with its class under `"class"`.
+    """Return a value as JSON.
+
+    A dataclass becomes its fields, with the public name of its class under `"class"`. Fields
+    declared with `repr=False` are left out. A function or class becomes `{"import": ...}`.
 
     Args:
-        value: A number, a string, a path, a function or class, or a container or dataclass of
-            these.
+        value: A number, string, path, function or class, or a container or dataclass of these.
 
     Returns:
-        The same in dictionaries, lists and scalars.
+        The value in dictionaries, lists and scalars.
 
     Raises:
-        TypeError: If something in it is none of these, say a tensor.
+        TypeError: If the value holds anything else, such as a tensor.
 
     Example:
         >>> from fdsm.projections import Sphere
         >>> to_json({"projection": Sphere(0.1), "betas": (0.9, 0.95)})
-        {'projection': {'class': 'Sphere', 'radius': 0.1}, 'betas': [0.9, 0.95]}
+        {'projection': {'class': 'fdsm.projections.Sphere', 'radius': 0.1}, 'betas': [0.9, 0.95]}
     """
     if value is None or isinstance(value, (str, int, float, bool)):
         return value
@@ -35,30 +53,175 @@ def to_json(value: object) -> Json:
         return {str(key): to_json(item) for key, item in value.items()}
     if isinstance(value, (tuple, list)):
         return [to_json(item) for item in value]
-    return _of_object(value)
-
-
-def _of_object(value: object) -> Json:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+    if isinstance(value, (type, types.FunctionType)):
+        return {"import": public_name(value)}
+    if dataclasses.is_dataclass(value):
         fields = [f.name for f in dataclasses.fields(value) if f.repr]
-        return {"class": type(value).__name__} | {
+        return {"class": public_name(type(value))} | {
             name: to_json(getattr(value, name)) for name in fields
         }
-    if isinstance(value, (type, Callable)):  # type: ignore[arg-type]
-        return str(getattr(value, "__qualname__", type(value).__qualname__))
-    raise TypeError(f"a {type(value).__name__} cannot be put on record: {value!r}")
+    raise TypeError(f"a {type(value).__name__} cannot be recorded as JSON: {value!r}")
+
+
+def public_name(value: Any) -> str:  # ruff: ignore[any-type]
+    """Return the name of a class or function in the public package that exports it.
+
+    The name stays the same when a class moves to another file of that package.
+
+    Args:
+        value: A class or function.
+
+    Returns:
+        The name.
+
+    Example:
+        >>> from fdsm.training.optimizers import Adam
+        >>> public_name(Adam)
+        'fdsm.training.Adam'
+    """
+    name, parts = str(value.__name__), value.__module__.split(".")
+    for count in range(2, len(parts)):
+        package = ".".join(parts[:count])
+        if getattr(importlib.import_module(package), name, None) is value:
+            return f"{package}.{name}"
+    return f"{'.'.join(parts)}.{name}"
+
+
+def from_json(record: Json, trusted: ModuleType | None = None) -> Any:  # ruff: ignore[any-type]
+    """Return the value that `to_json` recorded.
+
+    Args:
+        record: The JSON value. Lists become tuples.
+        trusted: A module outside this package whose classes and functions may be used too.
+
+    Returns:
+        The value.
+
+    Raises:
+        RecordError: If a class or field does not exist, or a field is missing or has a value of
+            the wrong type.
+
+    Example:
+        >>> from fdsm.objectives import SSM
+        >>> from_json(to_json(SSM())) == SSM()
+        True
+    """
+    if isinstance(record, list):
+        return tuple(from_json(item, trusted) for item in record)
+    if not isinstance(record, dict):
+        return record
+    if "class" in record:
+        return _from_fields(dict(record), trusted)
+    if set(record) == {"import"}:
+        return _imported(str(record["import"]), trusted)
+    return {key: from_json(item, trusted) for key, item in record.items()}
+
+
+def _from_fields(record: dict[str, Any], trusted: ModuleType | None) -> Any:  # ruff: ignore[any-type]
+    name = str(record.pop("class"))
+    kind = _imported(name, trusted)
+    if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
+        raise RecordError(f"{name} is not a class of settings")
+    known = {field.name: field for field in dataclasses.fields(kind) if field.init}
+    unknown = [key for key in record if key not in known]
+    missing = [key for key, field in known.items() if key not in record and _is_required(field)]
+    if unknown or missing:
+        problems = [f"unknown field {key!r}" for key in unknown]
+        problems += [f"missing field {key!r}" for key in missing]
+        raise RecordError(f"{name}: {', '.join(problems)}")
+    values = {key: from_json(item, trusted) for key, item in record.items()}
+    hints = typing.get_type_hints(kind)
+    for key, value in values.items():
+        if not has_type(value, hints[key]):
+            raise RecordError(f"{name}.{key} must be {type_name(hints[key])}, got {value!r}")
+    return kind(**values)
+
+
+def _is_required(field: "dataclasses.Field[Any]") -> bool:
+    absent = dataclasses.MISSING
+    return field.default is absent and field.default_factory is absent
+
+
+def _imported(name: str, trusted: ModuleType | None) -> Any:  # ruff: ignore[any-type]
+    """Return a class or function of this package, or of the trusted module, by its full name."""
+    module_name, _, attribute = name.rpartition(".")
+    if trusted is not None and module_name == trusted.__name__:
+        module: ModuleType = trusted
+    elif module_name == "fdsm" or module_name.startswith("fdsm."):
+        try:
+            module = importlib.import_module(module_name)
+        except ImportError as error:
+            raise RecordError(f"there is no module {module_name} in this version") from error
+    else:
+        raise RecordError(f"{name} is not part of this package")
+    value = getattr(module, attribute, None)
+    home = str(getattr(value, "__module__", ""))
+    if not isinstance(value, (type, types.FunctionType)) or not (
+        home.startswith("fdsm.") or module is trusted
+    ):
+        raise RecordError(f"there is no {name} in this version")
+    return value
+
+
+def has_type(value: object, hint: Any) -> bool:  # ruff: ignore[any-type]
+    """Return whether a value has a declared type.
+
+    Plain values, tuples and unions of them are checked. A value declared as anything else only has
+    to be an object of a class.
+
+    Args:
+        value: The value.
+        hint: The annotation of a field.
+
+    Returns:
+        Whether the value is allowed there.
+
+    Example:
+        >>> has_type((1, 2.5), tuple[float, ...]), has_type(True, int), has_type(None, int | None)
+        (True, False, True)
+    """
+    if isinstance(hint, types.UnionType):
+        return any(has_type(value, option) for option in typing.get_args(hint))
+    if typing.get_origin(hint) is typing.Literal:
+        return value in typing.get_args(hint)
+    if typing.get_origin(hint) is tuple:
+        return isinstance(value, tuple) and _items_have_types(value, typing.get_args(hint))
+    if hint in _PLAIN:
+        return isinstance(value, _PLAIN[hint]) and (hint is bool or not isinstance(value, bool))
+    return not isinstance(value, (bool, int, float, str, types.NoneType))
+
+
+_PLAIN: dict[Any, tuple[type, ...]] = {
+    bool: (bool,),
+    int: (int,),
+    float: (int, float),
+    str: (str,),
+    Path: (str, Path),
+    types.NoneType: (types.NoneType,),
+}
+
+
+def _items_have_types(values: tuple[object, ...], hints: tuple[Any, ...]) -> bool:
+    if hints[-1] is Ellipsis:
+        return all(has_type(value, hints[0]) for value in values)
+    return len(values) == len(hints) and all(map(has_type, values, hints))
+
+
+def type_name(hint: Any) -> str:  # ruff: ignore[any-type]
+    """Return a type as it is written in code, such as `float | None`."""
+    return str(getattr(hint, "__name__", hint)) if isinstance(hint, type) else str(hint)
 
 
 def differences(before: Json, after: Json, path: str = "") -> list[str]:
-    """Return in what two records differ, each as `path: before -> after`.
+    """Return the differences between two records, each as `path: before -> after`.
 
     Args:
         before: A record.
-        after: Another.
-        path: Where in a larger record they are.
+        after: Another record.
+        path: Path of both records inside a larger record.
 
     Returns:
-        A line for each leaf that differs.
+        One line for each leaf that differs.
 
     Example:
         >>> differences({"a": 1, "b": {"c": [2, 3]}}, {"a": 1, "b": {"c": [2, 4]}})
@@ -71,3 +234,42 @@ def differences(before: Json, after: Json, path: str = "") -> list[str]:
         inner = f"{path}.{key}" if path else str(key)
         lines += differences(before.get(key), after.get(key), inner)
     return lines
+
+
+def replace_fields(value: T, name: str, change: Callable[[Any], Any]) -> T:
+    """Return a dataclass in which every field with a given name, at any depth, is changed.
+
+    Args:
+        value: A frozen dataclass. Anything else is returned unchanged.
+        name: Name of the fields.
+        change: Maps the old value of a field to the new one.
+
+    Returns:
+        A copy, or the same object if there is no such field.
+
+    Example:
+        >>> from fdsm.objectives import SSM
+        >>> replace_fields(SSM(), "radius", lambda radius: radius / 2).projection
+        Sphere(radius=0.05)
+    """
+    if not dataclasses.is_dataclass(value) or isinstance(value, type):
+        return value
+    changes = {}
+    for field in dataclasses.fields(value):
+        old = getattr(value, field.name)
+        new = change(old) if field.name == name else replace_fields(old, name, change)
+        if new is not old:
+            changes[field.name] = new
+    return dataclasses.replace(value, **changes) if changes else value
+
+
+def find_fields(value: object, name: str) -> Iterator[Any]:
+    """Yield the values of all fields with a given name in a dataclass, at any depth."""
+    if not dataclasses.is_dataclass(value) or isinstance(value, type):
+        return
+    for field in dataclasses.fields(value):
+        inner = getattr(value, field.name)
+        if field.name == name:
+            yield inner
+        else:
+            yield from find_fields(inner, name)

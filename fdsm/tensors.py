@@ -1,4 +1,4 @@
-"""Operations on `(B, *E)` tensors that torch does not name."""
+"""Operations on tensors of shape `(B, *E)`."""
 
 import math
 from collections.abc import Iterator
@@ -18,8 +18,8 @@ def length(x: Tensor, dims: int | None = None, *, keepdim: bool = False) -> Tens
 
     Args:
         x: The events.
-        dims: The number of last dimensions that are the event; all but the first by default.
-        keepdim: Whether to keep the dimensions of the event, with size one.
+        dims: Number of event dimensions, the last ones. Default: all but the first.
+        keepdim: Whether to keep the event dimensions, with size one.
 
     Returns:
         The lengths.
@@ -37,33 +37,52 @@ def dimension(x: Tensor) -> int:
 
 
 def per_example(a: Tensor, x: Tensor) -> Tensor:
-    """Return `a`, one number per example, shaped to broadcast against `x`."""
+    """Return `a`, shape `(B,)`, reshaped so that it broadcasts against `x`."""
     return a.view(-1, *[1] * (x.ndim - 1))
 
 
 def tile(x: Tensor, n: int) -> Tensor:
-    """Return `n` copies of a batch one after the other, shape `(B, *E) -> (n · B, *E)`."""
+    """Return `n` copies of a batch, concatenated, shape `(B, *E) -> (n · B, *E)`."""
     return x.repeat(n, *[1] * (x.ndim - 1))
 
 
 def coordinates(x: Tensor, chunk: int) -> Iterator[Tensor]:
-    """Yield the unit vectors of an event as directions for each row of `x`, so many at a time.
+    """Yield the unit vectors of an event as directions for each row of `x`, in chunks.
 
     Args:
         x: The data, shape `(B, *E)`.
-        chunk: How many at a time.
+        chunk: Number of unit vectors per chunk.
 
     Yields:
-        The next ones, shape `(chunk, B, *E)` or fewer, without a copy for each row.
+        The next chunk, shape `(chunk, B, *E)`, expanded over the rows without a copy.
     """
     d = dimension(x)
-    for places in torch.split(torch.arange(d, device=x.device), chunk):
-        units = torch.nn.functional.one_hot(places, d).to(x.dtype)
-        yield units.view(len(places), 1, *x.shape[1:]).expand(-1, *x.shape)
+    for indices in torch.split(torch.arange(d, device=x.device), chunk):
+        units = torch.nn.functional.one_hot(indices, d).to(x.dtype)
+        yield units.view(len(indices), 1, *x.shape[1:]).expand(-1, *x.shape)
+
+
+def require_tensor(x: object) -> None:
+    """Raise `TypeError` unless `x` is a tensor."""
+    if not isinstance(x, Tensor):
+        kind = f"{type(x).__module__}.{type(x).__qualname__}".removeprefix("builtins.")
+        convert = "from_numpy" if kind == "numpy.ndarray" else "as_tensor"
+        raise TypeError(f"expected a torch.Tensor, got {kind}: use torch.{convert}(x)")
+
+
+def require_values(x: Tensor) -> None:
+    """Raise an error unless `x` is a tensor with values, not a meta tensor."""
+    require_tensor(x)
+    if x.is_meta:
+        raise ValueError(
+            "the data are on the meta device, where tensors have a shape but no values: use data "
+            "and a model on another device, e.g. `x.to('cpu')`"
+        )
 
 
 def require_floating(x: Tensor) -> None:
-    """Raise `TypeError` unless `x` holds real floating-point numbers."""
+    """Raise `TypeError` unless `x` is a tensor of real floating-point numbers."""
+    require_tensor(x)
     if not x.is_floating_point():
         raise TypeError(
             f"expected real floating-point data but got {x.dtype}: "

@@ -1,8 +1,8 @@
-"""The nouns of the library: what a density, a score, a derivative and an objective are.
+"""Types and protocols: log-densities, scores, derivatives, projections, objectives and steps.
 
-Everything is structural: any callable or object with the right signature will do, and
-nothing has to inherit from anything. In shapes, `B` is the batch, `V` the number of
-directions per example and `*E` the event: `(D,)` for tabular data, `(C, H, W)` for images.
+All protocols are structural. Any callable or object with the right signature can be used, without
+inheritance. In shapes, `B` is the batch size, `V` the number of directions per example and `*E`
+the event shape: `(D,)` for tabular data, `(C, H, W)` for images.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -10,15 +10,27 @@ from typing import Any, Literal, Protocol, TypeGuard, runtime_checkable
 
 from torch import Generator, Tensor, nn
 
-LogDensity = Callable[..., Tensor]
-"""`(B, *E), *cond -> (B,)`: an unnormalised log-density, the negative of what others train."""
+
+class HasLogProb(Protocol):
+    """An object with a log-density, such as a distribution of `torch.distributions` or zuko."""
+
+    def log_prob(self, x: Tensor, /) -> Tensor:
+        """Return the log-density at `x`, shape `(B, *E) -> (B,)`."""
+        ...
+
+
+DensityFunction = Callable[..., Tensor]
+"""`(B, *E), *cond -> (B,)`: a function that returns an unnormalised log-density."""
+
+LogDensity = DensityFunction | HasLogProb
+"""An unnormalised log-density (not an energy): a function, or an object with `log_prob`."""
 
 Score = Callable[..., Tensor]
 """`(B, *E), *cond -> (B, *E)`: the gradient of a log-density with respect to its input."""
 
 
 class Derivative(Protocol):
-    """A way to differentiate along a direction `v`; see `fdsm.derivatives`."""
+    """A derivative engine: it differentiates along directions `v`; see `fdsm.derivatives`."""
 
     def jet(
         self, f: LogDensity, x: Tensor, v: Tensor, order: int, *cond: Tensor
@@ -39,7 +51,7 @@ class Derivative(Protocol):
 
 
 class Projection(Protocol):
-    """A distribution $p(v)$ over directions with $E[v v^T] ∝ I$."""
+    """A distribution $p(v)$ of directions with $E[v v^T] ∝ I$."""
 
     def sample(self, x: Tensor, generator: Generator | None = None) -> Tensor:
         """Return one direction per row of `x`, with the shape, dtype and device of `x`."""
@@ -59,7 +71,7 @@ class NoiseLevels(Protocol):
 
 
 class Objective(Protocol):
-    """A training loss: a density or score in, one loss per example out."""
+    """A training loss of a log-density or a score."""
 
     def __call__(
         self,
@@ -69,55 +81,55 @@ class Objective(Protocol):
         *cond: Tensor,
         generator: Generator | None = None,
     ) -> Tensor:
-        """Return the losses of the rows of `x`, shape `(B,)`; the caller takes the mean."""
+        """Return the loss of `f`, a log-density or a score, for each row of `x`, shape `(B,)`."""
         ...
 
 
 class AdditiveCoupling(Protocol):
-    """An invertible layer that shifts one part of its input by a network of the other.
+    """An invertible layer that adds a network of one part of its input to the other part.
 
-    Objectives that work layer by layer recognise it by its shape, so that models and
-    objectives need not know each other.
+    The layer-wise objectives recognise this protocol, so that models and objectives do not import
+    each other.
     """
 
     shift: Iterable[nn.Module]
-    """The layers of the network `m` in `moved + m(kept)`."""
+    """The layers of the network $m$ in `shifted + m(kept)`."""
 
     def split(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the part that is kept and the part that is moved."""
+        """Return the part that is kept and the part that is shifted."""
         ...
 
-    def merge(self, kept: Tensor, moved: Tensor) -> Tensor:
-        """Undo `split`."""
+    def merge(self, kept: Tensor, shifted: Tensor) -> Tensor:
+        """Invert `split`."""
         ...
 
 
 def is_additive_coupling(layer: object) -> TypeGuard[AdditiveCoupling]:
     """Return whether a layer has the attributes of an `AdditiveCoupling`.
 
-    `isinstance` does not see submodules such as `shift` from Python 3.12 on.
+    Since Python 3.12 `isinstance` does not find submodules such as `shift`.
     """
     return all(hasattr(layer, name) for name in ("shift", "split", "merge"))
 
 
 @runtime_checkable
 class Elementwise(Protocol):
-    """A module that acts on each element by itself, and says so."""
+    """A module that acts on each element separately and declares it."""
 
     elementwise: Literal[True]
 
 
 class Step(Protocol):
-    """One iteration of training; owns the optimizers and all else that must be resumed."""
+    """One training iteration. It owns the optimizers and their state."""
 
     def __call__(self, batch: Tensor, generator: Generator) -> Mapping[str, Tensor]:
-        """Train on a batch and return what to log, scalars by name; `"loss"` is among them."""
+        """Train on a batch. Return scalar metrics by name, including `"loss"`."""
         ...
 
     def state_dict(self) -> dict[str, Any]:
-        """Return everything that decides how training goes on."""
+        """Return the state needed to resume training."""
         ...
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a state."""
+        """Restore the state of `state_dict`."""
         ...

@@ -11,7 +11,8 @@ import fdsm
 
 ROOT = Path(fdsm.__file__).parent
 LAYERS = [
-    {"atomic_io", "nested", "serialize", "tensors", "typing"},
+    {"atomic_io", "serialize", "tensors", "typing"},
+    {"measurement"},
     {"derivatives", "projections", "noise", "data"},
     {"objectives", "models", "samplers", "evaluation"},
     {"training"},

@@ -1,9 +1,9 @@
-"""The command line: every function given to `app.command` is a command, its arguments the options.
+"""The entry point of the command line. Each command is a function in a file of its own.
 
-Heavy imports belong inside the functions, so that `fdsm --help` answers at once. Results go to
-standard output, as a table or with `--json` as JSON; all else goes to standard error. Exit codes:
-0 done, 1 failed, 2 asked for something that does not exist, 128 + n stopped by signal n. What went
-wrong is said in a line; with the environment variable FDSM_TRACEBACK, where too.
+Heavy imports belong inside the functions, so that `fdsm --help` is fast. Results go to standard
+output, as text or with `--json` as JSON; everything else goes to standard error. Exit codes: 0 for
+success, 1 for a failure, 2 for a wrong command line, 128 + n after signal n. Errors are printed in
+one line; set FDSM_TRACEBACK to see the traceback too.
 """
 
 import os
@@ -13,61 +13,74 @@ from collections.abc import Sequence
 from tyro.extras import SubcommandApp
 
 from .. import __version__
+from .check import check
+from .demo import demo
+from .evaluate import evaluate
 from .options import UsageError
-from .printing import note
-from .reproducing import reproduce
-from .showing import demo, report
-from .training import evaluate, list_, train
-from .using import check, sample, score
+from .printing import log
+from .report import report
+from .reproduce import reproduce
+from .sample import sample
+from .score import score
+from .train import train
 
 app = SubcommandApp()
-app.command(name="list")(list_)
-for _command in (train, evaluate, sample, score, check, report, reproduce, demo):
+for _command in (train, score, sample, evaluate, check, report, demo, reproduce):
     app.command(_command)
+
+DESCRIPTION = """Train densities on your own data with score matching, score new data and draw
+samples; or reproduce the paper. `fdsm COMMAND --help` explains a command, `fdsm --version` prints
+the version."""
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run a command, and say in one line what went wrong if something did.
+    """Run a command. Errors are printed in one line.
 
     Args:
-        argv: The command and its options; those of the process by default.
+        argv: The command and its options. Default: those of the process.
     """
     arguments = sys.argv[1:] if argv is None else list(argv)
     if arguments == ["--version"]:
         print(f"fdsm {__version__}")
         return
     try:
-        app.cli(
-            prog="fdsm",
-            description="Score matching by finite differences, autodiff and Taylor series. "
-            "`fdsm --version` prints the version.",
-            args=arguments,
-        )
+        app.cli(prog="fdsm", description=" ".join(DESCRIPTION.split()), args=arguments)
     except KeyboardInterrupt:
-        note("fdsm: interrupted; what was written is whole")
+        log("fdsm: interrupted. Files already written are complete.")
         sys.exit(130)
     except BrokenPipeError:
-        # Whoever read has left, as `head` does. Nothing may be printed to there when we end, too.
+        # The reader of standard output has closed it, as `head` does. Python must not write to
+        # it again when it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
     except Exception as error:
-        sys.exit(_explained(error))
+        sys.exit(_report_error(error))
 
 
-def _explained(error: Exception) -> int:
-    """Print what went wrong, and return the exit code; what nobody expected is raised again."""
-    from ..recipes.override import OverrideError
-    from ..runs.reference import UnknownRecipeError, UntrustedRecipeError
-    from ..runs.train import TrainingInterrupted
+def _report_error(error: Exception) -> int:
+    """Print an error and return the exit code. Unexpected errors are raised again."""
+    from ..paper.catalogue import UnknownTargetError
+    from ..recipes.presets import PresetError
+    from ..recipes.settings import SettingError
+    from ..runs import TrainingInterrupted, UnknownRecipeError, UntrustedFileError
     from ..training import NonFiniteLossError
 
     if isinstance(error, TrainingInterrupted):
-        note(f"fdsm: {error}")
+        log(f"fdsm: {error}")
         return 128 + error.signal
-    usage = (UsageError, OverrideError, UnknownRecipeError, UntrustedRecipeError)
+    hints: dict[type[Exception], str] = {
+        UsageError: "",
+        PresetError: "",
+        SettingError: " (see --set)",
+        UnknownRecipeError: "",
+        UnknownTargetError: "",
+        UntrustedFileError: ". Add --trust to execute it",
+    }
     failures = (ValueError, NonFiniteLossError, ImportError, OSError)
-    if not isinstance(error, (*usage, *failures)) or "FDSM_TRACEBACK" in os.environ:
+    if not isinstance(error, (*hints, *failures)) or "FDSM_TRACEBACK" in os.environ:
         raise error
+    hint = next((text for kind, text in hints.items() if isinstance(error, kind)), None)
     setting = getattr(error, "setting", None)
-    note(f"fdsm: {error}" + (f" (--set data.{setting}=…)" if setting else ""))
-    return 2 if isinstance(error, usage) else 1
+    option = f" Option: --set data.{setting}=..." if setting else ""
+    log(f"fdsm: {error}{hint or ''}{option}")
+    return 1 if hint is None else 2

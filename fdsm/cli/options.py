@@ -1,27 +1,34 @@
-"""Options that several commands have, and what they may be."""
+"""Options that several commands share."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import FlagCreatePairsOff, Positional, arg
 
+if TYPE_CHECKING:
+    from ..runs import Run
+
 Scale = Literal["cpu", "paper"]
-Place = Annotated[Path | None, arg(metavar="PATH")]
-Device = Annotated[str | None, arg(metavar="DEVICE")]
-Number = Annotated[int | None, arg(metavar="INT")]
+PathOption = Annotated[Path | None, arg(metavar="PATH")]
+TextOption = Annotated[str | None, arg(metavar="TEXT")]
+DeviceOption = Annotated[str | None, arg(metavar="DEVICE")]
+IntOption = Annotated[int | None, arg(metavar="INT")]
 Flag = FlagCreatePairsOff[bool]
 RunFolder = Annotated[Positional[Path], arg(metavar="RUN")]
 
 
 class UsageError(ValueError):
-    """A command was asked for something that does not make sense."""
+    """A command line that does not make sense."""
 
 
 def set_threads(threads: int | None) -> None:
-    """Let torch use so many threads, or as many as it likes.
+    """Set the number of threads of torch.
+
+    Args:
+        threads: The number. `None` leaves it as it is.
 
     Raises:
-        UsageError: If there are none.
+        UsageError: If it is not positive.
     """
     if threads is None:
         return
@@ -33,20 +40,35 @@ def set_threads(threads: int | None) -> None:
     torch.set_num_threads(threads)
 
 
-def usable(device: str | None) -> str | None:
-    """Return a device on which torch can compute here.
+def require_device(device: str | None) -> str:
+    """Return the device if torch can use it, the CPU if none is given.
+
+    Args:
+        device: The device, such as `cuda`.
+
+    Returns:
+        The device.
 
     Raises:
-        UsageError: If it cannot.
+        UsageError: If torch cannot use it.
     """
     import torch
 
-    if device is not None:
-        try:
-            torch.zeros(1, device=device).item()
-        except (RuntimeError, AssertionError, NotImplementedError) as error:
-            reason = str(error).splitlines()[0]
-            raise UsageError(
-                f"torch cannot compute on {device!r} here: {reason}; choose another with --device"
-            ) from error
+    device = device or "cpu"
+    try:
+        torch.zeros(1, device=device).item()
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).splitlines()[0]
+        raise UsageError(
+            f"torch cannot use the device {device!r} here: {reason}. Choose another with --device"
+        ) from error
     return device
+
+
+def open_run(folder: Path, *, trust: bool, device: str | None) -> "Run":
+    """Return the run in a folder, on a device that torch can use."""
+    from ..runs import Run
+
+    run = Run.open(folder, trust=trust, device=device)
+    require_device(run.device)
+    return run

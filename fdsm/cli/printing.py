@@ -1,54 +1,123 @@
-"""Where commands print: results to standard output, all else to standard error."""
+"""Printing: results to standard output, everything else to standard error."""
 
 import json as jsonlib
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ..runs import Run
     from ..samplers import Progress
     from ..serialize import Json
 
-WIDE = 200
-"""How many characters a line has where there is no terminal to ask."""
+WIDTH = 200
+"""Width of a line where there is no terminal."""
+INTERVAL = 30.0
+"""Seconds between two lines of progress where there is no terminal."""
 
 
 def console(*, stderr: bool = True) -> "Console":
-    """Return where to print; what is no terminal, such as a file, is wide."""
+    """Return a console. One that is not a terminal is wide."""
     from rich.console import Console
 
     console = Console(stderr=stderr)
-    return console if console.is_terminal else Console(stderr=stderr, width=WIDE)
+    return console if console.is_terminal else Console(stderr=stderr, width=WIDTH)
 
 
 def progress(description: str) -> "Progress":
-    """Return what shows how far a loop is, and leaves nothing behind."""
+    """Return a wrapper of loops that shows their progress.
+
+    A terminal shows a bar. Anything else gets a line when the loop starts and every half minute.
+
+    Args:
+        description: The name of the loop.
+
+    Returns:
+        The wrapper.
+    """
+    terminal = console()
+    if not terminal.is_terminal:
+        return lambda steps: _print_progress(steps, description)
+
     from functools import partial
 
     from rich.progress import track
 
-    return partial(track, description=description, console=console(), transient=True)
+    return partial(track, description=description, console=terminal, transient=True)
 
 
-def note(text: str) -> None:
-    """Say something that is no result."""
+def _print_progress(steps: Iterable[int], description: str) -> Iterator[int]:
+    total = len(steps) if isinstance(steps, (range, Sequence)) else None
+    log(f"{description} ...")
+    printed = time.monotonic()
+    for count, step in enumerate(steps):
+        yield step
+        if time.monotonic() - printed > INTERVAL:
+            printed = time.monotonic()
+            log(f"{description}: {count + 1:,}" + (f" of {total:,} steps" if total else " steps"))
+
+
+def log(text: str) -> None:
+    """Print a message that is not a result."""
     print(text, file=sys.stderr)
 
 
-def wrote(files: Sequence[Path], *, json: bool, **facts: "Json") -> None:
-    """Say which files were written, and facts about them."""
+def report_files(files: Sequence[Path], *, json: bool, **facts: "Json") -> None:
+    """Print which files were written, and facts about them."""
     if json:
         print_json({"files": [str(path) for path in files], **facts})
         return
     for name, value in facts.items():
-        note(f"{name.replace('_', ' ')}: {value}")
-    for path in files:
-        note(f"wrote {path}")
+        log(f"{name.replace('_', ' ')}: {value}")
+    log(f"Wrote {', '.join(map(str, files))}")
 
 
 def print_json(value: object) -> None:
     """Print a result as JSON."""
     print(jsonlib.dumps(value, indent=2))
+
+
+def print_result(run: "Run", result: dict[str, Any], *, json: bool) -> None:
+    """Print the metrics of a run beside those of its references, and warn if they are bad.
+
+    Args:
+        run: The run.
+        result: The content of its `result.json`.
+        json: Whether to print JSON instead.
+    """
+    if json:
+        print_json({"run": str(run.folder), **run.origin, **result})
+        return
+
+    from ..report import metric_info, result_table
+
+    table = result_table(result)
+    if table is not None:
+        console(stderr=False).print(table)
+    for name in result["metrics"]:
+        log(f"{name}: {metric_info(name).meaning}")
+    for warning in result_warnings(result):
+        log(f"WARNING: {warning}")
+    files = ["result.json", *([result["samples"]] if "samples" in result else [])]
+    log(f"Wrote {', '.join(str(run.folder / name) for name in files)}")
+
+
+def result_warnings(result: dict[str, Any]) -> list[str]:
+    """Return the reasons not to trust a model, as sentences."""
+    warnings = [
+        f"the model is worse than a {' and a '.join(one['better'])} fitted to the same data "
+        f"({one['metric']}). Do not use it as a density. Train longer with --iterations, "
+        "or try another --model or --objective."
+        for one in result.get("comparisons", ())
+        if one["better"]
+    ]
+    if result.get("sample_problems"):
+        shown = result["sample_problems"][:3]
+        more = len(result["sample_problems"]) - len(shown)
+        tail = f"; and {more} more" if more else ""
+        warnings.append(f"the samples do not look like the data: {'; '.join(shown)}{tail}.")
+    return warnings

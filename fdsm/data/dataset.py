@@ -46,6 +46,12 @@ class Dataset:
         """Shape of one model input."""
         return self.transform.deterministic(self.train[:1]).shape[1:]
 
+    @property
+    def columns(self) -> list[str] | None:
+        """Names of the columns of a table, if they are known."""
+        names = self.record.get("columns")
+        return [str(name) for name in names] if isinstance(names, list) else None
+
     def inverse_transform(self, y: Tensor) -> Tensor:
         """Map model inputs, for example samples, to rows of the stored form.
 

@@ -7,6 +7,7 @@ from .precision import PrecisionWarning, full_precision
 from .stencil import central_nodes, stencil
 from .step_size import rounding_error, step_size
 from .taylor import Jet, KinkWarning, MissingRule, Taylor, rule
+from .validation import as_log_density
 
 __all__ = [
     "Autodiff",
@@ -17,6 +18,7 @@ __all__ = [
     "PrecisionWarning",
     "Taylor",
     "WrongGradientWarning",
+    "as_log_density",
     "central_nodes",
     "directional_derivative",
     "full_precision",

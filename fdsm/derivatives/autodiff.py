@@ -13,14 +13,19 @@ from torch.autograd.graph import Node
 from torch.overrides import TorchFunctionMode
 
 from ..tensors import dot, length
-from ..typing import LogDensity, Score
+from ..typing import DensityFunction, LogDensity, Score
 from .guards import examine
 from .normalization import DECOMPOSED
 from .precision import unit_round_off
 from .records import Record, Records, levels_to_caller
 from .stencil import require_order
 from .taylor.jet import Jet
-from .validation import check_arguments, require_density_shape, require_score_shape
+from .validation import (
+    as_log_density,
+    check_arguments,
+    require_density_shape,
+    require_score_shape,
+)
 
 UNRECORDED = 0.02
 """Relative error above which a derivative disagrees with a difference."""
@@ -59,6 +64,7 @@ class Autodiff:
         """Return $(v^T∇)^k f(x)$ for `k = 0, …, order`, by `order` nested gradients."""
         require_order(order)
         check_arguments(x, v, cond)
+        f = as_log_density(f)
         keep = torch.is_grad_enabled()
         with torch.enable_grad():
             x = requires_grad_alias(x)
@@ -78,6 +84,7 @@ class Autodiff:
         The first gradient is computed once for all directions; each adds one more.
         """
         check_arguments(x, v, cond, several=True)
+        f = as_log_density(f)
         keep = torch.is_grad_enabled()
         with torch.enable_grad():
             x = requires_grad_alias(x)
@@ -120,22 +127,22 @@ def score_of(log_density: LogDensity) -> Score:
         >>> score(torch.tensor([[1.0, 2.0]])).detach()
         tensor([[-1., -2.]])
     """
+    f = as_log_density(log_density)
 
     def score(x: Tensor, *cond: Tensor) -> Tensor:
         keep = torch.is_grad_enabled()
         with torch.enable_grad():
             x = requires_grad_alias(x)
-            value, record = _evaluate(log_density, x, cond, False)
+            value, record = _evaluate(f, x, cond, False)
             require_density_shape(value.shape, len(x))
             result = model_gradient(value, x, create_graph=keep)
             if keep:
                 v = result.detach()
                 curvature = lambda: dot(gradient(dot(result, v), x, False), v)
-                slope = partial(_slope, log_density)
-                _inspect_backward(record, value, slope, curvature, x, v, cond)
+                _inspect_backward(record, value, partial(_slope, f), curvature, x, v, cond)
             return result
 
-    score.__wrapped__ = log_density  # type: ignore[attr-defined]
+    score.__wrapped__ = f  # type: ignore[attr-defined]
     return score
 
 
@@ -173,7 +180,7 @@ def _evaluate(
     return y, record
 
 
-def _slope(f: LogDensity, x: Tensor, v: Tensor, *cond: Tensor) -> tuple[Tensor, Tensor]:
+def _slope(f: DensityFunction, x: Tensor, v: Tensor, *cond: Tensor) -> tuple[Tensor, Tensor]:
     """Return $f(x)$ and $v^T∇f(x)$."""
     x = requires_grad_alias(x.detach())
     value = f(x, *cond)

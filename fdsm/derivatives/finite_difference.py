@@ -176,7 +176,11 @@ class FiniteDifference:
         return widened(self._evaluate(f, points, cond, examine(_RECORDS, f, x, cond)))
 
     def _evaluate(
-        self, f: LogDensity | Score, points: list[Tensor], cond: Sequence[Tensor], record: Record
+        self,
+        f: Callable[..., Tensor],
+        points: list[Tensor],
+        cond: Sequence[Tensor],
+        record: Record,
     ) -> Tensor:
         """Return the values at all points, stacked: from one call of `f`, or one per point."""
         n, rows = len(points), points[0].shape[0]

@@ -24,7 +24,7 @@ from .difference_error import rms
 from .finite_difference import FiniteDifference
 from .precision import unit_round_off
 from .stencil import central_nodes, require_order, stencil
-from .validation import check_arguments
+from .validation import as_log_density, check_arguments, check_values
 
 RATIO = 1.9
 """Of one step tried to the last. Not two: doubling a step doubles some of its rounding errors."""
@@ -73,6 +73,7 @@ def step_size(
         True
     """
     require_order(order)
+    check_values(x)
     check_arguments(x, v, cond)
     if len(x) == 0:
         raise ValueError("a step can only be measured on data, but the batch is empty")
@@ -162,10 +163,13 @@ def rounding_error(
         True
     """
     require_order(order)
+    check_values(x)
     check_arguments(x, v, cond)
     with torch.no_grad():
         noise = rms(difference(f, x, v / 8, 6, cond)) / math.hypot(*_weights(6))
-        rounding = unit_round_off(x.dtype) * rms(f(x, *cond).double()) / math.sqrt(12)
+        rounding = (
+            unit_round_off(x.dtype) * rms(as_log_density(f)(x, *cond).double()) / math.sqrt(12)
+        )
         error = max(noise, rounding) * math.hypot(*_weights(order, accuracy))
         for scale in (1, 2, 4, 8, 16, 32):
             size = rms(difference(f, x, scale * v, order, cond, accuracy))

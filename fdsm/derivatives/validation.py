@@ -6,13 +6,62 @@ a loss NaN, far from its cause.
 """
 
 import math
+import sys
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+from torch.distributions import Distribution
 
-from ..tensors import length, require_floating
-from ..typing import LogDensity, Score
+from ..tensors import length, require_floating, require_tensor, require_values
+from ..typing import DensityFunction, LogDensity, Score
+
+
+def as_log_density(f: LogDensity) -> DensityFunction:
+    """Return a log-density as a function.
+
+    - A distribution of `torch.distributions` (or one with the same interface, as in zuko) is
+      represented by its `log_prob`. Its batch shape must be empty.
+    - A lazy distribution of zuko, such as a flow, is represented by
+      `lambda x, *cond: f(*cond).log_prob(x)`.
+    - Any other callable is returned unchanged.
+    - Any other object is represented by its `log_prob`.
+
+    Args:
+        f: The log-density.
+
+    Returns:
+        A function `(B, *E), *cond -> (B,)`.
+
+    Raises:
+        TypeError: If `f` is neither callable nor has a `log_prob`.
+        ValueError: If `f` is a distribution with a batch shape.
+
+    Example:
+        >>> from torch.distributions import Independent, Normal
+        >>> normal = Independent(Normal(torch.zeros(2), torch.ones(2)), 1)
+        >>> as_log_density(normal)(torch.zeros(3, 2))
+        tensor([-1.8379, -1.8379, -1.8379])
+    """
+    if isinstance(f, Distribution):
+        if f.batch_shape:
+            raise ValueError(
+                "a log-density returns one number per row, but this distribution has the batch "
+                f"shape {tuple(f.batch_shape)} and the event shape {tuple(f.event_shape)}: wrap "
+                f"it in Independent(dist, {len(f.batch_shape)}), from torch.distributions"
+            )
+        return f.log_prob
+    zuko = sys.modules.get("zuko.lazy")
+    if zuko is not None and isinstance(f, zuko.LazyDistribution):
+        return lambda x, *cond: f(*cond).log_prob(x)
+    if callable(f):
+        return f
+    if hasattr(f, "log_prob"):
+        return f.log_prob
+    raise TypeError(
+        "expected a log-density: a callable such as an nn.Module, or an object with `log_prob` "
+        f"such as a torch.distributions.Distribution, but got {type(f).__name__}"
+    )
 
 
 def require_density_shape(shape: torch.Size, rows: int) -> None:
@@ -33,20 +82,21 @@ def require_score_shape(shape: torch.Size, x: Tensor) -> None:
         )
 
 
-def checked_density(f: LogDensity) -> LogDensity:
-    """Return `f`, which then raises `ValueError` unless it maps `(N, *E)` to `(N,)`."""
+def checked_density(f: LogDensity) -> DensityFunction:
+    """Return `f` as a function that raises `ValueError` unless it maps `(N, *E)` to `(N,)`."""
+    function = as_log_density(f)
 
     def density(x: Tensor, *cond: Tensor) -> Tensor:
-        y = f(x, *cond)
+        y = function(x, *cond)
         require_density_shape(y.shape, x.shape[0])
         return y
 
-    density.__wrapped__ = f  # type: ignore[attr-defined]
+    density.__wrapped__ = function  # type: ignore[attr-defined]
     return density
 
 
 def checked_score(s: Score) -> Score:
-    """Return `s`, which then raises `ValueError` unless it maps `(N, *E)` to `(N, *E)`."""
+    """Return `s` as a function that raises `ValueError` unless it maps `(N, *E)` to `(N, *E)`."""
 
     def score(x: Tensor, *cond: Tensor) -> Tensor:
         y = s(x, *cond)
@@ -65,7 +115,7 @@ def check_arguments(
     Args:
         x: The data, shape `(B, *E)`.
         v: The directions, shape `(B, *E)`, or `(V, B, *E)` where `several` are expected.
-        cond: Conditions of the model, a row per example.
+        cond: Conditions of the model, one row per example.
         several: Whether `v` holds several directions per example.
 
     Raises:
@@ -73,6 +123,7 @@ def check_arguments(
         ValueError: If a shape does not fit, or `x` or `v` are not finite, or `v` is zero.
     """
     require_floating(x)
+    require_tensor(v)
     if v.shape[several:] != x.shape or (several and (v.ndim == x.ndim or v.shape[0] == 0)):
         expected = f"(V, {', '.join(map(str, x.shape))})" if several else tuple(x.shape)
         raise ValueError(
@@ -86,10 +137,10 @@ def check_arguments(
         )
     for c in cond:
         if not isinstance(c, Tensor):
-            raise TypeError(f"conditions must be tensors, a row per example, but got {c!r}")
+            raise TypeError(f"conditions must be tensors with one row per example, but got {c!r}")
         if c.shape[:1] != x.shape[:1]:
             raise ValueError(
-                f"a condition must have a row for each of the {len(x)} examples, "
+                f"a condition must have one row for each of the {len(x)} examples, "
                 f"but has shape {tuple(c.shape)}"
             )
     if not torch.compiler.is_compiling() and not x.is_meta and x.numel():
@@ -105,8 +156,14 @@ def check_data(x: Tensor) -> None:
         _refuse_rows_not_finite(x)
 
 
+def check_values(x: Tensor) -> None:
+    """Raise `TypeError` or `ValueError` unless `x` holds finite real numbers, not only a shape."""
+    require_values(x)
+    check_data(x)
+
+
 def check_noise(x: Tensor, noise: Tensor) -> None:
-    """Raise `ValueError` unless there is a noise for every number in `x`."""
+    """Raise `ValueError` unless the noise has the shape of `x`."""
     if noise.shape != x.shape:
         raise ValueError(
             f"noise for data of shape {tuple(x.shape)} must have that shape, "

@@ -13,7 +13,8 @@ from torch import Generator, Tensor, nn
 
 from ..derivatives import Autodiff, Taylor, rounding_error, step_size
 from ..derivatives.guards import random_state, restore_random_state
-from ..nested import found, replaced
+from ..derivatives.validation import check_values
+from ..serialize import find_fields, replace_fields
 from ..tensors import dot
 from ..typing import Derivative, LogDensity, Objective, Projection, Score
 
@@ -125,13 +126,16 @@ def check_consistency(
         >>> report.angle < 1 and report.rounding_error < 1e-6 and report.step == 0.1
         True
     """
-    derivative = next(found(objective, "derivative"), None)
-    projection: Projection | None = next(found(objective, "projection"), None)
+    check_values(x)
+    derivative = next(find_fields(objective, "derivative"), None)
+    projection: Projection | None = next(find_fields(objective, "projection"), None)
     if derivative is None or projection is None:
-        raise ValueError(f"{objective} takes no directional derivative, so there is none to check")
+        raise ValueError(
+            f"{objective} has no `derivative` and `projection`, so there is nothing to check"
+        )
     fallback = _Recorder(Autodiff())
     exact = _Recorder(Taylor(fallback=fallback))
-    reference = replaced(objective, "derivative", lambda _: exact)
+    reference = replace_fields(objective, "derivative", lambda _: exact)
     (loss, a), (exact_loss, b) = _both(objective, reference, model, x, *cond, generator=generator)
     accuracy = getattr(derivative, "accuracy", 2)
     f, x, v, order, cond = exact.last

@@ -1,11 +1,10 @@
-r"""Fréchet distance between images, by the features of a network.
+r"""Fréchet distance between sets of images, in the feature space of a network.
 
 $$‖μ_1 - μ_2‖² + \mathrm{tr}\left(Σ_1 + Σ_2 - 2 (Σ_1 Σ_2)^{1/2}\right)$$
 
-The features decide the number: distances by different features cannot be compared, and only
-those of the Inception network of 2015 (`inception_features`) are "the FID". Nor can those of
-different sample sizes, as the distance is biased upwards by about $1/N$. So all of this is in
-the settings of a measurement.
+Distances with different features cannot be compared. Only those with the Inception network of 2015
+(`inception_features`) are "FID". Distances with different numbers of images cannot be compared
+either, because of a positive bias of about $1/N$. The settings of a measurement record both.
 """
 
 from dataclasses import dataclass
@@ -18,11 +17,11 @@ from .measurement import Measurement
 
 
 class Features(Protocol):
-    """What images look like to a network: any callable with a name."""
+    """A feature extractor of images: a callable with a name."""
 
     @property
     def name(self) -> str:
-        """The name by which the features go on record."""
+        """Name of the features in the settings of a measurement."""
         ...
 
     def __call__(self, images: Tensor, /) -> Tensor:
@@ -32,23 +31,23 @@ class Features(Protocol):
 
 @dataclass(frozen=True)
 class Pixels:
-    """The images themselves as features, for small images and want of a network."""
+    """Pixels as features, for small images."""
 
     name: str = "pixels"
 
     def __call__(self, images: Tensor, /) -> Tensor:
-        """Return the pixels in a row, `(B, C, H, W) -> (B, C · H · W)`."""
+        """Return the flattened images, `(B, C, H, W) -> (B, C · H · W)`."""
         return images.flatten(1)
 
 
 @dataclass(frozen=True)
 class Moments:
-    """Mean and covariance of features, all that the distance depends on.
+    """Mean and covariance of features.
 
     Attributes:
-        count: Of how many images.
-        mean: Shape `(F,)`.
-        covariance: Shape `(F, F)`, with the divisor `count - 1`.
+        count: Number of images.
+        mean: The mean, shape `(F,)`.
+        covariance: The covariance with divisor `count - 1`, shape `(F, F)`.
     """
 
     count: int
@@ -67,15 +66,15 @@ def fid(
     """Return the Fréchet distance between real and generated images.
 
     Args:
-        features: What to compare.
+        features: The feature extractor.
         real: Images, shape `(N, C, H, W)`, uint8 or from 0 to 1; or their `feature_moments`.
-        fake: Generated images, shape `(M, C, H, W)`; clipped to the range from 0 to 1.
-        batch: How many images at a time.
-        levels: To how many levels both are rounded, 256 as if stored in a file; `None` leaves
-            them as they are.
+        fake: Generated images, shape `(M, C, H, W)`, clipped to the range from 0 to 1.
+        batch: Number of images per batch.
+        levels: Number of levels to which pixels are rounded, 256 as in an image file; None for no
+            rounding.
 
     Returns:
-        The distance; it has no standard error.
+        The distance, without a standard error.
 
     Example:
         >>> g = torch.Generator().manual_seed(0)
@@ -85,7 +84,8 @@ def fid(
     """
     if not isinstance(real, Moments):
         real = feature_moments(features, real, batch=batch, levels=levels)
-    other = feature_moments(features, _clipped(fake), batch=batch, levels=levels)
+    clipped = fake.clamp(0, 1) if fake.is_floating_point() else fake
+    other = feature_moments(features, clipped, batch=batch, levels=levels)
     return Measurement(
         frechet_distance(real.mean, real.covariance, other.mean, other.covariance),
         settings={
@@ -101,19 +101,19 @@ def fid(
 def feature_moments(
     features: Features, images: Tensor, *, batch: int = 256, levels: int | None = 256
 ) -> Moments:
-    """Return mean and covariance of the features of images, in float64, a batch at a time.
+    """Return mean and covariance of the features of images, in float64.
 
     Args:
-        features: What to look at.
-        images: Shape `(N, C, H, W)`, uint8 or from 0 to 1.
-        batch: How many at a time, which bounds the memory.
-        levels: To how many levels they are rounded, if at all.
+        features: The feature extractor.
+        images: Images, shape `(N, C, H, W)`, uint8 or from 0 to 1.
+        batch: Number of images per batch.
+        levels: Number of levels to which pixels are rounded; None for no rounding.
 
     Returns:
         The moments.
 
     Raises:
-        ValueError: If there are fewer than two images, or their values or features are no good.
+        ValueError: If there are fewer than two images, or values or features are not valid.
     """
     if images.ndim != 4 or len(images) < 2:
         raise ValueError(
@@ -122,7 +122,7 @@ def feature_moments(
     count, mean, scatter = 0, torch.zeros(()), torch.zeros(())
     for part in torch.split(images, batch):
         with torch.no_grad():
-            z = features(_rounded(unit_range(part), levels)).double()
+            z = features(_quantize(unit_range(part), levels)).double()
         if z.ndim != 2 or len(z) != len(part) or not z.isfinite().all():
             raise ValueError(
                 f"the features {features.name!r} of {len(part)} images must be finite and of "
@@ -140,20 +140,20 @@ def frechet_distance(mean1: Tensor, cov1: Tensor, mean2: Tensor, cov2: Tensor) -
     r"""Return the squared Fréchet (2-Wasserstein) distance between two Gaussians.
 
     With $Σ_i = A_i A_i^T$ the trace of $(Σ_1 Σ_2)^{1/2}$ is the sum of the singular values of
-    $A_1^T A_2$, which needs no root of a matrix that is not symmetric and is safe for singular
+    $A_1^T A_2$. This avoids the square root of a non-symmetric matrix and is stable for singular
     covariances.
 
     Reference:
         Dowson and Landau (1982), The Fréchet distance between multivariate normal distributions.
 
     Args:
-        mean1: The mean of the first, shape `(F,)`.
-        cov1: Its covariance, shape `(F, F)`.
-        mean2: The mean of the second.
-        cov2: Its covariance.
+        mean1: Mean of the first Gaussian, shape `(F,)`.
+        cov1: Covariance of the first Gaussian, shape `(F, F)`.
+        mean2: Mean of the second Gaussian.
+        cov2: Covariance of the second Gaussian.
 
     Returns:
-        The distance, not negative.
+        The squared distance, at least zero.
 
     Example:
         >>> one = torch.eye(3)
@@ -170,21 +170,21 @@ def unit_range(images: Tensor) -> Tensor:
     """Return images as floating-point numbers from 0 to 1.
 
     Args:
-        images: Either uint8, from 0 to 255, or already from 0 to 1.
+        images: Images, uint8 from 0 to 255 or floating point from 0 to 1.
 
     Returns:
-        The images; floating-point ones are returned as they are.
+        The images. Floating-point images are returned unchanged.
 
     Raises:
-        ValueError: If they are not from 0 to 1.
+        ValueError: If the values are out of range.
     """
     if images.dtype == torch.uint8:
         return images.float() / 255
     if not (images.is_floating_point() and images.min() >= 0 and images.max() <= 1):
         raise ValueError(
             f"images must be uint8, or floats from 0 to 1, but are {images.dtype} from "
-            f"{images.min().item():.4g} to {images.max().item():.4g}: bring them to the space of "
-            "the data first, with the inverse of the transform"
+            f"{images.min().item():.4g} to {images.max().item():.4g}: apply the inverse of the "
+            "data transform first"
         )
     return images
 
@@ -196,9 +196,5 @@ def _root(covariance: Tensor) -> Tensor:
     return root
 
 
-def _clipped(images: Tensor) -> Tensor:
-    return images.clamp(0, 1) if images.is_floating_point() else images
-
-
-def _rounded(images: Tensor, levels: int | None) -> Tensor:
+def _quantize(images: Tensor, levels: int | None) -> Tensor:
     return images if levels is None else (images * (levels - 1)).round() / (levels - 1)

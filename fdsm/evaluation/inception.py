@@ -1,12 +1,13 @@
-"""The Inception network of the Fréchet inception distance, for those who have its weights.
+"""The Inception network of the Fréchet inception distance (FID).
 
-The network of 2015 that FID was defined with, in the port to torch that most papers use. It is
-not torchvision's: weights and three pooling layers differ. The weights are not part of this
-library; they are the file `pt_inception-2015-12-05-6726825d.pth` of the pytorch-fid project.
+This is the network of 2015 with which FID was defined, in the PyTorch version that most papers
+use. It differs from the network of torchvision in its weights and in three pooling layers. The
+weights are not part of this library. They are the file `pt_inception-2015-12-05-6726825d.pth` of
+the pytorch-fid project.
 
-What is tested here is the architecture: the number of parameters, names and shapes of all
-tensors, and values at random weights against torchvision's with its pooling replaced. No number
-was checked with the real weights, which are not at hand where the tests run.
+The tests check the architecture: the number of parameters, the names and shapes of all tensors,
+and values with random weights against torchvision with its pooling replaced. They do not check
+values with the real weights.
 """
 
 import hashlib
@@ -21,24 +22,24 @@ WEIGHTS = "pt_inception-2015-12-05-6726825d.pth, from the releases of pytorch-fi
 
 
 def inception_features(weights: Path) -> Features:
-    """Return the features that "FID" stands for: the last average pool, 2048 numbers.
+    """Return the features of FID: the last average pool, 2048 numbers.
 
-    Images are resized to 299 × 299, bilinearly and without anti-aliasing, and brought to the
-    range from -1 to 1, as pytorch-fid does. Grey images become three equal channels.
+    Images are resized to 299 × 299, bilinearly and without anti-aliasing, and scaled to the range
+    from -1 to 1, as in pytorch-fid. Grey images are repeated to three channels.
 
     Args:
         weights: The file with the weights, see the module.
 
     Returns:
-        The features, named after the first digits of the file's SHA-256.
+        The features. Their name has the first digits of the SHA-256 of the file.
 
     Raises:
-        FileNotFoundError: If there is no such file.
-        ValueError: If the file holds the weights of another network.
+        FileNotFoundError: If the file does not exist.
+        ValueError: If the file has the weights of another network.
     """
     weights = Path(weights)
     if not weights.is_file():
-        raise FileNotFoundError(f"{weights} is not there: FID needs {WEIGHTS}")
+        raise FileNotFoundError(f"{weights} does not exist: FID needs {WEIGHTS}")
     state = torch.load(weights, map_location="cpu", weights_only=True)
     digest = hashlib.sha256(weights.read_bytes()).hexdigest()[:8]
     network = Inception(f"Inception v3 of 2015, pool3, weights {digest}")
@@ -52,7 +53,7 @@ class Inception(nn.Module):
     The modules are named as in the file of weights.
 
     Attributes:
-        name: What goes on record with a distance.
+        name: Name of the features in the settings of a measurement.
     """
 
     def __init__(self, name: str) -> None:
@@ -90,18 +91,18 @@ class Inception(nn.Module):
 
 
 class _Block(nn.Module):
-    """Routes side by side, each a sequence of layers by name; their outputs are concatenated."""
+    """Parallel branches, each a sequence of layers by name; their outputs are concatenated."""
 
-    def __init__(self, routes: str, **layers: nn.Module) -> None:
+    def __init__(self, branches: str, **layers: nn.Module) -> None:
         super().__init__()
-        self.routes = [route.split() for route in routes.split(",")]
+        self.branches = [branch.split() for branch in branches.split(",")]
         self.layers = nn.ModuleDict(layers)
 
     def forward(self, x: Tensor) -> Tensor:
         outputs = []
-        for route in self.routes:
+        for branch in self.branches:
             y = x
-            for name in route:
+            for name in branch:
                 y = self.layers[name](y)
             outputs.append(y)
         return torch.cat(outputs, 1)
@@ -116,7 +117,7 @@ def _conv(
     stride: int = 1,
     padded: bool = True,
 ) -> nn.Module:
-    """Return convolution, normalisation and ReLU; strided ones are never padded."""
+    """Return convolution, batch norm and ReLU. Strided convolutions have no padding."""
     kernel = height, width or height
     around = (kernel[0] // 2, kernel[1] // 2) if padded and stride == 1 else (0, 0)
     layer = nn.Sequential()
@@ -207,15 +208,15 @@ def _block_e(into: int, pool: nn.Module) -> nn.Module:
 
 
 def _matching(state: dict[str, Tensor], network: nn.Module, path: Path) -> dict[str, Tensor]:
-    """Return the tensors of a file under the names of the network, or say what is wrong."""
+    """Return the tensors of a file under the names of the network, if they fit."""
     own = network.state_dict()
     known = {name.replace("layers.", ""): name for name in own}
     needed = {name for name in known if not name.endswith("num_batches_tracked")}
     missing, classes = needed - state.keys(), len(state.get("fc.weight", ()))
     if missing or classes != 1008:
         raise ValueError(
-            f"{path} does not hold the Inception network of 2015, with {len(missing)} of its "
-            f"{len(needed)} tensors missing and {classes} classes in place of 1008 "
-            f"(torchvision's own has 1000): FID needs {WEIGHTS}"
+            f"{path} is not the Inception network of 2015: {len(missing)} of its {len(needed)} "
+            f"tensors are missing, and it has {classes} classes instead of 1008 (that of "
+            f"torchvision has 1000). FID needs {WEIGHTS}"
         )
     return own | {known[name]: tensor for name, tensor in state.items() if name in known}

@@ -1,7 +1,7 @@
-r"""Log-likelihood of a density, normalised or with an estimate of its constant.
+r"""Log-likelihood of a density that is normalised or has an estimate of its normalising constant.
 
-In what space matters more than the model: the density of $T(x)$ and that of $x$ differ by
-$\log|\det ∇T(x)|$. Table 3 of the paper is in logit space, without that term.
+The value depends on the space of the data: the log-densities of $T(x)$ and of $x$ differ by
+$\log|\det ∇T(x)|$. Table 3 of the paper is in logit space, without this term.
 """
 
 import math
@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ..derivatives.validation import checked_density
+from ..tensors import require_values
 from ..typing import LogDensity
 from .measurement import Measurement, mean_of
 
@@ -27,20 +28,22 @@ def nll(
     $$-E[\log \tilde p(T x) - \log Z + \log|\det ∇T(x)|]$$
 
     Args:
-        log_density: The model, `(N, *E) -> (N,)`; unnormalised if `log_partition` is given.
+        log_density: The model, `(N, *E) -> (N,)`. It may be unnormalised if `log_partition` is
+            given.
         x: Test data in the space of the model, $T(x)$, shape `(B, *E)`.
-        cond: What the model is conditioned on, a row per example.
+        cond: Further arguments of the model, one row per example.
         log_partition: $\log Z$, zero for a normalised density. The error of an estimate is added
-            to that of the mean, in squares.
-        log_det: $\log|\det ∇T(x)|$ for each row, `(B,)`, as `transform.log_det(stored)` gives
-            it; with it the result is in the space of the data, without it in the model's.
-        chunk: How many rows at a time.
+            in quadrature to the error of the mean.
+        log_det: $\log|\det ∇T(x)|$ of each row, shape `(B,)`, for example
+            `transform.log_det(stored)`. With it the result is in the space of the data, without
+            it in the space of the model.
+        chunk: Number of rows per call of the model, which limits the memory.
 
     Returns:
         The negative log-likelihood per example.
 
     Raises:
-        ValueError: If `log_det` is not one number per row.
+        ValueError: If `log_det` does not have the shape `(B,)`.
 
     Example:
         >>> standard_normal = lambda x: -x.square().sum(1) / 2
@@ -56,7 +59,7 @@ def nll(
     if log_det is not None:
         if log_det.shape != values.shape:
             raise ValueError(
-                f"log_det must be one number for each of the {len(values)} rows, "
+                f"log_det must have one number for each of the {len(values)} rows, "
                 f"but has shape {tuple(log_det.shape)}"
             )
         values = values + log_det.double()
@@ -72,16 +75,15 @@ def nll(
 def bits_per_dim(likelihood: Measurement, dimension: int) -> Measurement:
     r"""Return a negative log-likelihood in bits per dimension, $\mathrm{NLL} / (d \log 2)$.
 
-    For images it is comparable to what others report if the data were pixels of unit spacing,
-    0 to 256, with uniform noise: the `log_det` of the scaling to $[0, 1]$ is then part of the
-    likelihood.
+    For images it is comparable with published values if the likelihood is that of pixels from 0 to
+    256 with uniform noise. The `log_det` of the scaling to $[0, 1]$ is then part of it.
 
     Args:
-        likelihood: What `nll` returned.
-        dimension: The number $d$ of dimensions of the data, before any padding.
+        likelihood: The result of `nll`.
+        dimension: The dimension $d$ of the data, before any padding.
 
     Returns:
-        The same in bits.
+        The negative log-likelihood in bits per dimension.
 
     Raises:
         ValueError: If the dimension is not positive.
@@ -98,24 +100,37 @@ def bits_per_dim(likelihood: Measurement, dimension: int) -> Measurement:
     return Measurement(likelihood.value / unit, error, settings)
 
 
-def log_densities(log_density: LogDensity, x: Tensor, *cond: Tensor, chunk: int = 1000) -> Tensor:
-    """Return the log-density of each row without gradients, float64 `(B,)`.
+@torch.no_grad()
+def log_densities(
+    log_density: LogDensity,
+    x: Tensor,
+    *cond: Tensor,
+    chunk: int = 1000,
+    device: torch.device | str | None = None,
+) -> Tensor:
+    """Return the log-density of each row, without gradients.
 
     Args:
         log_density: The model, `(N, *E) -> (N,)`.
         x: The data, shape `(B, *E)`.
-        cond: What the model is conditioned on, a row per example.
-        chunk: How many rows at a time, which bounds the memory.
+        cond: Further arguments of the model, one row per example.
+        chunk: Number of rows per call of the model, which limits the memory.
+        device: Device of the model, to which each chunk is moved. Default: the device of `x`.
 
     Returns:
-        The values.
+        The log-densities, shape `(B,)`, in float64, on the device of `x`.
+
+    Example:
+        >>> log_densities(lambda x: -x.square().sum(1) / 2, torch.ones(3, 2), chunk=2)
+        tensor([-1., -1., -1.], dtype=torch.float64)
     """
+    require_values(x)
     density = checked_density(log_density)
     parts = zip(*(torch.split(rows, chunk) for rows in (x, *cond)), strict=True)
-    with torch.no_grad():
-        return torch.cat([density(*part).double() for part in parts])
+    values = [density(*(rows.to(device or x.device) for rows in part)) for part in parts]
+    return torch.cat([part.double().to(x.device) for part in values])
 
 
 def _combined(a: float | None, b: float | None) -> float | None:
-    """Return the error of a sum of two independent terms."""
+    """Return the standard error of a sum of two independent terms."""
     return math.hypot(a or 0.0, b or 0.0) if a is not None or b is not None else None

@@ -1,12 +1,12 @@
-r"""Detection of data that a density was not trained on, by typicality.
+r"""Out-of-distribution detection with the typicality of the log-density.
 
-High density is not a sign of belonging: a model of CIFAR-10 gives SVHN higher densities. A
-group of $M$ examples is out of distribution if its mean log-density is far from that of the
-training data, on either side:
+A high density does not mean that an example is in distribution: models of CIFAR-10 give higher
+densities to SVHN. The typicality test of a group of $M$ examples measures the distance of its mean
+log-density from that of the training data:
 
 $$\left| \frac1M \sum_{m=1}^M \log p(x_m) - \frac1N \sum_{n=1}^N \log p(x_n^{train}) \right|$$
 
-The constant $\log Z$ cancels.
+Large values indicate out-of-distribution data. The constant $\log Z$ cancels.
 
 Reference:
     Nalisnick et al. (2019), https://arxiv.org/abs/1906.02994.
@@ -18,32 +18,35 @@ import math
 import torch
 from torch import Generator, Tensor
 
+from ..tensors import require_values
 from ..typing import LogDensity
 from .likelihood import log_densities
 from .measurement import Measurement
 
 
 def typicality(values: Tensor, reference: Tensor, m: int = 1) -> Tensor:
-    """Return how far the mean log-density of each group is from that of the reference.
+    """Return the distance of the mean log-density of each group from that of the reference.
 
     Args:
-        values: Log-densities, shape `(N,)`. Every `m` that follow each other are a group, and
-            a rest is left out.
-        reference: Log-densities of training data, of any number.
-        m: The size $M$ of a group.
+        values: Log-densities, shape `(N,)`. Each group has `m` consecutive values; an incomplete
+            last group is dropped.
+        reference: Log-densities of training data, shape `(M,)`.
+        m: Group size. With one, each value has its own distance.
 
     Returns:
-        The distances, shape `(N // m,)`.
+        The distances, shape `(N // m,)`, in float64.
 
     Raises:
-        ValueError: If there is not one whole group.
+        ValueError: If there is no complete group.
 
     Example:
         >>> typicality(torch.tensor([1.0, 3.0, -4.0, 0.0, 9.0]), torch.tensor([0.0, 2.0]), m=2)
         tensor([1., 3.], dtype=torch.float64)
     """
+    require_values(values)
+    require_values(reference)
     if not 1 <= m <= len(values):
-        raise ValueError(f"groups of {m} cannot be made of {len(values)} values")
+        raise ValueError(f"cannot form groups of {m} from {len(values)} values")
     groups = values.double()[: len(values) // m * m].view(-1, m)
     return (groups.mean(1) - reference.double().mean()).abs()
 
@@ -57,16 +60,16 @@ def ood_scores(
     chunk: int = 1000,
     generator: Generator | None = None,
 ) -> Tensor:
-    """Return the typicality of groups of examples: the larger, the less they belong.
+    """Return the typicality of groups of examples; large values are out of distribution.
 
     Args:
-        log_density: The model, `(N, *E) -> (N,)`; its constant does not matter.
+        log_density: The model, `(N, *E) -> (N,)`, up to a constant.
         reference: Training data, shape `(N, *E)`.
-        x: The examples in question, shape `(B, *E)`.
-        m: The size $M$ of a group; a rest of fewer is left out.
-        chunk: How many rows at a time.
-        generator: For groups at random; without it they are neighbours, which is wrong for data
-            sorted by class.
+        x: The examples to test, shape `(B, *E)`.
+        m: Group size. An incomplete last group is dropped.
+        chunk: Number of rows per call of the model, which limits the memory.
+        generator: Random number generator for random groups. Default: consecutive rows, which are
+            not suitable if the data are sorted, for example by class.
 
     Returns:
         The scores, shape `(B // m,)`.
@@ -76,13 +79,12 @@ def ood_scores(
 
 
 def auc(inside: Tensor, outside: Tensor) -> Measurement:
-    r"""Return the probability that an outsider scores higher, a tie being half a success.
+    r"""Return the area under the ROC curve, with out-of-distribution examples as positives.
 
     $$\mathrm{AUC} = P(S_{out} > S_{in}) + \tfrac12 P(S_{out} = S_{in})$$
 
-    It is the area under the ROC curve with out-of-distribution as positive. Only the order of
-    the scores counts. The standard error is DeLong's: the two sets are independent samples, and
-    each enters through the variance of its members' mean success.
+    It depends only on the order of the scores. The standard error is that of DeLong for two
+    independent samples.
 
     If the sets are completely separated, DeLong's error is zero. The error is then the upper
     limit of Wilson's one-sigma interval for no failures in $n$ trials, $1 / (n + 1)$, where $n$
@@ -94,28 +96,30 @@ def auc(inside: Tensor, outside: Tensor) -> Measurement:
         Wilson (1927), Probable inference, the law of succession, and statistical inference.
 
     Args:
-        inside: Scores of examples from the training distribution, shape `(N,)`.
-        outside: Scores of others, shape `(M,)`.
+        inside: Scores of in-distribution examples, shape `(N,)`.
+        outside: Scores of out-of-distribution examples, shape `(M,)`.
 
     Returns:
-        The area; without an error where a set has fewer than two.
+        The area. There is no standard error if a set has only one score.
 
     Raises:
-        ValueError: If a set is empty or holds something that is not a number.
+        ValueError: If a set is empty or has NaN.
 
     Example:
         >>> auc(torch.tensor([0.0, 1.0]), torch.tensor([1.0, 2.0])).value
         0.875
     """
+    require_values(inside)
+    require_values(outside)
     inside, outside = inside.double(), outside.double()
     for scores in (inside, outside):
         if scores.ndim != 1 or len(scores) == 0 or scores.isnan().any():
             raise ValueError(
-                "an AUC needs two lists of scores without NaN, but got shapes "
+                "an AUC needs two sets of scores without NaN, but got shapes "
                 f"{tuple(inside.shape)} and {tuple(outside.shape)} with "
                 f"{inside.isnan().sum()} and {outside.isnan().sum()} NaN"
             )
-    above, below = _share_below(outside, inside), _share_below(inside, outside)
+    above, below = _fraction_below(outside, inside), _fraction_below(inside, outside)
     n = min(len(inside), len(outside))
     value, error, name = above.mean().item(), None, "DeLong"
     if n > 1:
@@ -137,10 +141,10 @@ def ood_auc(
     chunk: int = 1000,
     generator: Generator | None = None,
 ) -> Measurement:
-    r"""Return how well typicality tells other data from test data of the training distribution.
+    r"""Return how well typicality separates other data from in-distribution test data.
 
     The mean log-density $r$ of the training data is an estimate with a standard error $h$. The
-    variance of the area over $r' ∼ N(r, h²)$ is added to that of `auc`. The three-point
+    variance of the AUC over $r' ∼ N(r, h²)$ is added to that of `auc`. The three-point
     Gauss-Hermite rule, $r' = r$ and $r ± \sqrt3 h$ with weights 2/3 and 1/6, gives this
     variance to second order in $h$.
 
@@ -149,15 +153,15 @@ def ood_auc(
 
     Args:
         log_density: The model, `(N, *E) -> (N,)`.
-        train: Training data, which set the typical log-density, shape `(N, *E)`.
+        train: Training data, the reference, shape `(N, *E)`.
         test_in: Test data from the same distribution, shape `(B, *E)`.
-        test_out: Data from another, brought to the same shape.
-        m: The size $M$ of a group.
-        chunk: How many rows at a time.
-        generator: For groups at random; without it they are neighbours.
+        test_out: Data from another distribution, of the same event shape.
+        m: Group size.
+        chunk: Number of rows per call of the model, which limits the memory.
+        generator: Random number generator for random groups. Default: consecutive rows.
 
     Returns:
-        The area under the ROC curve: 0.5 if nothing can be told, 1 if all can.
+        The AUC: 0.5 without separation, 1 with complete separation.
 
     Example:
         >>> normal = lambda x: -x.square().sum(1) / 2
@@ -189,8 +193,8 @@ def _deviation(below: float, centre: float, above: float) -> float:
     return math.sqrt(squares / 6)
 
 
-def _share_below(scores: Tensor, others: Tensor) -> Tensor:
-    """Return for each score the share of the others below it, ties counted half."""
+def _fraction_below(scores: Tensor, others: Tensor) -> Tensor:
+    """Return the fraction of the others below each score. Ties count half."""
     others = others.sort().values
     below, not_above = (torch.searchsorted(others, scores, right=r) for r in (False, True))
     return (below + not_above).double() / (2 * len(others))

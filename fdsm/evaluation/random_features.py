@@ -1,7 +1,7 @@
-"""Convolutions with random weights as features, where there is no trained network to be had.
+"""Convolutions with random weights as features, if no trained network is available.
 
-They see colours, edges and textures but no meaning. Embeddings by untrained networks do tell
-samples from images, and are even recommended where the data have little to do with ImageNet.
+They respond to colours, edges and textures. Embeddings of untrained networks can distinguish
+samples from images, and are recommended for data that are very different from ImageNet.
 
 Reference:
     Naeem et al. (2020), https://arxiv.org/abs/2002.09797.
@@ -17,14 +17,14 @@ from .fid import unit_range
 
 
 class RandomConvolutions(nn.Module):
-    """Strided convolutions with ReLU and weights that are never trained, averaged over the image.
+    """Strided convolutions with ReLU and random weights, averaged over the image.
 
-    Weights have the variance of He et al. (2015), so that maps neither vanish nor grow. Grey
-    images become three equal channels. The parameters are float32 whatever torch's default is.
+    The weights have the variance of He et al. (2015), which preserves the scale of the maps. Grey
+    images are repeated to three channels. The parameters are float32.
 
     Args:
-        widths: The channels after each convolution; the last are the features.
-        seed: Decides the weights.
+        widths: Number of channels of each convolution. The last is the number of features.
+        seed: Random seed of the weights.
 
     Example:
         >>> features = RandomConvolutions((4, 8))

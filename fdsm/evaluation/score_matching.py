@@ -1,16 +1,15 @@
-r"""Exact score matching and Fisher divergences, as measures of a trained model.
+r"""Exact score-matching loss and Fisher divergence of a trained model.
 
 $$J_{SM} = E\left[ \mathrm{tr}\,∇s(x) + \tfrac12 ‖s(x)‖² \right], \qquad s = ∇\log p$$
 
-summed over the dimensions as in Table 2 of the paper, where the objective `fdsm.objectives.SM`
-divides by their number. On data with point masses or constant coordinates it is unbounded
-below: then it measures the noise added to the data, which belongs in the settings,
-`measurement.with_settings(noise=0.005)`.
+The loss is summed over the dimensions, as in Table 2 of the paper. The objective
+`fdsm.objectives.SM` divides it by the dimension. On data with point masses or constant coordinates
+the loss is unbounded below and measures only the noise added to the data. Record that noise in the
+settings: `measurement.with_settings(noise=0.005)`.
 
-Of a log-density both terms come from the slopes and curvatures along the coordinates, by
-`Taylor`, many at a time. Of a score the trace takes one gradient per coordinate from a graph that
-is built once, which is as fast as forward propagation of as many slopes. A model with dropout or
-batch statistics must be in evaluation mode, or the result depends on chance and on `chunk`.
+For a log-density both terms are sums of slopes and curvatures along the coordinates, computed with
+`Taylor`. For a score the trace needs one gradient per coordinate. Set models with dropout or batch
+norm to evaluation mode; otherwise the result is random and depends on `chunk`.
 """
 
 import math
@@ -21,17 +20,16 @@ from torch import Tensor
 
 from ..derivatives import Autodiff, Taylor
 from ..derivatives.autodiff import model_gradient, requires_grad_alias
-from ..derivatives.validation import check_data, checked_score
-from ..serialize import Json
-from ..tensors import coordinates, dimension, dot
+from ..derivatives.validation import check_values, checked_score
+from ..tensors import coordinates, dimension, dot, require_tensor
 from ..typing import Derivative, LogDensity, Score
 from .measurement import Measurement, mean_of
 
 SCALE = "trace + half squared norm, summed over dimensions"
 COORDINATES = 48
-"""How many coordinates to differentiate along at a time."""
+"""Number of coordinates along which to differentiate at a time."""
 COEFFICIENTS = 1024
-"""How many power series to propagate at a time: enough to be fast, few enough for the caches."""
+"""Number of power series to propagate at a time. More do not fit into CPU caches."""
 EXACT = Taylor(fallback=Autodiff())
 
 
@@ -50,14 +48,14 @@ def exact_sm_loss(
     Args:
         log_density: The model, `(N, *E) -> (N,)`.
         x: Test data, shape `(B, *E)`.
-        cond: What the model is conditioned on, a row per example.
-        chunk: How many rows at a time, which bounds the memory; by default about a thousand
+        cond: Further arguments of the model, one row per example.
+        chunk: Number of rows per call of the model, which limits the memory. Default: about 1000
             divided by the dimension.
-        derivative: How to differentiate along the coordinates; by default by `Taylor`, or by
-            autodiff if the model does what `Taylor` has no rule for.
+        derivative: The derivative engine. Default: `Taylor`, with `Autodiff` for models that use
+            operations without a Taylor rule.
 
     Returns:
-        The loss on the scale of $J_{SM}$.
+        The loss $J_{SM}$.
 
     Example:
         >>> standard_normal = lambda x: -x.square().sum(1) / 2
@@ -71,7 +69,7 @@ def exact_sm_loss(
 def exact_sm_loss_of_score(
     score: Score, x: Tensor, *cond: Tensor, chunk: int = 100
 ) -> Measurement:
-    """Return the mean exact score-matching loss of a score network, as `exact_sm_loss`.
+    """Return the mean exact score-matching loss of a score; see `exact_sm_loss`.
 
     Example:
         >>> exact_sm_loss_of_score(lambda x: -x, torch.tensor([[0.0, 2.0]])).value
@@ -79,38 +77,6 @@ def exact_sm_loss_of_score(
     """
     losses = sm_losses_of_score(score, x, *cond, chunk=chunk)
     return mean_of(losses, scale=SCALE, dimension=dimension(x))
-
-
-def median_of(values: Tensor, **settings: Json) -> Measurement:
-    r"""Return the median of independent values, which a few extreme ones do not move.
-
-    Exact score-matching losses have heavy tails on some data. Of `n` values about
-    $n/2 ± \sqrt n/2$ are below the true median, whatever their distribution, so that half the
-    distance between the values of these ranks is a standard error.
-
-    Args:
-        values: One value per example, shape `(N,)`.
-        settings: What else decides the number. The count is added as `"rows"`.
-
-    Returns:
-        The median; a single value has no standard error.
-
-    Raises:
-        ValueError: If there are no values, or they are not one per example.
-
-    Example:
-        >>> print(median_of(torch.tensor([3.0, 1.0, 2.0, 1000.0, 1.5])))
-        2.00 ± 0.67
-    """
-    if values.ndim != 1 or len(values) == 0:
-        raise ValueError(
-            f"a median needs one value per example, shape (N,), but got {tuple(values.shape)}"
-        )
-    values, n = values.detach().double(), len(values)
-    spread = 1 / (2 * math.sqrt(n))
-    ranks = torch.tensor([0.5 - spread, 0.5, 0.5 + spread], dtype=values.dtype)
-    low, middle, high = values.quantile(ranks.to(values.device)).tolist()
-    return Measurement(middle, (high - low) / 2 if n > 1 else None, {**settings, "rows": n})
 
 
 @torch.no_grad()
@@ -121,7 +87,8 @@ def sm_losses(
     chunk: int | None = None,
     derivative: Derivative = EXACT,
 ) -> Tensor:
-    r"""Return $\mathrm{tr}\,∇²\log p(x) + ‖∇\log p(x)‖²/2$ for each row, float64 `(B,)`."""
+    r"""Return $\mathrm{tr}\,∇²\log p(x) + ‖∇\log p(x)‖²/2$ of each row, `(B,)`, in float64."""
+    require_tensor(x)
     if chunk is None:
         chunk = max(1, COEFFICIENTS // (min(dimension(x), COORDINATES) + 2))
     losses = []
@@ -135,7 +102,7 @@ def sm_losses(
 
 
 def sm_losses_of_score(score: Score, x: Tensor, *cond: Tensor, chunk: int = 100) -> Tensor:
-    r"""Return $\mathrm{tr}\,∇s(x) + ‖s(x)‖²/2$ for each row, float64 `(B,)`."""
+    r"""Return $\mathrm{tr}\,∇s(x) + ‖s(x)‖²/2$ of each row, `(B,)`, in float64."""
     score = checked_score(score)
     return torch.cat([_losses_of_score(score, *part) for part in _chunks(x, cond, chunk)])
 
@@ -143,16 +110,16 @@ def sm_losses_of_score(score: Score, x: Tensor, *cond: Tensor, chunk: int = 100)
 def fisher_divergence(
     score: Score, true_score: Score, x: Tensor, *cond: Tensor, chunk: int = 1000
 ) -> Measurement:
-    r"""Return $\tfrac12 E‖s(x) - s^*(x)‖²$ against the score of the data.
+    r"""Return the Fisher divergence $\tfrac12 E‖s(x) - s^*(x)‖²$ from the score of the data.
 
-    It is $J_{SM}$ of the model less $J_{SM}$ of the truth, hence the half.
+    It is $J_{SM}$ of the model minus $J_{SM}$ of the true density, hence the factor ½.
 
     Args:
-        score: The score in question; for a log-density, `score_of(log_density)`.
-        true_score: The score of the distribution of the data.
+        score: The score to evaluate; for a log-density, `score_of(log_density)`.
+        true_score: The score of the data distribution.
         x: Data from that distribution, shape `(B, *E)`.
-        cond: What both are conditioned on.
-        chunk: How many rows at a time.
+        cond: Further arguments of both scores, one row per example.
+        chunk: Number of rows per call of the model, which limits the memory.
 
     Returns:
         The divergence.
@@ -168,17 +135,17 @@ def fisher_divergence(
 def relative_fisher_divergence(
     score: Score, true_score: Score, x: Tensor, *cond: Tensor, chunk: int = 1000
 ) -> Measurement:
-    r"""Return $E‖s(x) - s^*(x)‖² / E‖s^*(x)‖²$: 0 for the truth, 1 for no score at all.
+    r"""Return $E‖s(x) - s^*(x)‖² / E‖s^*(x)‖²$: 0 for the true score, 1 for a score of zero.
 
-    The error is that of a ratio of means, to first order: the standard error of
+    The error is that of a ratio of means to first order, the standard error of
     $(‖s - s^*‖² - r ‖s^*‖²) / E‖s^*‖²$.
 
     Args:
-        score: The score in question.
-        true_score: The score of the distribution of the data.
+        score: The score to evaluate.
+        true_score: The score of the data distribution.
         x: Data from that distribution, shape `(B, *E)`.
-        cond: What both are conditioned on.
-        chunk: How many rows at a time.
+        cond: Further arguments of both scores, one row per example.
+        chunk: Number of rows per call of the model, which limits the memory.
 
     Returns:
         The ratio.
@@ -211,7 +178,7 @@ def _losses_of_score(score: Score, x: Tensor, *cond: Tensor) -> Tensor:
 def _squares(
     score: Score, true_score: Score, x: Tensor, cond: tuple[Tensor, ...], chunk: int
 ) -> tuple[Tensor, Tensor]:
-    """Return $‖s - s^*‖²$ and $‖s^*‖²$ for each row."""
+    """Return $‖s - s^*‖²$ and $‖s^*‖²$ of each row."""
     errors, sizes = [], []
     with torch.no_grad():
         for part in _chunks(x, cond, chunk):
@@ -222,10 +189,11 @@ def _squares(
 
 
 def _chunks(x: Tensor, cond: tuple[Tensor, ...], chunk: int) -> Iterator[tuple[Tensor, ...]]:
-    """Return the rows of `x` and of the conditions, so many at a time."""
-    check_data(x)
+    """Return the rows of `x` and of the conditions in chunks."""
+    check_values(x)
     if chunk < 1 or math.prod(x.shape) == 0:
         raise ValueError(
-            f"expected rows of data and a positive chunk, but got {tuple(x.shape)} and {chunk}"
+            f"expected data with at least one row and a positive chunk, but got shape "
+            f"{tuple(x.shape)} and chunk {chunk}"
         )
     return zip(*(torch.split(rows, chunk) for rows in (x, *cond)), strict=True)

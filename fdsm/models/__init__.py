@@ -10,10 +10,22 @@ from .autoencoder import (
 )
 from .confined import GaussianTailMLP
 from .dkef import DKEF, DKEFDensity
+from .implicit_autoencoder import (
+    VAE,
+    WAE,
+    ConvVAE,
+    ConvWAE,
+    ImplicitAutoencoder,
+    VariationalAutoencoder,
+    WassersteinAutoencoder,
+    sample_decoder,
+    squared_error,
+)
 from .joint import MultiInputCNN, MultiInputMLP
 from .layers import QuadraticHead, ShiftedSoftplus
 from .mlp import QuadraticMLP
 from .nice import NICE
+from .noise_conditional import AtNoiseLevel, NoiseConditionalMLP, NoiseScaled
 from .normal_equations import (
     DifferencedEquations,
     ExactEquations,
@@ -27,7 +39,12 @@ from .resnet import QuadraticResNet
 __all__ = [
     "DKEF",
     "NICE",
+    "VAE",
+    "WAE",
+    "AtNoiseLevel",
     "BernoulliDecoder",
+    "ConvVAE",
+    "ConvWAE",
     "DKEFDensity",
     "Decoder",
     "DecoderCNN",
@@ -37,9 +54,12 @@ __all__ = [
     "FullGradientEquations",
     "GaussianDecoder",
     "GaussianTailMLP",
+    "ImplicitAutoencoder",
     "ImplicitEncoder",
     "MultiInputCNN",
     "MultiInputMLP",
+    "NoiseConditionalMLP",
+    "NoiseScaled",
     "NormalEquations",
     "QuadraticHead",
     "QuadraticMLP",
@@ -47,4 +67,8 @@ __all__ = [
     "RefineNet",
     "ShiftedSoftplus",
     "SlicedEquations",
+    "VariationalAutoencoder",
+    "WassersteinAutoencoder",
+    "sample_decoder",
+    "squared_error",
 ]

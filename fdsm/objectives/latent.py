@@ -22,7 +22,7 @@ from torch import Generator, Tensor
 from ..derivatives import FiniteDifference
 from ..projections import Sphere
 from ..tensors import require_floating
-from ..typing import LogDensity, Objective
+from ..typing import DensityFunction, Objective
 from .sliced import SSM
 
 LogWeight = Callable[..., Tensor]
@@ -140,7 +140,7 @@ def draw_terms(x: Tensor, most: int, generator: Generator | None = None) -> Tens
     return (1 / u).floor().clamp(max=most).long()
 
 
-def log_likelihood(log_weight: LogWeight) -> LogDensity:
+def log_likelihood(log_weight: LogWeight) -> DensityFunction:
     """Return the SUMO estimate as a log-density of `x`, given noise and numbers of terms.
 
     Only the samples that an example uses are evaluated.

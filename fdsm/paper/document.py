@@ -1,13 +1,13 @@
-r"""A document in Markdown whose every number comes from a file of results.
+r"""Generates a Markdown document in which every number comes from a file of results.
 
-A template of jinja has functions that look up what was measured, and that fail if it was not:
+A jinja template calls functions that look up results. They fail if there is no such result:
 
-    FD-SSM reaches {{ value("table1", "RedWine FD-SSM", "nll") }} nats, the paper
+    FD-SSM reaches {{ value("table1", "RedWine FD-SSM", "nll") }} nats. The paper reports
     {{ published("table1", "RedWine FD-SSM", "nll") }}.
 
-    {{ table("table1", data="RedWine", metrics=["nll", "milliseconds_per_iteration"]) }}
+    {{ table("table1", data="RedWine", columns=["nll", "milliseconds_per_iteration"]) }}
 
-`python -m fdsm.report.document TEMPLATE RESULTS OUT` writes it.
+Run it with `python -m fdsm.paper.document TEMPLATE RESULTS OUT`.
 """
 
 import argparse
@@ -19,40 +19,43 @@ from pathlib import Path
 from urllib.parse import quote
 
 from ..atomic_io import replace_file
-from ..report.aggregate import by_seed, mean, over_seeds, own_error
-from ..report.captions import OWN
-from ..report.format import duration, number, quoted, size, typeset
-from ..report.json_values import Measured
-from ..report.labels import BYTES, PACE
-from ..report.markdown import escaped, markdown, markdown_study
-from ..report.model import Collection, Group, Run
-from ..report.page import drawings, period, sources
-from ..report.read import collect
-from ..report.studies import Study
-from ..report.tables import cell
-from .published import claim
-from .published import published as published_numbers
+from ..measurement import Measurement, format_number
+from ..report.aggregate import Collection, Group, mean_of_numbers
+from ..report.format import (
+    find_metric,
+    format_duration,
+    format_published,
+    format_ratio,
+    typeset,
+)
+from ..report.page import period
+from ..report.read import read_folders
+from ..report.records import STEP_TIME, RunRecord, StudyRecord
+from ..report.render import escape, markdown
+from ..report.tables import ONE_SEED, format_mean, results_table, study_table
+from ..report.target import PublishedValue, RowInfo, TargetInfo
+from .catalogue import claim, target_infos
 
 
-class MissingError(LookupError):
-    """A document asks for something of which there is no result."""
+class MissingResultError(LookupError):
+    """The document asks for a result that does not exist."""
 
 
-def render(template: Path, results: Path, *, beside: Path | None = None) -> str:
-    """Return a document made from a template and a folder of results.
+def render(template: Path, results: Path, *, link_from: Path | None = None) -> str:
+    """Return the document made from a template and a folder of results.
 
-    Figures that it shows are written to `figures` in the folder of results.
+    Figures in the document are written to the subfolder `figures` of the results.
 
     Args:
-        template: The template, in jinja, with the functions that `Results` has.
+        template: A jinja template that calls the methods of `Results`.
         results: The folder, `results/TARGET/ROW/SEED` for runs and `results/TARGET` for studies.
-        beside: The folder from which images are linked; that of the template by default.
+        link_from: The folder from which images are linked. Default: that of the template.
 
     Returns:
-        The document in Markdown, the same whenever the results are.
+        The document in Markdown.
 
     Raises:
-        MissingError: If it asks for what was not measured.
+        MissingResultError: If it asks for a result that does not exist.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -64,27 +67,29 @@ def render(template: Path, results: Path, *, beside: Path | None = None) -> str:
         lstrip_blocks=True,
         autoescape=False,
     )
-    found = Results(results, beside or template.parent, collect([results]))
+    targets = {target.name: target for target in target_infos()}
+    collection = read_folders([results], list(targets.values()))
+    found = Results(results, link_from or template.parent, collection, targets)
     names = [name for name in vars(Results) if not name.startswith("_")]
     functions = {name: getattr(found, name) for name in names if callable(getattr(found, name))}
     return environment.get_template(template.name).render(functions)
 
 
 def write(template: Path, results: Path, out: Path) -> Path:
-    """Write a document made from a template and a folder of results.
+    """Write the document made from a template and a folder of results.
 
     Args:
         template: The template.
         results: The folder of results.
-        out: The file to make or replace; images are linked from its folder.
+        out: The file to write. Images are linked from its folder.
 
     Returns:
         The file.
 
     Raises:
-        MissingError: If it asks for what was not measured; `out` is then as it was.
+        MissingResultError: If it asks for a result that does not exist. Then `out` is unchanged.
     """
-    document = render(template, results, beside=out.parent)
+    document = render(template, results, link_from=out.parent)
     out.parent.mkdir(parents=True, exist_ok=True)
     with replace_file(out) as draft:
         draft.write_text(document, encoding="utf-8")
@@ -96,269 +101,273 @@ class Results:
     """Results by target, row and metric, as text for a document.
 
     Attributes:
-        folder: Where they are.
-        beside: The folder from which images are linked.
-        collection: What was collected in the folder.
+        folder: The folder of results.
+        link_from: The folder from which images are linked.
+        collection: The runs and studies in the folder.
+        targets: Descriptions of the targets by name.
     """
 
     folder: Path
-    beside: Path
+    link_from: Path
     collection: Collection
+    targets: dict[str, TargetInfo]
 
     def table(
         self,
         target: str,
         data: str | None = None,
-        metrics: Sequence[str] | None = None,
+        columns: Sequence[str] | None = None,
         rows: Sequence[str] | None = None,
     ) -> str:
-        """Return a table of results beside the published.
+        """Return a table of results with published numbers.
 
         Args:
-            target: The table of the paper, or the study.
-            data: The name of the data, if only rows on that are wanted.
-            metrics: Which numbers, if not all.
-            rows: Which rows and in which order, if not all as in the paper.
+            target: Name of the table or study.
+            data: Name of the data, to show only rows on these data.
+            columns: Names of the columns. Default: all.
+            rows: Names of the rows. Default: all, in the order of the paper.
 
         Returns:
-            The table and its caption; for a study, that of its numbers.
+            The table with its caption. For a study, the table of its numbers.
 
         Raises:
-            MissingError: If something of it is not there.
+            MissingResultError: If a row or column does not exist.
         """
         if not data and not rows and any(one.target == target for one in self.collection.studies):
-            return markdown_study(self._study(target))
+            numbers = study_table(self._study(target))
+            return markdown(numbers.select(["value"]))
         groups = self._groups(target, data)
         if rows is not None:
             groups = [self._group(target, row) for row in rows]
         try:
-            return markdown(groups, metrics)
+            return markdown(results_table(groups, columns))
         except LookupError as error:
-            raise MissingError(f"{target} in {self.folder}: {error}") from error
+            raise MissingResultError(f"{target} in {self.folder}: {error}") from error
+
+    def legend(self, *names: str) -> str:
+        """Return a list of metrics with their meaning."""
+        metrics = map(find_metric, names)
+        return "\n".join(f"- *{escape(m.heading)}*: {escape(m.explanation)}" for m in metrics)
 
     def value(self, target: str, row: str, metric: str) -> str:
-        """Return what was measured: the mean over seeds ± its standard error."""
+        """Return the mean over seeds ± its standard error."""
         self.mean(target, row, metric)
-        text = typeset(cell(self._group(target, row), metric))
-        return text.replace(OWN, " (one seed)")
+        text = typeset(format_mean(self._group(target, row), metric))
+        return text.replace(ONE_SEED, " (one seed)")
 
     def mean(self, target: str, row: str, metric: str) -> float:
-        """Return the mean over seeds as a number, to compare or to count with."""
-        return self._measured(target, row, metric).value
+        """Return the mean over seeds as a number."""
+        group = self._group(target, row)
+        mean, count = group.mean(metric)
+        if not count or not group.finished:
+            known = _list(name for run in group.runs for name in run.metrics)
+            raise MissingResultError(
+                f"{metric!r} of {row!r} of {target} was not measured. In {self.folder}: {known}"
+            )
+        return mean.value
 
     def seeds(self, target: str, row: str) -> int:
-        """Return how many seeds of a row have finished."""
-        return sum(run.finished for run in self._group(target, row).runs)
+        """Return the number of finished seeds of a row."""
+        return len(self._group(target, row).finished)
 
     def spread(self, target: str, row: str, metric: str) -> str:
         """Return the smallest and the largest value over seeds."""
         self.mean(target, row, metric)
-        values = [one.value for one in by_seed(self._group(target, row), metric).values()]
+        values = [one.value for one in self._group(target, row).by_seed(metric).values()]
         known = [value for value in values if not math.isnan(value)]
-        return typeset(f"{number(min(known))} to {number(max(known))}")
+        return typeset(f"{format_number(min(known))} to {format_number(max(known))}")
 
-    def own_error(self, target: str, row: str, metric: str) -> str:
-        """Return the error of a measurement itself, which is the same for any number of seeds."""
+    def test_set_error(self, target: str, row: str, metric: str) -> str:
+        """Return the standard error of a measurement, which more seeds do not reduce."""
         self.mean(target, row, metric)
-        error = own_error(self._group(target, row), metric)
+        error = self._group(target, row).test_set_error(metric)
         if math.isnan(error):
-            raise MissingError(f"{metric!r} of {row!r} of {target} has no error of its own")
-        return number(float(f"{error:.2g}"))
+            raise MissingResultError(f"{metric!r} of {row!r} of {target} has no error of its own")
+        return format_number(float(f"{error:.2g}"))
 
     def published(self, target: str, row: str, metric: str) -> str:
-        """Return what the paper says."""
-        one = self._published(target, row, metric)
-        return size(one.value) if metric == BYTES else typeset(quoted(one))
+        """Return the number in the paper."""
+        published = self._published(target, row, metric)
+        return typeset(find_metric(metric).format_published(published))
 
-    def ratio(self, target: str, row: str, other: str, metric: str = PACE) -> str:
-        """Return the measured number of a row over that of another; times if taken in turn."""
+    def ratio(self, target: str, row: str, other: str, metric: str = STEP_TIME) -> str:
+        """Return the ratio of our numbers of two rows. Times must have been interleaved."""
         one, two = (self._group(target, name) for name in (row, other))
-        if metric == PACE and not one.timed_in_turn_with(two):
-            raise MissingError(
-                f"the times of {row!r} and {other!r} of {target} were not taken in turn, so they "
-                "cannot be compared"
+        if metric == STEP_TIME and not one.is_timed_with(two):
+            raise MissingResultError(
+                f"the steps of {row!r} and {other!r} of {target} were not timed interleaved, so "
+                "their times cannot be compared"
             )
-        return f"{self.mean(target, row, metric) / self.mean(target, other, metric):.2f}"
+        return format_ratio(self.mean(target, row, metric), self.mean(target, other, metric))
 
-    def published_ratio(self, target: str, row: str, other: str, metric: str = PACE) -> str:
-        """Return the published number of a row over that of another."""
-        above, below = (self._published(target, one, metric).value for one in (row, other))
-        return f"{above / below:.2f}"
+    def published_ratio(self, target: str, row: str, other: str, metric: str = STEP_TIME) -> str:
+        """Return the ratio of the published numbers of two rows."""
+        return format_ratio(
+            *(self._published(target, name, metric).value for name in (row, other))
+        )
 
     def difference(self, target: str, row: str, other: str, metric: str) -> str:
-        """Return the mean over seeds of the number of a row less that of another.
+        """Return the mean over seeds of the difference between two rows.
 
-        Seed by seed, since what both rows share goes with the seed. The error is the standard one
-        over seeds, and there is none of a single seed: rows share test data, so that adding
-        the errors of their own measurements in squares would only give an upper bound.
+        Differences are taken seed by seed. The error is the standard error over seeds. A single
+        seed has no error: both rows share the test data, so that their errors are not independent.
 
         Raises:
-            MissingError: If they have no seed in common.
+            MissingResultError: If the rows have no seed in common.
         """
         for name in (row, other):
             self.mean(target, name, metric)
-        one, two = (by_seed(self._group(target, name), metric) for name in (row, other))
+        one, two = (self._group(target, name).by_seed(metric) for name in (row, other))
         differences = [one[seed].value - two[seed].value for seed in one if seed in two]
         if not differences:
-            raise MissingError(f"{row!r} and {other!r} of {target} have no seed in common")
-        found = mean(differences)
-        return typeset(number(found.value, found.error))
+            raise MissingResultError(f"{row!r} and {other!r} of {target} have no seed in common")
+        return typeset(str(mean_of_numbers(differences)))
 
-    def claim(self, subject: str, what: str) -> str:
+    def claim(self, subject: str, quantity: str) -> str:
         """Return a number that the text of the paper claims, such as a speed-up."""
         try:
-            return typeset(quoted(Measured(claim(subject, what).value)))
+            found = claim(subject, quantity)
         except LookupError as error:
-            raise MissingError(str(error)) from error
+            raise MissingResultError(str(error)) from error
+        return typeset(format_published(found))
 
     def number(self, study: str, name: str) -> str:
         """Return a number of a study, with its error if it has one."""
-        one = self._number(study, name)
-        return typeset(number(one.value, one.error))
+        return typeset(str(self._number(study, name)))
 
     def real(self, study: str, name: str) -> float:
-        """Return a number of a study to compare or to count with."""
+        """Return a number of a study as a float."""
         return self._number(study, name).value
 
     def figure(self, study: str) -> str:
-        """Return images of the panels and graphs of a study, which are written now."""
-        from ..report.training_plot import svg_file
+        """Write the panels of a study as SVG files, and return links to them."""
+        from ..report.plots import plot_panels, svg_file
 
         links = []
-        for place, one in enumerate(drawings(self._study(study)), 1):
+        for place, plot in enumerate(plot_panels(self._study(study).panels), 1):
             path = self.folder / "figures" / f"{study}-{place}.svg"
             path.parent.mkdir(parents=True, exist_ok=True)
             with replace_file(path) as draft:
-                draft.write_text(svg_file(one.figure, f"{study} {place}"), encoding="utf-8")
-            caption = f"\n\n{escaped(one.caption)}" if one.caption else ""
-            image = f"![{_plain(one.title)}]({self._link(path)})"
-            links.append(f"**{escaped(one.title)}**\n\n{image}{caption}")
+                draft.write_text(svg_file(plot.figure, f"{study} {place}"), encoding="utf-8")
+            caption = f"\n\n{escape(plot.caption)}" if plot.caption else ""
+            image = f"![{_plain(plot.title)}]({self._link(path)})"
+            links.append(f"**{escape(plot.title)}**\n\n{image}{caption}")
         if not links:
-            raise MissingError(f"{study} in {self.folder} has nothing to draw")
+            raise MissingResultError(f"{study} in {self.folder} has nothing to plot")
         return "\n\n".join(links)
 
     def samples(self, target: str, row: str, seed: int | None = None) -> str:
-        """Return an image of the samples of a row, of its first seed if none is given."""
+        """Return an image of the samples of a row. Default: of its first seed with samples."""
         for run in self._group(target, row).runs:
-            if run.samples is not None and seed in {None, _seed(run)}:
+            if run.samples is not None and (seed is None or run.seed == str(seed)):
                 path = self.folder / Path(run.folder).relative_to(self.folder.resolve().name)
                 return f"![{_plain(row)}, seed {run.seed}]({self._link(path / 'samples.png')})"
         asked = "" if seed is None else f" with seed {seed}"
-        raise MissingError(f"there are no samples of {row!r}{asked} in {self.folder / target}")
+        raise MissingResultError(
+            f"there are no samples of {row!r}{asked} in {self.folder / target}"
+        )
 
     def provenance(self, target: str) -> str:
-        """Return when, where and with what the results of a target were made."""
-        studies = [one for one in self.collection.studies if one.target == target]
-        groups = [] if studies else self._groups(target, None)
-        runs = [run for group in groups for run in group.runs]
-        lines = [f"- {escaped(labels)}: {escaped(said)}" for labels, said in sources(groups)]
-        lines += [f"- {escaped(one.said('provenance'))}" for one in studies if one.said("provenance")]
-        return "\n\n".join(filter(None, [escaped(_made([*studies, *runs])), "\n".join(lines)]))
+        """Return when, where and with which versions the results of a target were made.
 
-    def _groups(self, target: str, data: str | None) -> list[Group]:
+        For a study it includes the source of its settings. Those of a row are in its
+        `config.json`.
+        """
+        studies = [one for one in self.collection.studies if one.target == target]
+        runs = [] if studies else [run for group in self._groups(target) for run in group.runs]
+        sources = [escape(one.entry("provenance")) for one in studies]
+        return "\n\n".join(filter(None, [*sources, escape(_made_on([*studies, *runs]))]))
+
+    def _groups(self, target: str, data: str | None = None) -> list[Group]:
         of_target = [one for one in self.collection.experiments if one.target == target]
         chosen = [one for one in of_target if data in {None, one.data}]
         if not chosen:
-            on = (
-                ""
-                if data is None
-                else f" on {data!r} (there is {_list(e.data for e in of_target)})"
-            )
-            raise MissingError(f"there is no run of {target}{on} in {self.folder}")
+            known = _list(one.data for one in of_target)
+            on = "" if data is None else f" on {data!r} (available: {known})"
+            raise MissingResultError(f"there is no run of {target}{on} in {self.folder}")
         if len({one.scale for one in chosen}) > 1:
-            raise MissingError(f"{self.folder / target} has runs of more than one scale")
+            raise MissingResultError(f"{self.folder / target} has runs of more than one scale")
         return [group for one in chosen for group in one.groups]
 
     def _group(self, target: str, row: str) -> Group:
-        groups = self._groups(target, None)
-        found = [group for group in groups if row in {group.row, group.label}]
+        groups = self._groups(target)
+        found = [group for group in groups if row in {group.first.row, group.label}]
         if not found:
-            there = _list(group.row for group in groups)
-            raise MissingError(
-                f"there is no row {row!r} of {target} in {self.folder}; there is {there}"
+            raise MissingResultError(
+                f"there is no row {row!r} of {target} in {self.folder}. "
+                f"Available: {_list(group.first.row for group in groups)}"
             )
         exact = [group for group in found if group.label == row]
         if len(found) > 1 and len(exact) != 1:
-            raise MissingError(
+            raise MissingResultError(
                 f"there are several rows {row!r} of {target} in {self.folder}: "
                 f"{_list(group.label for group in found)}"
             )
         return (exact or found)[0]
 
-    def _measured(self, target: str, row: str, metric: str) -> Measured:
-        group = self._group(target, row)
-        mean, count = over_seeds(group, metric)
-        if not count or not any(run.finished for run in group.runs):
-            there = _list(name for run in group.runs for name in run.metrics)
-            raise MissingError(
-                f"{metric!r} of {row!r} of {target} was not measured; in {self.folder} there is "
-                f"{there}"
-            )
-        return mean
-
-    def _published(self, target: str, row: str, metric: str) -> Measured:
-        known = published_numbers(target, row)
+    def _published(self, target: str, row: str, metric: str) -> PublishedValue:
+        rows = self.targets[target].rows if target in self.targets else {}
+        known = rows.get(row, RowInfo()).published
         if metric not in known:
-            raise MissingError(
-                f"the paper has no {metric!r} of {row!r} in {target}; it has {_list(known)}"
+            raise MissingResultError(
+                f"the paper has no {metric!r} of {row!r} in {target}. It has: {_list(known)}"
             )
-        return Measured(known[metric].value, known[metric].error)
+        return known[metric]
 
-    def _study(self, name: str) -> Study:
+    def _study(self, name: str) -> StudyRecord:
         found = [one for one in self.collection.studies if one.target == name]
         if len(found) != 1:
-            there = _list(one.folder for one in found or self.collection.studies)
-            many = "no study" if not found else "more than one study"
-            raise MissingError(f"there is {many} {name!r} in {self.folder}; there is {there}")
+            known = _list(one.folder for one in found or self.collection.studies)
+            count = "more than one study" if found else "no study"
+            raise MissingResultError(
+                f"there is {count} {name!r} in {self.folder}. Available: {known}"
+            )
         return found[0]
 
-    def _number(self, study: str, name: str) -> Measured:
+    def _number(self, study: str, name: str) -> Measurement:
         numbers = self._study(study).numbers
         if name not in numbers:
-            raise MissingError(
-                f"there is no number {name!r} in {study} of {self.folder}; "
-                f"there is {_list(numbers)}"
+            raise MissingResultError(
+                f"there is no number {name!r} in {study} of {self.folder}. "
+                f"Available: {_list(numbers)}"
             )
         return numbers[name]
 
     def _link(self, path: Path) -> str:
-        return quote(Path(os.path.relpath(path, self.beside)).as_posix())
+        return quote(Path(os.path.relpath(path, self.link_from)).as_posix())
 
 
 def _list(names: Iterable[str]) -> str:
     return ", ".join(dict.fromkeys(filter(None, names))) or "nothing"
 
 
-def _seed(run: Run) -> int | None:
-    return int(run.seed) if run.seed.isdigit() else None
-
-
 def _plain(title: str) -> str:
     return title.translate({ord(sign): None for sign in "[]\\"})
 
 
-def _made(parts: Sequence[Run | Study]) -> str:
-    said = {
-        "Made": period(parts),
-        "with": _list(part.versions for part in parts),
-        "on": _list(part.said("machine") for part in parts),
+def _made_on(records: Sequence[RunRecord | StudyRecord]) -> str:
+    """Return one sentence on the time, versions, machine and duration of some results."""
+    entries = {
+        "Run on": period(records),
+        "with": ", ".join(dict.fromkeys(one.versions for one in records if one.versions)),
+        "on": ", ".join(dict.fromkeys(filter(None, (one.entry("machine") for one in records)))),
     }
-    seconds = sum(part.seconds for part in parts if not math.isnan(part.seconds))
-    seeds = len(dict.fromkeys(part.said("seed") for part in parts))
-    start = ", ".join(
-        f"{word} {text}" for word, text in said.items() if text not in {"", "nothing"}
-    )
-    what = "of training" if any(isinstance(part, Run) for part in parts) else "in all"
-    return f"{start}; {seeds} seed{'' if seeds == 1 else 's'}, {duration(seconds)} {what}."
+    start = ", ".join(f"{word} {text}" for word, text in entries.items() if text)
+    seconds = sum(one.seconds for one in records if not math.isnan(one.seconds))
+    seeds = len(dict.fromkeys(one.entry("seed") for one in records))
+    total = "of training" if any(isinstance(one, RunRecord) for one in records) else "in total"
+    plural = "" if seeds == 1 else "s"
+    return f"{start}. {seeds} seed{plural}, {format_duration(seconds)} {total}."
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Write the document that the command line asks for."""
-    parser = argparse.ArgumentParser(description="Make a document from a template and results.")
-    for name, what in (("template", "in jinja"), ("results", "a folder"), ("out", "in Markdown")):
-        parser.add_argument(name, type=Path, help=what)
-    asked = parser.parse_args(arguments)
-    print(write(asked.template, asked.results, asked.out))
+    """Write the document given on the command line."""
+    parser = argparse.ArgumentParser(description="Write a document from a template and results.")
+    parser.add_argument("template", type=Path, help="jinja template")
+    parser.add_argument("results", type=Path, help="folder of results")
+    parser.add_argument("out", type=Path, help="Markdown file to write")
+    given = parser.parse_args(arguments)
+    print(write(given.template, given.results, given.out))
 
 
 if __name__ == "__main__":

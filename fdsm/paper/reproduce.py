@@ -1,38 +1,41 @@
-"""Tables and figures of the paper, made row by row; what is there already is not made again."""
+"""Reproduce tables and figures of the paper. Only parts that are not finished are run."""
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from ..atomic_io import BusyError, exclusive, replace_file
 from ..data import DataError
-from ..runs.run import Run, RunError
+from ..recipes import Recipe
+from ..runs import Run, RunError
 from ..runs.train import environment_info
 from ..samplers import Progress
 from ..serialize import Json, differences, to_json
 from ..training import NonFiniteLossError
-from .catalogue import Figure, Table, Target
+from .catalogue import Target, UnknownTargetError, find_recipes
 from .run_store import RunStore
 from .study import Study
-from .support.step_cost import pace
+from .support.step_cost import measure_step_costs
+from .targets import StudyTarget
 
-STUDY = "study.json"
-"""Where a study writes what it found."""
+STUDY_FILE = "study.json"
+"""File name of the result of a study."""
 
-Say = Callable[[str], None]
-"""Says something to whoever waits."""
+Log = Callable[[str], None]
+"""Shows a message to the user."""
 
 
 @dataclass(frozen=True)
-class Made:
-    """What a reproduction left behind.
+class ReproductionResult:
+    """The parts of a target that are finished, and those that failed.
 
     Attributes:
-        folders: The folders of runs or of a study, in the order of the table.
-        missing: What could not be made, and why.
+        folders: Folders of the finished runs, in the order of the table, or of the study.
+        missing: A message for each part that could not be run.
     """
 
     folders: tuple[Path, ...]
@@ -40,135 +43,154 @@ class Made:
 
 
 def reproduce(
-    target: Target, place: RunStore, seeds: int | None, progress: Progress, say: Say
-) -> Made:
-    """Make what is missing of a target.
+    target: Target,
+    store: RunStore,
+    *,
+    rows: Iterable[str] | None = None,
+    seeds: int | None = None,
+    progress: Progress,
+    log: Log,
+) -> ReproductionResult:
+    """Run the missing parts of a target.
+
+    Rows whose data are not available, and seeds whose training diverges, are reported as missing.
 
     Args:
-        target: A table or a figure.
-        place: Where its runs are.
-        seeds: How many runs of each row, with seeds from zero on; the target's own if not given.
-        progress: Watches loops other than trainings.
-        say: Is told what is about to be done.
+        target: A table or a study.
+        store: The folder of the runs.
+        rows: Names of the rows to run. All rows if `None`.
+        seeds: Number of seeds of each row, counted from zero. `None` uses that of the target.
+        progress: Wraps loops other than training to show their progress.
+        log: Shows a message before each long task.
 
     Returns:
-        Where everything is.
+        The folders, and what is missing.
 
     Raises:
-        TrainingInterrupted: After a signal in a training, which has a checkpoint; call again to go on.
-        RunError: If what is there was made with other settings.
+        UnknownTargetError: If the target has no such row.
+        RunError: If an existing result was produced with different settings.
+        TrainingInterrupted: After a signal during training. The next call continues the run.
     """
-    if isinstance(target, Figure):
-        return _studied(target, place, progress, say)
-    return _rows(target, place, seeds or target.seeds[place.scale], progress, say)
+    if isinstance(target, StudyTarget):
+        if rows is not None:
+            raise UnknownTargetError(f"{target.name} is a study and has no rows")
+        return _run_study(target, store, progress, log)
+    recipes = find_recipes(target, store.scale, rows)
+    return _run_rows(
+        target.name, recipes, store, seeds or target.seeds[store.scale], progress, log
+    )
 
 
-def _rows(target: Table, place: RunStore, seeds: int, progress: Progress, say: Say) -> Made:
-    """Make the rows; those without data here, or that diverge, are left out.
-
-    A whole table of the first seed comes before the second.
-
-    Returns:
-        Where the runs are.
-    """
-    runs: dict[str, list[Run]] = {recipe: [] for recipe in target.recipes(place.scale)}
+def _run_rows(
+    target: str,
+    recipes: Mapping[str, Recipe],
+    store: RunStore,
+    seeds: int,
+    progress: Progress,
+    log: Log,
+) -> ReproductionResult:
+    """Run all rows with the first seed, then with the second, and so on."""
+    runs: dict[str, list[Run]] = {row: [] for row in recipes}
     missing: list[str] = []
-    absent: set[str] = set()
+    without_data: set[str] = set()
     for seed in range(seeds):
-        for recipe in [each for each in runs if each not in absent]:
+        for row in [row for row in runs if row not in without_data]:
             try:
-                runs[recipe].append(_row(target.name, recipe, place, seed, progress, say))
+                runs[row].append(_run_row(target, row, store, seed, progress, log))
             except DataError as error:
-                absent.add(recipe)
-                missing.append(f"{recipe}: {error}")
+                without_data.add(row)
+                missing.append(f"{target}/{row}: {error}")
             except (NonFiniteLossError, BusyError) as error:
-                missing.append(f"{recipe}, seed {seed}: {error}")
-    made = {recipe: many for recipe, many in runs.items() if many}
-    for same in _alike(made):
-        _time({recipe: made[recipe] for recipe in same}, say)
-    folders = [run.folder for many in made.values() for run in many]
-    return Made(tuple(folders), tuple(missing))
+                missing.append(f"{target}/{row}, seed {seed}: {error}")
+    finished = {row: many for row, many in runs.items() if many}
+    for comparable in _comparable_rows(finished):
+        _time_steps({f"{target}/{row}": finished[row] for row in comparable}, log)
+    folders = [run.folder for many in finished.values() for run in many]
+    return ReproductionResult(tuple(folders), tuple(missing))
 
 
-def _row(
-    target: str, recipe: str, place: RunStore, seed: int, progress: Progress, say: Say
+def _run_row(
+    target: str, row: str, store: RunStore, seed: int, progress: Progress, log: Log
 ) -> Run:
-    """Train and evaluate a run as far as that has not been done, and keep its words up to date."""
-    if not (place.run(target, recipe, seed).folder / "result.json").exists():
-        say(f"{target}: {recipe}, seed {seed}")
-    run = place.evaluated(target, recipe, seed, progress)
+    """Train and evaluate a run if necessary, and update the provenance in its config."""
+    if not (store.run(target, row, seed).folder / "result.json").exists():
+        log(f"{target}: {row}, seed {seed}")
+    run = store.evaluated(target, row, seed, progress)
     if run.config.get("provenance") != run.recipe.provenance:
         run.write("config.json", run.config | {"provenance": run.recipe.provenance})
     return run
 
 
-def _alike(recipes: dict[str, list[Run]]) -> list[list[str]]:
-    """Return the recipes whose times can be compared: of one experiment and one kind of data."""
-    groups: dict[tuple[str, str], list[str]] = {}
-    for recipe, (run, *_) in recipes.items():
-        key = (recipe.partition("/")[0], type(run.recipe.data).__name__)
-        groups.setdefault(key, []).append(recipe)
+def _comparable_rows(runs: Mapping[str, list[Run]]) -> list[list[str]]:
+    """Return groups of rows whose step times can be compared: those on the same data set."""
+    groups: dict[type, list[str]] = {}
+    for row, (run, *_) in runs.items():
+        groups.setdefault(type(run.recipe.data), []).append(row)
     return list(groups.values())
 
 
-def _time(rows: dict[str, list[Run]], say: Say) -> None:
-    """Time the steps of rows in turn, unless that has been done for all of them together."""
-    names, firsts = list(rows), [runs[0] for runs in rows.values()]
-    if all(run.result.get("timed_with") == names for runs in rows.values() for run in runs):
+def _time_steps(rows: Mapping[str, list[Run]], log: Log) -> None:
+    """Time the training steps of rows together, unless that has been done."""
+    runs = [run for many in rows.values() for run in many]
+    together = {tuple(run.result.get("timed_with", ())) for run in runs}
+    if len(together) == 1 and rows.keys() <= set(*together):
         return
-    say(f"timing the steps of {', '.join(names)} in turn")
-    for runs, cost in zip(rows.values(), pace(firsts), strict=True):
-        for run in runs:
-            _note(run, {**cost.record(), "timed_with": names})
+    log(f"timing the training steps of {', '.join(rows)}, interleaved")
+    costs = measure_step_costs([many[0] for many in rows.values()])
+    for many, cost in zip(rows.values(), costs, strict=True):
+        for run in many:
+            with exclusive(run.folder):
+                run.write("result.json", run.result | cost.record() | {"timed_with": list(rows)})
 
 
-def _note(run: Run, more: dict[str, Json]) -> None:
-    """Add something to a result."""
-    with exclusive(run.folder):
-        run.write("result.json", run.result | more)
-
-
-def _studied(target: Figure, place: RunStore, progress: Progress, say: Say) -> Made:
-    study, folder = target.study(place.scale), place.root / target.name
+def _run_study(
+    target: StudyTarget, store: RunStore, progress: Progress, log: Log
+) -> ReproductionResult:
+    study, folder = target.study(store.scale), store.root / target.name
     folder.mkdir(parents=True, exist_ok=True)
     with exclusive(folder):
-        path = folder / STUDY
+        path = folder / STUDY_FILE
+        texts = {"title": target.title, "provenance": study.provenance}
         if path.exists():
-            _require_the_same(path, study, place)
-            return Made((folder,))
-        say(target.name)
-        began, started = time.perf_counter(), datetime.now(UTC).isoformat(timespec="seconds")
-        watched = replace(place, used={})
+            record = json.loads(path.read_text(encoding="utf-8"))
+            _require_same_settings(path, record, study, store)
+            if record != record | texts:
+                _write(path, record | texts)
+            return ReproductionResult((folder,))
+        log(target.name)
+        start, started = time.perf_counter(), datetime.now(UTC).isoformat(timespec="seconds")
+        tracked = replace(store, recipe_digests={})
         try:
-            findings = study.measure(watched, 0, progress)
+            result = study.run(tracked, 0, progress)
         except (DataError, NonFiniteLossError) as error:
-            return Made((), (f"{target.name}: {error}",))
+            return ReproductionResult((), (f"{target.name}: {error}",))
         record = {
             "study": target.name,
-            "title": study.title,
-            "provenance": study.provenance,
-            "scale": place.scale,
+            **texts,
+            "scale": store.scale,
             "seed": 0,
             "settings": to_json(study),
-            "recipes": watched.used,
+            "recipes": tracked.recipe_digests,
             **environment_info(),
             "started": started,
-            "seconds": time.perf_counter() - began,
-            "findings": to_json(asdict(findings)),
+            "seconds": time.perf_counter() - start,
+            "findings": to_json(asdict(result)),
         }
-        with replace_file(path) as draft:
-            draft.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    return Made((folder,))
+        _write(path, record)
+    return ReproductionResult((folder,))
 
 
-def _require_the_same(path: Path, study: Study, place: RunStore) -> None:
-    """Refuse findings of other settings, of another scale, or on models of other recipes."""
-    before = json.loads(path.read_text(encoding="utf-8"))
-    there = {"scale": before["scale"], "settings": before["settings"]}
-    changes = differences(there, {"scale": place.scale, "settings": to_json(study)})
-    changes += place.outdated(before["recipes"])
+def _write(path: Path, record: Mapping[str, Json]) -> None:
+    with replace_file(path) as draft:
+        draft.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+def _require_same_settings(
+    path: Path, record: Mapping[str, Any], study: Study, store: RunStore
+) -> None:
+    """Raise `RunError` if a study was run with other settings, scale or models."""
+    before = {"scale": record["scale"], "settings": record["settings"]}
+    changes = differences(before, {"scale": store.scale, "settings": to_json(study)})
+    changes += store.changed_rows(record["recipes"])
     if changes:
-        raise RunError(
-            f"{path} was made otherwise than it would be now ({'; '.join(changes)}): move it "
-            "away, or choose another folder with --out"
-        )
+        raise RunError(f"{path} was produced with different settings ({'; '.join(changes)})")

@@ -1,103 +1,100 @@
-"""Where the runs of a reproduction are."""
+"""The runs of a reproduction, in one folder."""
 
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rich.console import Console
 
 from ..atomic_io import exclusive
-from ..runs.evaluate import evaluate
-from ..runs.reference import Reference, Scale
-from ..runs.run import Run, RunError
-from ..runs.saved_model import SavedModel, open_trained
-from ..runs.train import train
+from ..runs import Run, RunError, SavedModel, evaluate, train
 from ..samplers import Progress
 from ..serialize import differences, to_json
+from .catalogue import recipe_of
+from .targets import Scale
 
 
 @dataclass(frozen=True)
 class RunStore:
-    """A folder of runs, `ROOT/TARGET/ROW/SEED`, that are made when they are first needed.
+    """A folder of runs, `ROOT/TARGET/ROW/SEED`. A run is trained when it is first needed.
 
     Attributes:
         root: The folder.
-        scale: Of which scale the recipes are.
-        device: Where to train.
-        console: Where to draw progress bars; nowhere if not given.
-        used: The recipes of the runs that were asked for, each with a digest of its settings.
+        scale: The scale of the recipes.
+        device: Device of the training.
+        console: Console for progress bars. `None` shows no progress.
+        recipe_digests: The rows that were used, as `TARGET/ROW`, each with a digest of its
+            settings.
     """
 
     root: Path
     scale: Scale = "cpu"
     device: str = "cpu"
     console: Console | None = None
-    used: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
+    recipe_digests: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     def folder(self, target: str, row: str, seed: int) -> Path:
-        """Return where a run is, whether or not it is there yet."""
+        """Return the folder of a run, whether or not it exists."""
         return self.root / target / row / str(seed)
 
-    def run(self, target: str, recipe: str, seed: int) -> Run:
-        """Return a run as it is, or a new one.
+    def run(self, target: str, row: str, seed: int) -> Run:
+        """Return an existing run, or a new one.
 
         Args:
-            target: What it is for, such as `"table2"`.
-            recipe: `experiment/row`.
-            seed: Its seed.
+            target: Name of the table, such as `"table2"`.
+            row: Name of the row.
+            seed: Random seed.
 
         Returns:
             The run, trained or not.
 
         Raises:
-            RunError: If what is there is not of this recipe, as it is now, and this seed.
+            RunError: If the existing run has other settings or another seed.
         """
-        folder = self.folder(target, recipe.partition("/")[2], seed)
-        reference = Reference(recipe, self.scale)
-        self.used[recipe] = self.digest(recipe)
+        recipe, folder = recipe_of(target, row, self.scale), self.folder(target, row, seed)
+        self.recipe_digests[f"{target}/{row}"] = self.digest(target, row)
+        origin = {"target": target, "row": row, "scale": self.scale}
         if not (folder / "config.json").exists():
-            return Run.create(folder, reference, seed, self.device)
+            return Run.create(folder, recipe, seed=seed, device=self.device, origin=origin)
         run = Run.open(folder, device=self.device)
-        asked = {"recipe": recipe, "scale": self.scale, "seed": seed}
-        asked["settings"] = to_json(reference.resolve())
-        changes = differences({name: run.config.get(name) for name in asked}, asked)
+        wanted = {"origin": origin, "seed": seed, "recipe": to_json(recipe)}
+        changes = differences({name: run.config.get(name) for name in wanted}, wanted)
         if changes:
-            raise RunError(
-                f"{folder} is not of the recipe {recipe} as it is now ({'; '.join(changes)}): "
-                "move it away, or choose another folder with --out"
-            )
-        return run
+            raise RunError(f"{folder} was produced with different settings ({'; '.join(changes)})")
+        return replace(run, recipe=recipe)  # with its provenance, which is not recorded
 
-    def trained(self, target: str, recipe: str, seed: int) -> SavedModel:
-        """Return the model of a run, which is trained now if it has not been; as `run`."""
-        run = self.run(target, recipe, seed)
-        train(run, console=self.console)
-        return open_trained(run)
+    def trained(self, target: str, row: str, seed: int) -> SavedModel:
+        """Return the model of a run, training it first if necessary."""
+        return train(self.run(target, row, seed), console=self.console)
 
-    def evaluated(self, target: str, recipe: str, seed: int, progress: Progress) -> Run:
-        """Return a run that has a result, which is made now if there is none; as `run`."""
-        run = self.run(target, recipe, seed)
+    def evaluated(self, target: str, row: str, seed: int, progress: Progress) -> Run:
+        """Return a run with a result, training and evaluating it first if necessary."""
+        run = self.run(target, row, seed)
         if not (run.folder / "result.json").exists():
-            trained = self.trained(target, recipe, seed)
+            data = run.recipe.data.load()
+            saved = train(run, data, console=self.console)
             with exclusive(run.folder):
-                evaluate(run, trained, progress)
+                evaluate(saved, data, progress, references=False)
         return run
 
-    def digest(self, recipe: str) -> str:
-        """Return what identifies the settings of a recipe, as they are now."""
-        settings = to_json(Reference(recipe, self.scale).resolve())
+    def digest(self, target: str, row: str) -> str:
+        """Return a digest of the current settings of a row."""
+        settings = to_json(recipe_of(target, row, self.scale))
         return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
-    def outdated(self, used: Mapping[str, str]) -> list[str]:
-        """Return the recipes that have changed since they were used.
+    def changed_rows(self, digests: Mapping[str, str]) -> list[str]:
+        """Return a message for each row whose settings have changed since it was used.
 
         Args:
-            used: Recipes with digests of their settings.
+            digests: Rows as `TARGET/ROW`, each with the digest of its settings at that time.
 
         Returns:
-            A line for each.
+            The messages.
         """
-        known = used.items()
-        return [f"{recipe} has changed" for recipe, was in known if self.digest(recipe) != was]
+        return [
+            f"the settings of {name} have changed"
+            for name, digest in digests.items()
+            if self.digest(*name.split("/", 1)) != digest
+        ]

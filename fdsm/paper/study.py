@@ -1,52 +1,48 @@
-"""What a study is: a figure or a theorem of the paper, measured without a table of recipes."""
+"""Studies: figures and theorems of the paper that are measured without a table of recipes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from ..evaluation import Measurement
-from ..report.figure import Graph, Line, Panel
+from ..report.figure import Panel
 from ..samplers import Progress
-from .run_store import RunStore
 
-__all__ = ["Findings", "Graph", "Line", "Panel", "Study"]
+if TYPE_CHECKING:
+    from .run_store import RunStore
 
 
 @dataclass(frozen=True)
-class Findings:
-    """What a study found: enough to draw and to tabulate, without a model.
+class StudyResult:
+    """The result of a study. It can be shown without any model.
 
     Attributes:
-        numbers: What is said in a sentence or a table, by name.
-        panels: What is drawn.
-        graphs: Graphs that are drawn.
+        numbers: Measurements by name.
+        panels: Plots.
     """
 
     numbers: Mapping[str, Measurement] = field(default_factory=dict)
     panels: tuple[Panel, ...] = ()
-    graphs: tuple[Graph, ...] = ()
 
 
 class Study(Protocol):
-    """Settings that decide some findings; a frozen dataclass.
+    """The settings of a study, a frozen dataclass.
 
-    A module of this package that has a `STUDY`, for minutes on two cores, and a `PAPER`, at the
-    scale of the paper, can be reproduced by its name.
+    A module of `fdsm.paper.studies` defines `CPU`, a study that takes minutes on two cores, and
+    `PAPER`, the same at the scale of the paper.
 
     Attributes:
-        title: What it shows, in a line.
-        provenance: Where in the paper it is, and what was chosen where that leaves it open.
+        provenance: Source of the settings, for documentation. It is not recorded as a setting.
     """
 
-    title: str
-    provenance: str
+    provenance: ClassVar[str]
 
-    def measure(self, place: RunStore, seed: int, progress: Progress) -> Findings:
-        """Return what is found.
+    def run(self, store: "RunStore", seed: int, progress: Progress) -> StudyResult:
+        """Run the study.
 
         Args:
-            place: Where trained models are kept, for studies of such.
-            seed: Decides everything random.
-            progress: Watches a loop.
+            store: The runs of trained models.
+            seed: Random seed.
+            progress: Wraps the outer loop to show its progress.
         """
         ...

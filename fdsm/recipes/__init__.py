@@ -1,1 +1,69 @@
-"""Families of models that can be trained: how to build, train, evaluate and sample them."""
+"""Model families that can be trained: how to build, train, evaluate and sample each of them."""
+
+from ..models import VAE, WAE, ConvVAE, ConvWAE
+from .autoencoder import Autoencoder, ImageAutoencoder
+from .ebm import (
+    EBM,
+    HeldOut,
+    OODSource,
+    OtherDataset,
+    Rotated,
+    ShuffledFeatures,
+    TemperedSampling,
+    ValidationMetric,
+)
+from .flow import Flow
+from .frechet import ClassifierFeatures, Frechet, InceptionFeatures, RandomFeatures
+from .kernel import KernelFamily
+from .networks import (
+    MLP,
+    ByShape,
+    ConditionalMLP,
+    ConditionalResNet,
+    GaussianTail,
+    Network,
+    ResNet,
+)
+from .noise_conditional import NoiseConditionalEBM
+from .presets import Preset, PresetError, choose_preset
+from .recipe import HasLogDensity, HasObjective, Recipe, TrainingPlan
+from .score_network import ScoreNetwork
+
+__all__ = [
+    "EBM",
+    "MLP",
+    "VAE",
+    "WAE",
+    "Autoencoder",
+    "ByShape",
+    "ClassifierFeatures",
+    "ConditionalMLP",
+    "ConditionalResNet",
+    "ConvVAE",
+    "ConvWAE",
+    "Flow",
+    "Frechet",
+    "GaussianTail",
+    "HasLogDensity",
+    "HasObjective",
+    "HeldOut",
+    "ImageAutoencoder",
+    "InceptionFeatures",
+    "KernelFamily",
+    "Network",
+    "NoiseConditionalEBM",
+    "OODSource",
+    "OtherDataset",
+    "Preset",
+    "PresetError",
+    "RandomFeatures",
+    "Recipe",
+    "ResNet",
+    "Rotated",
+    "ScoreNetwork",
+    "ShuffledFeatures",
+    "TemperedSampling",
+    "TrainingPlan",
+    "ValidationMetric",
+    "choose_preset",
+]

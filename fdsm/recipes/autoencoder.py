@@ -1,64 +1,106 @@
-"""Autoencoders with implicit encoders on binary MNIST (the first half of Table 6)."""
+"""Autoencoders with implicit encoders: MLPs for binary images, convolutions for others."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Self, cast
+from dataclasses import dataclass, field
+from typing import cast
 
 import torch
 from torch import Generator, Tensor, nn
 
-from ..data import Binarize, Chain, Dataset, Source
+from ..data import Dataset, Source
 from ..evaluation import Measurement, mean_of
-from ..models import BernoulliDecoder, DecoderMLP, ImplicitEncoder, MultiInputMLP
+from ..models import ImplicitAutoencoder, sample_decoder, squared_error
 from ..samplers import Progress, log_likelihood_ais, sigmoid_schedule
-from ..training import OptimizerConfig, RMSprop
+from ..tensors import dot
+from ..training import AlternatingSteps, GradientStep, OptimizerConfig, RMSprop
 from ..typing import Objective, Step
-from .implicit_autoencoder import Variational, Wasserstein, alternating, decoded, score_step
+from .frechet import Frechet, InceptionFeatures
 from .recipe import Recipe, TrainingPlan
 
 
-class VAE(Variational):
-    """The variational autoencoder of perceptrons with two hidden layers."""
+def alternating_steps(
+    auto: ImplicitAutoencoder, objective: Objective, optimizer: OptimizerConfig, iterations: int
+) -> AlternatingSteps:
+    r"""Return a step that trains the score, then the encoder and decoder with that score.
 
-    def __init__(self, shape: torch.Size, latent: int, width: int) -> None:
-        widths = (width, width)
-        super().__init__(
-            ImplicitEncoder(MultiInputMLP([shape, latent], latent, widths), noise=latent),
-            BernoulliDecoder(DecoderMLP(latent, shape, widths)),
-            MultiInputMLP([latent, shape], latent, widths),
-        )
+    The gradient of $E \log q(z)$ with respect to whatever produced $z$ is that of $s(z)^T z$ with
+    the score $s$ held fixed, and $-\log p(z)$ is $‖z‖²/2$.
+
+    Args:
+        auto: The autoencoder.
+        objective: The objective of the score of the latents.
+        optimizer: The optimizer of both parts.
+        iterations: Number of training iterations.
+
+    Returns:
+        The step, with the losses `score` and `model`.
+    """
+
+    def score_loss(x: Tensor, generator: Generator, progress: float) -> Tensor:
+        z = auto.encode(x, generator).detach()
+        return objective(auto.score, z, *auto.score_conditions(x), generator=generator)
+
+    def model_loss(x: Tensor, generator: Generator, progress: float) -> Tensor:
+        z = auto.encode(x, generator)
+        with torch.no_grad():
+            score = auto.score(z, *auto.score_conditions(x))
+        return auto.loss(x, z, dot(score, z) + dot(z, z) / 2)
+
+    rest = nn.ModuleList([auto.encoder, auto.decoder])
+    return AlternatingSteps({
+        "score": GradientStep(score_loss, auto.score, optimizer, iterations),
+        "model": GradientStep(model_loss, rest, optimizer, iterations),
+    })
 
 
-class WAE(Wasserstein):
-    """The Wasserstein autoencoder of perceptrons with two hidden layers."""
+class _ImplicitAutoencoderRecipe(Recipe):
+    """The parts that both recipes share: the step, its timed part, and samples."""
 
-    def __init__(self, shape: torch.Size, latent: int, width: int) -> None:
-        widths = (width, width)
-        super().__init__(
-            MultiInputMLP([shape], latent, widths),
-            BernoulliDecoder(DecoderMLP(latent, shape, widths)),
-            MultiInputMLP([latent], latent, widths),
-        )
+    objective: Objective
+    optimizer: OptimizerConfig
+    latent: int
+
+    def step(self, model: nn.Module, data: Dataset) -> Step:
+        """Return a step that trains the score, then the rest with that score."""
+        auto = cast(ImplicitAutoencoder, model)
+        return alternating_steps(auto, self.objective, self.optimizer, self.plan.iterations)
+
+    def timed_part(self, step: Step) -> Step:
+        """Return the step that trains the score. The times of Table 6 are those of it (Sec. 6.3)."""
+        return cast(AlternatingSteps, step).steps["score"]
+
+    def sample(
+        self, model: nn.Module, shape: torch.Size, n: int, generator: Generator, progress: Progress
+    ) -> Tensor:
+        """Return the decoder's means for latents of the prior."""
+        return sample_decoder(cast(ImplicitAutoencoder, model), self.latent, n, generator)
+
+    @torch.no_grad()
+    def _encode(
+        self, model: nn.Module, data: Dataset, rows: Tensor, generator: Generator
+    ) -> tuple[Tensor, Tensor]:
+        x = data.transform.sample(rows.to(generator.device), generator)
+        return x, cast(ImplicitAutoencoder, model).encode(x, generator)
 
 
 @dataclass(frozen=True)
-class Autoencoder(Recipe):
-    """An autoencoder and how to train it.
+class Autoencoder(_ImplicitAutoencoderRecipe):
+    """An autoencoder of MLPs for binary images, evaluated by its likelihood.
 
     Attributes:
-        name: The name of the row.
-        objective: How the score of the latent is learnt.
-        kind: `VAE` or `WAE`.
-        data: Where the data comes from.
-        latent: The length of the latent.
-        width: The width of the hidden layers.
-        optimizer: How to train both.
-        plan: How long to train.
-        likelihood_rows: On how many test rows the likelihood is estimated.
-        temperatures: How many temperatures that takes.
-        chains: How many chains per image.
-        first_step: Their first step.
-        provenance: Where its settings come from.
+        name: Name of the recipe.
+        objective: The objective of the score of the latents.
+        kind: The model class, `VAE` or `WAE`.
+        data: The data set.
+        latent: Size of the latent.
+        width: Width of the hidden layers.
+        optimizer: The optimizer.
+        plan: Length of the training.
+        likelihood_rows: Number of test rows whose likelihood is estimated.
+        temperatures: Number of temperatures of annealed importance sampling.
+        chains: Number of chains per image.
+        first_step: Initial step size of the chains.
+        provenance: Source of the settings.
     """
 
     name: str
@@ -75,43 +117,28 @@ class Autoencoder(Recipe):
     first_step: float = 0.01
     provenance: str = field(default="", repr=False)
 
-    def with_data(self, source: Source) -> Self:
-        """Return the recipe for other images, made binary at random."""
-        chain = Chain((source.transform, Binarize()))
-        return replace(self, data=replace(source, transform=chain))  # type: ignore[type-var]
-
     def build(self, shape: torch.Size) -> nn.Module:
-        """Return encoder, decoder and score, untrained."""
+        """Return the untrained encoder, decoder and score."""
         if len(shape) != 3:
             raise ValueError(
-                f"these autoencoders are for images, but an event has shape {tuple(shape)}: "
-                "use deep_ebm, nice_mnist or dkef_uci for rows of numbers"
+                f"an autoencoder needs images, but an event has shape {tuple(shape)}. For tables "
+                "use an energy-based model, a flow or a kernel family"
             )
         return self.kind(shape, self.latent, self.width)
 
-    def step(self, model: nn.Module, data: Dataset) -> Step:
-        """Return a step that trains the score, then the rest with that score."""
-        auto = cast(VAE | WAE, model)
-        return alternating(auto, self.objective, self.optimizer, self.plan.iterations)
-
-    def timed_part(self, step: Step) -> Step:
-        """Return what of a step the published times are of: the part that trains the score."""
-        return score_step(step)
-
     @torch.no_grad()
     def validate(self, model: nn.Module, data: Dataset, generator: Generator) -> dict[str, float]:
-        """Return how badly validation rows are reconstructed, in nats, and the latent's spread."""
-        auto = cast(VAE | WAE, model)
-        x = data.transform.sample(data.validation[:1000].to(generator.device), generator)
-        z = auto.encode(x, generator)
+        """Return the reconstruction error in nats and the variance of the latents."""
+        auto = cast(ImplicitAutoencoder, model)
+        x, z = self._encode(model, data, data.validation[:1000], generator)
         reconstruction = -auto.decoder.log_likelihood(x, z).mean().item()
         return {"reconstruction": reconstruction, "latent_variance": z.var(0).mean().item()}
 
     def evaluate(
         self, model: nn.Module, data: Dataset, generator: Generator
     ) -> dict[str, Measurement]:
-        """Return the negative log-likelihood of binary test images, by annealed sampling."""
-        auto = cast(VAE | WAE, model)
+        """Return the negative log-likelihood of test images by annealed importance sampling."""
+        auto = cast(ImplicitAutoencoder, model)
         x = data.transform.sample(data.test.to(generator.device), generator)
         z = auto.encode(x, generator).detach()
         rows = x[: self.likelihood_rows]
@@ -135,8 +162,61 @@ class Autoencoder(Recipe):
             "reconstruction": mean_of(reconstruction),
         }
 
-    def sample(
-        self, model: nn.Module, shape: torch.Size, n: int, generator: Generator, progress: Progress
-    ) -> Tensor:
-        """Return the means that the decoder gives to latents of the prior."""
-        return decoded(cast(VAE | WAE, model), self.latent, n, generator)
+
+@dataclass(frozen=True)
+class ImageAutoencoder(_ImplicitAutoencoderRecipe):
+    """An autoencoder of convolutions, evaluated by the Fréchet distance of its samples.
+
+    Attributes:
+        name: Name of the recipe.
+        objective: The objective of the score of the latents.
+        kind: The model class, `ConvVAE` or `ConvWAE`.
+        data: The data set: square images with values from -1 to 1.
+        latent: Size of the latent.
+        width: Number of channels after the first convolution.
+        optimizer: The optimizer.
+        plan: Length of the training.
+        distance: The Fréchet distance of samples.
+        provenance: Source of the settings.
+    """
+
+    name: str
+    objective: Objective
+    kind: Callable[[torch.Size, int, int], nn.Module]
+    data: Source
+    latent: int = 32
+    width: int = 64
+    optimizer: OptimizerConfig = RMSprop(1e-4)
+    plan: TrainingPlan = TrainingPlan()
+    distance: Frechet = Frechet(InceptionFeatures(), 10_000)
+    provenance: str = field(default="", repr=False)
+
+    def build(self, shape: torch.Size) -> nn.Module:
+        """Return the untrained encoder, decoder and score."""
+        if len(shape) != 3 or shape[1] != shape[2]:
+            raise ValueError(
+                f"this autoencoder needs square images, but an event has shape {tuple(shape)}"
+            )
+        return self.kind(shape, self.latent, self.width)
+
+    def validate(self, model: nn.Module, data: Dataset, generator: Generator) -> dict[str, float]:
+        """Return the squared reconstruction error and the variance of the latents."""
+        x, z = self._encode(model, data, data.validation[:1000], generator)
+        reconstruction = squared_error(cast(ImplicitAutoencoder, model), x, z).mean().item()
+        return {"reconstruction": reconstruction, "latent_variance": z.var(0).mean().item()}
+
+    def evaluate(
+        self, model: nn.Module, data: Dataset, generator: Generator
+    ) -> dict[str, Measurement]:
+        """Return the Fréchet distance of samples and the squared error of test rows."""
+        auto = cast(ImplicitAutoencoder, model)
+        with torch.no_grad():
+            errors = [
+                squared_error(auto, *self._encode(model, data, rows, generator))
+                for rows in torch.split(data.test, 500)
+            ]
+        draw = lambda n: sample_decoder(auto, self.latent, n, generator)
+        return {
+            self.distance.name: self.distance(draw, data, generator.device),
+            "reconstruction": mean_of(torch.cat(errors)),
+        }

@@ -1,21 +1,23 @@
-r"""Deep unnormalised log-densities of images and tables (Tables 2 and 4 of the paper).
+r"""Energy-based models as in the paper (Tables 2 and 4, Figure 3).
 
-DSM and FD-DSM are multi-scale: one log-density, that of data blurred by $σ_0 = 0.1$, learnt from
-data with more and with less noise, so that its score is right far from the data too and can be
-followed there to draw samples. SSM and its kin only see the data.
+A model is one unnormalised log-density. Multi-scale DSM and FD-DSM train it on data with several
+noise levels, so that its score is useful far from the data and can be followed to draw samples.
+SSM and its variants train it on the data alone.
 """
 
-from dataclasses import dataclass, field, replace
-from typing import Self
+from dataclasses import dataclass, field
+from typing import Protocol
 
 import torch
 from torch import Generator, Tensor, nn
 
 from ..data import (
     Dataset,
+    Resize,
     Source,
     SyntheticData,
 )
+from ..data.split import fixed_shuffle
 from ..derivatives import score_of
 from ..evaluation import Measurement, exact_sm_loss, ood_auc, relative_fisher_divergence
 from ..samplers import Progress, Temperatures, tempered_langevin
@@ -30,20 +32,102 @@ from ..training import (
 )
 from ..typing import LogDensity, Objective, Step
 from .networks import ByShape, Network
-from .ood_sources import OODSource, ShuffledFeatures
 from .recipe import Recipe, TrainingPlan
+
+
+class OODSource(Protocol):
+    """A source of out-of-distribution rows for a data set."""
+
+    @property
+    def name(self) -> str:
+        """Name of the rows in metrics."""
+        ...
+
+    def rows(self, data: Dataset, generator: Generator) -> Tensor:
+        """Return rows in the space of the model of `data`, shape `(N, *E)`."""
+        ...
+
+
+@dataclass(frozen=True)
+class Rotated:
+    """The test images rotated by 90 degrees.
+
+    Attributes:
+        name: Name of the rows in metrics.
+    """
+
+    name: str = "turned"
+
+    def rows(self, data: Dataset, generator: Generator) -> Tensor:
+        """Return the rotated test images in the space of the model."""
+        return data.transform.deterministic(data.test).rot90(1, (-2, -1))
+
+
+@dataclass(frozen=True)
+class ShuffledFeatures:
+    """The test rows with each coordinate shuffled independently, which keeps the marginals.
+
+    Attributes:
+        name: Name of the rows in metrics.
+    """
+
+    name: str = "scrambled"
+
+    def rows(self, data: Dataset, generator: Generator) -> Tensor:
+        """Return the shuffled rows in the space of the model."""
+        x = data.transform.deterministic(data.test)
+        keys = torch.rand(x.shape, generator=generator, device=generator.device).to(x.device)
+        return x.gather(0, keys.argsort(0))
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Further test rows of the same data, for which the AUC should be 0.5.
+
+    Attributes:
+        name: Name of the rows in metrics.
+        after: Number of test rows before them, which are the in-distribution rows.
+    """
+
+    name: str
+    after: int
+
+    def rows(self, data: Dataset, generator: Generator) -> Tensor:
+        """Return the remaining test rows in the space of the model."""
+        return data.transform.deterministic(data.test[self.after :])
+
+
+@dataclass(frozen=True)
+class OtherDataset:
+    """The test rows of another data set. Images are resized to the size of this one's.
+
+    Attributes:
+        name: Name of the rows in metrics.
+        source: The other data set.
+    """
+
+    name: str
+    source: Source
+
+    def rows(self, data: Dataset, generator: Generator) -> Tensor:
+        """Return the rows of the other data set in the space of the model."""
+        stored = fixed_shuffle(self.source.load().test)
+        size = data.test.shape[-1]
+        if stored.ndim == 4 and stored.shape[-1] != size:
+            stored = Resize(size).deterministic(stored)
+        return data.transform.deterministic(stored)
 
 
 @dataclass(frozen=True)
 class TemperedSampling:
-    r"""How samples are drawn: `tempered_langevin` from $c + N(0, s²I)$.
+    r"""Settings of `tempered_langevin`, which starts from $c + N(0, s²I)$.
 
     Attributes:
         schedule: The temperatures.
-        step: The length of a step.
-        sigma: The noise of the model, taken off at the end.
-        spread: The standard deviation $s$ of where chains start.
-        centre: Their mean $c$.
+        step: Length of a step.
+        sigma: Noise level of the model, removed by the last step.
+        spread: Standard deviation $s$ of the initial states.
+        centre: Mean $c$ of the initial states.
     """
 
     schedule: Temperatures = Temperatures()
@@ -55,10 +139,10 @@ class TemperedSampling:
 
 @dataclass(frozen=True)
 class ValidationMetric:
-    """A loss by which rows with different objectives are compared while they are trained.
+    """A validation loss that is equal for recipes with different objectives.
 
     Attributes:
-        name: What it is called among the validation numbers.
+        name: Name of the metric.
         objective: The loss.
     """
 
@@ -68,24 +152,26 @@ class ValidationMetric:
 
 @dataclass(frozen=True)
 class EBM(Recipe):
-    """A deep log-density and how to train it.
+    """An energy-based model and how to train it.
 
     Attributes:
-        name: The name of the row.
-        objective: What to minimise.
-        data: Where the data comes from.
+        name: Name of the recipe.
+        objective: The loss.
+        data: The data set.
         network: The network.
-        optimizer: How to train it.
-        step_size: How the step of finite differences goes down.
-        plan: How long to train.
-        tempering: How samples are drawn.
-        ood_sources: What it should tell from its data.
-        ood_rows: On how many test rows of each kind that is.
-        reference_rows: How many training rows say what is typical.
-        sm_eval_rows: On how many of the test rows exact score matching is evaluated; not if zero.
-        validation_rows: On how many validation rows the objective is.
-        validation_metric: What else is measured there, the same for rows that are to be compared.
-        provenance: Where its settings come from.
+        optimizer: The optimizer.
+        step_size: Schedule of the step size of finite differences.
+        plan: Length of the training.
+        tempering: Settings of the sampler.
+        ood_sources: Out-of-distribution data for the evaluation.
+        ood_rows: Number of test rows of each kind.
+        reference_rows: Number of training rows whose mean log-density is the typical one.
+        sm_eval_rows: Number of test rows for the exact score-matching loss. Zero skips it.
+        validation_rows: Number of validation rows.
+        validation_metric: A second validation loss, equal for recipes that are compared.
+        noise_std: Standard deviation of the noise in the data whose density is learnt, as in
+            denoising score matching.
+        provenance: Source of the settings.
     """
 
     name: str
@@ -102,25 +188,22 @@ class EBM(Recipe):
     sm_eval_rows: int = 500
     validation_rows: int = 500
     validation_metric: ValidationMetric | None = None
+    noise_std: float = 0.0
     provenance: str = field(default="", repr=False)
 
-    def with_data(self, source: Source) -> Self:
-        """Return the recipe for other data."""
-        return replace(self, data=source, ood_sources=(ShuffledFeatures(),))
-
     def build(self, shape: torch.Size) -> nn.Module:
-        """Return the network, untrained."""
+        """Return the untrained network."""
         return self.network.build(shape)
 
     def step(self, model: nn.Module, data: Dataset) -> Step:
-        """Return a step down the gradient of the objective."""
+        """Return a gradient step on the objective."""
         loss = objective_loss(self.objective, model, self.step_size)
         return GradientStep(loss, model, self.optimizer, self.plan.iterations)
 
     def validate(self, model: nn.Module, data: Dataset, generator: Generator) -> dict[str, float]:
-        """Return the objective on validation rows, the noise always the same.
+        """Return the objective on validation rows, with the same noise every time.
 
-        The validation_metric is measured first, so that its random numbers do not depend on the objective.
+        The common metric comes first, so that its random numbers do not depend on the objective.
         """
         rows = data.validation[: self.validation_rows].to(generator.device)
         with torch.no_grad():
@@ -135,7 +218,7 @@ class EBM(Recipe):
     def evaluate(
         self, model: nn.Module, data: Dataset, generator: Generator
     ) -> dict[str, Measurement]:
-        """Return the exact score-matching loss, and how well outsiders are told."""
+        """Return the exact score-matching loss and the AUCs of out-of-distribution detection."""
         train, test = (
             data.transform.deterministic(rows[:count].to(generator.device))
             for rows, count in (
@@ -158,7 +241,7 @@ class EBM(Recipe):
     def sample(
         self, model: nn.Module, shape: torch.Size, n: int, generator: Generator, progress: Progress
     ) -> Tensor:
-        """Return samples, drawn from hot to cold."""
+        """Return samples of tempered Langevin dynamics."""
         how = self.tempering
         z = torch.randn(n, *shape, generator=generator, device=generator.device)
         return tempered_langevin(
@@ -171,10 +254,15 @@ class EBM(Recipe):
             progress=progress,
         )
 
+    @property
+    def is_normalized(self) -> bool:
+        """The density is known up to a constant factor."""
+        return False
+
     def objective_model(self, model: nn.Module) -> nn.Module:
-        """Return the model, to which the objective is applied."""
+        """Return the model itself."""
         return model
 
     def log_density(self, model: nn.Module) -> LogDensity:
-        """Return the model, which is its own log-density."""
+        """Return the model itself."""
         return model

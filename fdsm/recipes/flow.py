@@ -1,35 +1,23 @@
-"""NICE on MNIST (Table 3 of the paper): one flow, and every way to train it that is compared.
+"""Normalizing flows (NICE; Table 3 of the paper).
 
-The flow is normalised, so that what score matching has learnt can be judged by its likelihood. The
-numbers are those of logit space, in nats, as published. Three quarters of the pixels are clamped
-to one value there, on which exact score matching has no minimum, so that its loss says little
-beyond that; the likelihood is what to look at.
+A flow is a normalised density, so it can be evaluated by its likelihood, whatever objective it was
+trained with. Likelihoods are in nats in the space of the model, as published.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Any, Self, cast
+from dataclasses import dataclass, field
+from typing import Any, cast
 
 import torch
 from torch import Generator, Tensor, nn
 
-from ..data import Chain, Dataset, Dequantize, Flatten, Logit, Source
+from ..data import Dataset, Source
 from ..evaluation import Measurement, exact_sm_loss, nll
 from ..models import NICE
+from ..objectives import ApproximateBackprop, CurvaturePropagation
 from ..samplers import Progress
 from ..training import Adam, GradientStep, OptimizerConfig
 from ..typing import LogDensity, Objective, Step
 from .recipe import Recipe, TrainingPlan
-
-
-def itself(flow: NICE) -> NICE:
-    """Return the flow, for objectives that take a log-density."""
-    return flow
-
-
-def layers(flow: NICE) -> list[nn.Module]:
-    """Return the layers of the flow, for objectives that go through them one by one."""
-    return flow.density_layers
 
 
 @dataclass(frozen=True)
@@ -37,24 +25,23 @@ class Flow(Recipe):
     """A flow and how to train it.
 
     Attributes:
-        name: The name of the row.
-        objective: What to minimise.
-        data: Where the data comes from.
-        through: What of the flow the objective takes.
-        hidden: The width of the hidden layers of a coupling.
-        depth: How many hidden layers it has.
-        couplings: How many couplings there are.
-        optimizer: How to train it.
-        plan: How long to train.
-        sm_eval_rows: On how many test rows exact score matching is evaluated.
-        validation_rows: On how many validation rows the likelihood is.
-        provenance: Where its settings come from.
+        name: Name of the recipe.
+        objective: The loss.
+        data: The data set.
+        hidden: Width of the hidden layers of a coupling.
+        depth: Number of hidden layers of a coupling.
+        couplings: Number of couplings.
+        optimizer: The optimizer.
+        plan: Length of the training.
+        sm_eval_rows: Number of test rows for the exact score-matching loss.
+        validation_rows: Number of validation rows for the likelihood.
+        noise_std: Standard deviation of the noise in the data whose density is learnt.
+        provenance: Source of the settings.
     """
 
     name: str
     objective: Objective
     data: Source
-    through: Callable[[NICE], Any] = itself
     hidden: int = 1000
     depth: int = 4
     couplings: int = 4
@@ -62,25 +49,20 @@ class Flow(Recipe):
     plan: TrainingPlan = TrainingPlan()
     sm_eval_rows: int = 100
     validation_rows: int = 1000
+    noise_std: float = 0.0
     provenance: str = field(default="", repr=False)
 
-    def with_data(self, source: Source) -> Self:
-        """Return the recipe for other data; images go to logit space, rows of numbers do not."""
-        if isinstance(source.transform, Dequantize):
-            chain = Chain((source.transform, Logit(1e-3), Flatten()))
-            source = replace(cast(Any, source), transform=chain)
-        return replace(self, data=source)
-
     def build(self, shape: torch.Size) -> nn.Module:
-        """Return the flow, untrained."""
+        """Return the untrained flow."""
         return NICE(shape, self.hidden, self.depth, self.couplings)
 
     def step(self, model: nn.Module, data: Dataset) -> Step:
-        """Return a step down the gradient of the objective."""
-        subject = self.through(cast(NICE, model))
+        """Return a gradient step on the objective."""
+        layerwise = isinstance(self.objective, (ApproximateBackprop, CurvaturePropagation))
+        differentiated: Any = cast(NICE, model).density_layers if layerwise else model
 
-        def loss(batch: Tensor, generator: Generator, done: float) -> Tensor:
-            return self.objective(subject, batch, generator=generator)
+        def loss(batch: Tensor, generator: Generator, progress: float) -> Tensor:
+            return self.objective(differentiated, batch, generator=generator)
 
         return GradientStep(loss, model, self.optimizer, self.plan.iterations)
 
@@ -105,10 +87,15 @@ class Flow(Recipe):
         """Return exact samples."""
         return cast(NICE, model).sample(n, generator)
 
+    @property
+    def is_normalized(self) -> bool:
+        """The density integrates to one."""
+        return True
+
     def objective_model(self, model: nn.Module) -> nn.Module:
-        """Return the flow, to which objectives with a derivative are applied."""
+        """Return the flow itself."""
         return model
 
     def log_density(self, model: nn.Module) -> LogDensity:
-        """Return the flow, which is its own log-density, normalised."""
+        """Return the flow itself, which is a normalised log-density."""
         return model

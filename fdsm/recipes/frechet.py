@@ -1,9 +1,8 @@
-"""The Fréchet distance of a model's samples, as a value that can be put on record.
+"""The Fréchet distance of a model's samples, with all settings that it depends on.
 
-Which features, how many samples and which images all change the number, so that all of it is
-part of a recipe. Only the Inception network's features make it "the FID"; where its weights are
-not at hand a small classifier or random convolutions stand in, and their distances compare only
-with one another.
+The features, the number of samples and the choice of images all change the value, so they are part
+of a recipe. Only the features of the Inception network give the FID. Without its weights, a small
+classifier or random convolutions are used instead; their distances only compare with each other.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,16 +20,16 @@ from ..evaluation.random_features import RandomConvolutions
 
 
 class FeatureSource(Protocol):
-    """Where the features come from: a frozen dataclass of plain values that can load them."""
+    """Settings of a feature extractor, which can load it."""
 
     def load(self) -> Features:
-        """Return the features, on the CPU."""
+        """Return the feature extractor on the CPU."""
         ...
 
 
 @dataclass(frozen=True)
 class InceptionFeatures:
-    """The 2048 numbers of the Inception network of 2015, by which "the FID" is defined.
+    """The 2,048 features of the Inception network of 2015, which define the FID.
 
     Attributes:
         weights: The file with the weights, see `fdsm.evaluation.inception`: its name in the
@@ -40,7 +39,7 @@ class InceptionFeatures:
     weights: str = "pt_inception-2015-12-05-6726825d.pth"
 
     def load(self) -> Features:
-        """Return the network; raises `DataError` if its weights are nowhere."""
+        """Return the network. Raises `DataError` if its weights are not found."""
         path = find_file(self.weights, ("inception", ""))
         return inception_features(path)
 
@@ -49,16 +48,15 @@ class InceptionFeatures:
 class ClassifierFeatures:
     """The last hidden layer of a small classifier, trained when first needed.
 
-    It is trained once per process, always on one seed: on one machine it is always the same.
+    It is trained once per process with a fixed seed, so it is always the same on one machine.
 
     Attributes:
-        data: Labelled images; the first of the training rows are taken as the transform shows
-            them.
-        images: How many of them.
-        epochs: How often it sees each.
-        width: The channels of its first layer.
-        features: How many features there are.
-        seed: Decides everything random about it.
+        data: Labelled images. The first training rows are used.
+        images: Number of images.
+        epochs: Number of epochs.
+        width: Number of channels of the first layer.
+        features: Number of features.
+        seed: Random seed.
     """
 
     data: Source
@@ -69,17 +67,17 @@ class ClassifierFeatures:
     seed: int = 0
 
     def load(self) -> Features:
-        """Return the classifier, trained."""
+        """Return the trained classifier."""
         return _classifier(self)
 
 
 @dataclass(frozen=True)
 class RandomFeatures:
-    """The maps of convolutions with random weights, which need neither labels nor a download.
+    """Convolutions with random weights, which need neither labels nor a download.
 
     Attributes:
-        widths: The channels after each convolution; the last are the features.
-        seed: Decides the weights.
+        widths: Number of channels after each convolution. The last are the features.
+        seed: Random seed of the weights.
     """
 
     widths: tuple[int, ...] = (32, 64, 128)
@@ -107,17 +105,17 @@ def for_test(data: Dataset) -> Tensor:
 
 @dataclass(frozen=True)
 class Frechet:
-    """How the distance between samples and images is measured.
+    """Settings of the Fréchet distance between samples and images.
 
     Both are compared as they would be stored, rounded to bytes, at the resolution of the model.
 
     Attributes:
-        features: By which features.
-        samples: How many samples.
-        reference: Which images of the data.
-        images: At most how many of them.
-        name: What the distance is called in a result.
-        at_once: How many samples to draw at a time.
+        features: The feature extractor.
+        samples: Number of samples.
+        reference: Selects the images of the data set.
+        images: Maximum number of images.
+        name: Name of the metric.
+        at_once: Number of samples to draw at a time.
     """
 
     features: FeatureSource
@@ -130,15 +128,15 @@ class Frechet:
     def __call__(
         self, draw: Callable[[int], Tensor], data: Dataset, device: torch.device
     ) -> Measurement:
-        """Return the distance.
+        """Return the Fréchet distance.
 
         Args:
-            draw: Draws so many samples, in the space of the model.
+            draw: Draws a number of samples in the space of the model.
             data: The images to compare them with.
-            device: Where the features are computed.
+            device: Device of the feature extractor.
 
         Returns:
-            The distance, with what it depends on.
+            The distance, with its settings.
         """
         features = self.features.load()
         real = images_of(data, self.reference(data)[: self.images])
@@ -150,20 +148,20 @@ class Frechet:
 
     @property
     def parts(self) -> Sequence[int]:
-        """How many samples to draw each time, so that there are enough in the end."""
+        """The sizes of the batches of samples."""
         whole, rest = divmod(self.samples, self.at_once)
         return [self.at_once] * whole + [rest] * (rest > 0)
 
 
 def images_of(data: Dataset, rows: Tensor) -> Tensor:
-    """Return stored rows as the model is shown them, without noise, as images from 0 to 1."""
+    """Return stored rows as the model sees them, without noise, as images from 0 to 1."""
     return torch.cat([
         shown(data, data.transform.deterministic(part)) for part in torch.split(rows, 1000)
     ])
 
 
 def shown(data: Dataset, y: Tensor) -> Tensor:
-    """Return model rows as images from 0 to 1, rounded to the levels that images are stored in."""
+    """Return rows of the model as images from 0 to 1, rounded to the stored levels."""
     x = data.inverse_transform(y)
     return x if x.is_floating_point() else x.float() / int(data.train.max())
 

@@ -1,23 +1,23 @@
-r"""Deep kernel exponential families on three UCI tables (Table 1 of the paper).
+r"""Deep kernel exponential families for tables (Table 1 of the paper).
 
-The coefficients of the kernels are solved for on one half of every batch, and the loss is that of
-the other half, so that everything else is trained for what the solution is on new data. In the
-published code the solution is by exact derivatives even where the loss is by finite differences;
-the rows named FD-SSM do so too, and those named FD-SSM-all take differences for both.
+On one half of every batch the coefficients of the kernels are solved for. The loss of the other
+half trains all other parameters, so that the solution generalises to new data. As in the published
+code, the equations use exact derivatives even if the loss uses finite differences.
 """
 
 import math
-from dataclasses import dataclass, field, replace
-from functools import reduce
+from dataclasses import dataclass, field
+from functools import cached_property, reduce
 from operator import add
 from typing import Self, cast
 
 import torch
 from torch import Generator, Tensor, nn
 
-from ..data import Array, Dataset, Source, Table
-from ..evaluation import Measurement, mean_of, nll, sm_losses
-from ..evaluation.score_matching import SCALE, median_of
+from ..data import Dataset, Source
+from ..evaluation import Measurement, log_densities, mean_of, nll, sm_losses
+from ..evaluation.measurement import median_of
+from ..evaluation.score_matching import SCALE
 from ..models import (
     DKEF,
     DKEFDensity,
@@ -27,20 +27,22 @@ from ..models import (
 from ..models.normal_equations import Equations
 from ..projections import Rademacher
 from ..samplers import (
-    Adaptation,
-    GaussianMixture,
+    GaussianMixtureProposal,
     LogPartition,
+    MixtureProposal,
     Progress,
+    StepAdaptation,
     hmc,
     importance_log_partition,
 )
+from ..samplers.importance import Proposal
+from ..tensors import randn_like
 from ..training import Adam, GradientStep, OptimizerConfig
 from ..typing import LogDensity, Objective, Projection, Step
-from .local_gaussian_proposal import refined
 from .recipe import Recipe, TrainingPlan
 
 BASE_SCALE = 2.0
-"""The standard deviation of the base measure."""
+"""Standard deviation of the base measure."""
 _ROWS = 100
 
 
@@ -49,18 +51,18 @@ class KernelFamily(Recipe):
     """A deep kernel exponential family and how to train it.
 
     Attributes:
-        name: The name of the row.
-        objective: What to minimise.
-        data: Where the data comes from.
-        equations: How to solve for the coefficients.
-        projection: Directions for that.
-        inducing: How many inducing points.
-        optimizer: How to train everything else.
-        plan: How long to train.
-        penalty_steps: How many steps the penalty is tuned for on the validation rows at the end.
-        partition_samples: How many samples the normaliser is estimated with.
-        chain_steps: How many steps the chains of samples take, after as many to adapt.
-        provenance: Where its settings come from.
+        name: Name of the recipe.
+        objective: The loss.
+        data: The data set.
+        equations: The linear equations of the coefficients of the kernels.
+        projection: The random directions of these equations.
+        inducing: Number of inducing points.
+        optimizer: The optimizer of all other parameters.
+        plan: Length of the training.
+        penalty_steps: Number of steps that tune the penalty on the validation rows at the end.
+        partition_samples: Number of samples for the estimate of the normaliser.
+        chain_steps: Number of HMC steps for samples, after the same number to adapt the step.
+        provenance: Source of the settings.
     """
 
     name: str
@@ -78,58 +80,34 @@ class KernelFamily(Recipe):
 
     def __post_init__(self) -> None:
         if self.plan.batch < 2:
-            raise ValueError("a batch is cut in halves, so plan.batch must be at least 2")
-
-    def with_data(self, source: Source) -> Self:
-        """Return the recipe for another table, with a plan for a first trial on your own.
-
-        Published settings validate in every iteration, which takes most of the time.
-
-        Args:
-            source: The data, with a transform of its own.
-
-        Returns:
-            The changed recipe; for a small table it has fewer inducing points and rows per batch.
-        """
-        if not isinstance(source, (Array, Table)):
-            return replace(self, data=source)
-        half = math.floor(len(source.rows()) * (1 - source.validation - source.test)) // 2
-        batch, inducing = (max(2, min(half, n)) for n in (self.plan.batch, self.inducing))
-        return replace(
-            self,
-            data=source,
-            inducing=inducing,
-            plan=replace(self.plan, iterations=1000, batch=batch, validate_every=20),
-            penalty_steps=min(self.penalty_steps, 200),
-            partition_samples=min(self.partition_samples, 100_000),
-        )
+            raise ValueError("plan.batch must be at least 2: a batch is split into two halves")
 
     def build(self, shape: torch.Size) -> nn.Module:
-        """Return the family, with inducing points at zero, in float64 for heavy tails."""
+        """Return the untrained family in float64, with inducing points at zero."""
         if len(shape) != 1:
             raise ValueError(
-                f"kernel families are for rows of numbers, but an event has shape {tuple(shape)}: "
-                "use deep_ebm for images"
+                f"a kernel family needs a table, but an event has shape {tuple(shape)}. For "
+                "images use an energy-based model or a flow"
             )
         return DKEF(torch.zeros(self.inducing, *shape), base_scale=BASE_SCALE).double()
 
     def before_training(self, model: nn.Module, data: Dataset, generator: Generator) -> None:
-        """Put the inducing points at random training rows."""
+        """Place the inducing points at random training rows."""
         chosen = torch.randperm(len(data.train), generator=generator, device=generator.device)
         rows = data.train[chosen[: self.inducing].cpu()]
         if len(rows) < self.inducing:
             raise ValueError(
-                f"{self.inducing} inducing points need as many training rows, but there are "
-                f"{len(rows)}: choose fewer (`--set inducing={len(rows) // 2}`)"
+                f"{self.inducing} inducing points need at least that many training rows, but "
+                f"there are {len(rows)}. Set inducing={len(rows) // 2}"
             )
         with torch.no_grad():
             cast(DKEF, model).inducing.copy_(data.transform.deterministic(rows))
 
     def step(self, model: nn.Module, data: Dataset) -> Step:
-        """Return a step down the gradient of the loss after solving."""
+        """Return a gradient step on the loss after solving for the coefficients."""
         family = cast(DKEF, model)
 
-        def loss(batch: Tensor, generator: Generator, done: float) -> Tensor:
+        def loss(batch: Tensor, generator: Generator, progress: float) -> Tensor:
             fitted, held = batch.double().chunk(2)
             v = self.projection.sample(fitted, generator)
             density = family.solve(fitted, v, self.equations)
@@ -138,7 +116,7 @@ class KernelFamily(Recipe):
         return GradientStep(loss, model, self.optimizer, self.plan.iterations)
 
     def validate(self, model: nn.Module, data: Dataset, generator: Generator) -> dict[str, float]:
-        """Return the objective on all validation rows, after solving on 1,000 for training."""
+        """Return the objective on the validation rows, after solving on 1,000 training rows."""
         family = cast(DKEF, model)
         order = torch.randperm(len(data.train), generator=generator, device=generator.device)
         rows = (
@@ -154,7 +132,7 @@ class KernelFamily(Recipe):
         return {"sm_loss": x.shape[1] * losses.mean().item()}
 
     def after_training(self, model: nn.Module, data: Dataset, generator: Generator) -> None:
-        """Solve for all training rows, with the penalty that is best on the validation rows."""
+        """Solve on all training rows, with the penalty that is best on the validation rows."""
         family = cast(DKEF, model)
         train, held = (
             data.transform.deterministic(rows).to(generator.device).double()
@@ -170,10 +148,10 @@ class KernelFamily(Recipe):
     ) -> dict[str, Measurement]:
         """Return the exact score-matching loss and the likelihood of the test rows.
 
-        The loss has heavy tails, so there is its median, too. The normaliser is estimated twice:
-        from the base measure, as published, and by a tenth of the samples from a mixture of it
-        with Gaussians around training rows and around what the density favours. How far to trust
-        either is its effective sample size.
+        The loss has heavy tails, so its median is returned too. The normaliser is estimated twice
+        by importance sampling: with samples of the base measure, as published, and with a tenth of
+        that number of samples of a proposal adapted to the density. The effective sample size of
+        each says how far to trust it.
         """
         f = self.log_density(model)
         test, train = (
@@ -185,9 +163,9 @@ class KernelFamily(Recipe):
             "exact_sm_loss": mean_of(losses, scale=SCALE, dimension=test.shape[1]),
             "exact_sm_loss_median": median_of(losses, scale=SCALE, dimension=test.shape[1]),
         }
-        base = GaussianMixture(torch.zeros_like(test[:1]), BASE_SCALE)
+        base = GaussianMixtureProposal(torch.zeros_like(test[:1]), BASE_SCALE)
         n = max(100, self.partition_samples // 10)
-        near = refined(f, train, base, pilot=n // 5, generator=generator)
+        near = adapt_proposal(f, train, base, pilot=n // 5, generator=generator)
         for ending, proposal, count in (
             ("", base, self.partition_samples),
             ("_near_data", near, n),
@@ -202,7 +180,7 @@ class KernelFamily(Recipe):
     def sample(
         self, model: nn.Module, shape: torch.Size, n: int, generator: Generator, progress: Progress
     ) -> Tensor:
-        """Return the last states of Hamiltonian chains."""
+        """Return the last states of HMC chains."""
         start = torch.randn(
             n, *shape, dtype=torch.float64, device=generator.device, generator=generator
         )
@@ -211,18 +189,28 @@ class KernelFamily(Recipe):
             start,
             self.chain_steps,
             burn_in=self.chain_steps,
-            adapt=Adaptation(),
+            adapt=StepAdaptation(),
             generator=generator,
             progress=progress,
         )
         return chains.samples.float()
 
+    @property
+    def is_normalized(self) -> bool:
+        """The normaliser is estimated separately."""
+        return False
+
+    @property
+    def noise_std(self) -> float:
+        """The density is that of the data themselves."""
+        return 0.0
+
     def log_density(self, model: nn.Module) -> LogDensity:
-        """Return the solved family as a log-density, not normalised."""
+        """Return the solved family as an unnormalised log-density."""
         return lambda x: cast(Tensor, model(x.double()))
 
     def normal_equations(self, model: DKEF, x: Tensor, generator: Generator) -> NormalEquations:
-        """Return the equations of many rows, so few at a time that they fit into caches."""
+        """Return the equations of many rows, summed over small parts that fit into caches."""
         kernels, v = model.induced(), self.projection.sample(x, generator)
         parts = zip(torch.split(x, _ROWS), torch.split(v, _ROWS), strict=True)
         return reduce(add, (self.equations(kernels, *part) for part in parts))
@@ -251,3 +239,103 @@ def _likelihood(f: LogDensity, x: Tensor, found: LogPartition) -> Measurement:
     return likelihood.with_settings(
         partition_samples=found.samples, effective_sample_size=found.effective_sample_size
     )
+
+
+@dataclass(frozen=True, eq=False)
+class LocalGaussians:
+    r"""A mixture of Gaussians around rows, each with the covariance of neighbouring rows.
+
+    $$q(x) = \frac1K \sum_k N(x; c_k, L_k L_k^T)$$
+
+    Attributes:
+        centres: The rows $c_k$, shape `(K, D)`.
+        factors: The triangular factors $L_k$ of the covariances, shape `(K, D, D)`.
+    """
+
+    centres: Tensor
+    factors: Tensor
+
+    @classmethod
+    def of(cls, rows: Tensor, scale: float, neighbours: int = 100, most: int = 1000) -> Self:
+        r"""Return the Gaussians around the first rows.
+
+        A tenth of each covariance is $\bar λ I$, with $\bar λ$ the mean of its diagonal, but at
+        least the tenth percentile of these means, because rows may coincide.
+
+        Args:
+            rows: Rows of data, shape `(N, D)`.
+            scale: Factor of the standard deviations.
+            neighbours: Number of nearest rows, the row itself included, that give a covariance.
+            most: Maximum number of components.
+
+        Returns:
+            The proposal.
+        """
+        centres, count = rows[:most], min(neighbours, len(rows))
+        nearest = torch.cdist(centres, rows).topk(count, largest=False).indices
+        differences = rows[nearest] - centres[:, None]
+        covariances = differences.mT @ differences / count
+        spread = covariances.diagonal(dim1=1, dim2=2).mean(1)
+        spread = spread.clamp(min=max(spread.quantile(0.1).item(), 1e-12))
+        eye = torch.eye(rows.shape[1], dtype=rows.dtype, device=rows.device)
+        covariances = 0.9 * covariances + 0.1 * spread[:, None, None] * eye
+        return cls(centres, scale * torch.linalg.cholesky(covariances))
+
+    def sample(self, n: int, generator: Generator | None = None) -> Tensor:
+        """Return `n` independent samples, shape `(n, D)`."""
+        device = self.centres.device
+        chosen = torch.randint(len(self.centres), (n,), device=device, generator=generator)
+        c, factors = self.centres[chosen], self.factors[chosen]
+        return c + (factors @ randn_like(c, generator)[..., None]).squeeze(-1)
+
+    def log_density(self, x: Tensor) -> Tensor:
+        """Return $log q(x)$, normalised, shape `(N, D) -> (N,)`."""
+        i, j = torch.triu_indices(*self.factors.shape[1:], device=x.device)
+        monomials = torch.cat([x[:, i] * x[:, j], x, torch.ones_like(x[:, :1])], 1)
+        return (monomials @ self._coefficients.T).logsumexp(1)
+
+    @cached_property
+    def _coefficients(self) -> Tensor:
+        """The log-densities of the components as quadratic polynomials, one per row."""
+        precisions, d = torch.cholesky_inverse(self.factors), self.centres.shape[1]
+        i, j = torch.triu_indices(d, d, device=self.centres.device)
+        squares = -precisions[:, i, j] * torch.where(i == j, 0.5, 1.0).to(precisions.dtype)
+        linear = (precisions @ self.centres[..., None]).squeeze(-1)
+        log_volume = self.factors.diagonal(dim1=1, dim2=2).log().sum(1)
+        log_volume = log_volume + d * math.log(2 * math.pi) / 2 + math.log(len(self.centres))
+        constant = -(self.centres * linear).sum(1) / 2 - log_volume
+        return torch.cat([squares, linear, constant[:, None]], 1)
+
+
+def adapt_proposal(
+    log_density: LogDensity,
+    rows: Tensor,
+    broad: Proposal,
+    *,
+    pilot: int,
+    rounds: int = 2,
+    generator: Generator | None = None,
+) -> MixtureProposal:
+    """Return a proposal for importance sampling of a density that was trained on rows.
+
+    Args:
+        log_density: The density, not normalised, `(N, D) -> (N,)`.
+        rows: The rows, shape `(N, D)`.
+        broad: A proposal with the tails of the density, a component of the result.
+        pilot: Number of samples in each round. One in twenty becomes a centre.
+        rounds: Number of rounds.
+        generator: Random generator. Default: torch's global one.
+
+    Returns:
+        The broad proposal, neighbourhoods of rows, and narrow and wide ones of chosen samples.
+    """
+    known = (broad, LocalGaussians.of(rows, 0.8))
+    proposal = MixtureProposal(known)
+    for _ in range(rounds):
+        x = proposal.sample(pilot, generator)
+        log_weights = log_densities(log_density, x) - log_densities(proposal.log_density, x)
+        weights = log_weights.softmax(0).clamp(min=1e-200)
+        best = torch.multinomial(weights, max(2, pilot // 20), generator=generator)
+        narrow, wide = (LocalGaussians.of(x[best], *width) for width in ((0.7, 60), (1.0, 100)))
+        proposal = MixtureProposal((*known, narrow, wide))
+    return proposal

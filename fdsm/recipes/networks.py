@@ -1,4 +1,4 @@
-"""Which network a deep log-density is, as a value that can be put on record."""
+"""Networks of energy-based models, as values that can be recorded."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -6,14 +6,20 @@ from typing import Protocol
 import torch
 from torch import nn
 
-from ..models import GaussianTailMLP, QuadraticMLP, QuadraticResNet
+from ..models import (
+    GaussianTailMLP,
+    NoiseConditionalMLP,
+    NoiseScaled,
+    QuadraticMLP,
+    QuadraticResNet,
+)
 
 
 class Network(Protocol):
-    """A network to be made for events of some shape."""
+    """The settings of a network. It is built for events of a given shape."""
 
     def build(self, shape: torch.Size) -> nn.Module:
-        """Return a log-density of events of a shape, untrained."""
+        """Return an untrained log-density of events of a shape."""
         ...
 
 
@@ -22,8 +28,8 @@ class ResNet:
     """A `QuadraticResNet`.
 
     Attributes:
-        width: The channels before the first block; 128 in the paper.
-        gain: By how much the convolutions are larger than usual at the start.
+        width: Number of channels before the first block. It is 128 in the paper.
+        gain: Factor of the initial weights of the convolutions.
     """
 
     width: int = 128
@@ -39,7 +45,7 @@ class MLP:
     """A `QuadraticMLP`.
 
     Attributes:
-        widths: The widths of the hidden layers.
+        widths: Widths of the hidden layers.
     """
 
     widths: tuple[int, ...] = (256, 256, 256)
@@ -54,8 +60,8 @@ class GaussianTail:
     """A `GaussianTailMLP`.
 
     Attributes:
-        widths: The widths of the hidden layers.
-        gain: By how much the first layer is larger than usual.
+        widths: Widths of the hidden layers.
+        gain: Factor of the initial weights of the first layer.
     """
 
     widths: tuple[int, ...] = (64, 64, 64)
@@ -71,13 +77,45 @@ class ByShape:
     """One network for images and another for rows of numbers.
 
     Attributes:
-        image: For events with three dimensions.
-        row: For all others.
+        image: The network for events with three dimensions.
+        row: The network for all other events.
     """
 
     image: Network = ResNet(8, gain=1.8)
     row: Network = MLP()
 
     def build(self, shape: torch.Size) -> nn.Module:
-        """Return the network that fits the shape."""
+        """Return the network for the shape."""
         return (self.image if len(shape) == 3 else self.row).build(shape)
+
+
+@dataclass(frozen=True)
+class ConditionalMLP:
+    """A `NoiseConditionalMLP`.
+
+    Attributes:
+        widths: Widths of the hidden layers.
+    """
+
+    widths: tuple[int, ...] = (128, 128, 128)
+
+    def build(self, shape: torch.Size) -> nn.Module:
+        """Return the network."""
+        return NoiseConditionalMLP(shape, self.widths)
+
+
+@dataclass(frozen=True)
+class ConditionalResNet:
+    """A `QuadraticResNet` scaled by the noise level.
+
+    Attributes:
+        width: Number of channels before the first block.
+        gain: Factor of the initial weights of the convolutions.
+    """
+
+    width: int = 8
+    gain: float = 1.8
+
+    def build(self, shape: torch.Size) -> nn.Module:
+        """Return the network."""
+        return NoiseScaled(QuadraticResNet(shape, self.width, gain=self.gain))

@@ -1,6 +1,7 @@
-"""What a recipe is: everything that decides a run but its seed, as a frozen dataclass."""
+"""The base class of recipes: everything that determines a training run except its seed."""
 
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
 from typing import Protocol, Self, runtime_checkable
 
 import torch
@@ -14,19 +15,20 @@ from ..typing import LogDensity, Objective, Step
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """How long to train, and how often to look.
+    """Length of a training run, and intervals between its periodic tasks.
 
     Attributes:
-        iterations: How many batches to train on.
-        batch: How many rows a batch has.
-        log_every: After how many iterations to log.
-        validate_every: After how many to validate; never if zero.
-        checkpoint_every: After how many to write a checkpoint.
-        keep_checkpoints: How many checkpoints to keep.
-        ema_decay: The memory of the moving average of the weights that is evaluated, if any.
-        patience: After how many iterations without a better validation to stop, if at all; the
-            best weights are then the result.
-        num_samples: How many samples to draw at the end; none if zero.
+        iterations: Number of training iterations.
+        batch: Number of rows in a batch. All training rows if there are fewer.
+        log_every: Iterations between two log entries.
+        validate_every: Iterations between two validations. Zero disables validation.
+        checkpoint_every: Iterations between two checkpoints.
+        keep_checkpoints: Number of most recent checkpoints to keep.
+        ema_decay: Decay of the exponential moving average of the weights that is evaluated.
+            `None` evaluates the weights themselves.
+        patience: Stop after this many iterations without a better validation, and return the
+            best weights. `None` trains for all iterations and returns the last weights.
+        num_samples: Number of samples to draw after training.
     """
 
     iterations: int = 3000
@@ -40,100 +42,114 @@ class TrainingPlan:
     num_samples: int = 64
 
     def __post_init__(self) -> None:
-        least = {"iterations": 1, "batch": 1, "log_every": 1, "validate_every": 0}
-        least |= {"checkpoint_every": 1, "keep_checkpoints": 1, "num_samples": 0}
-        for name, smallest in least.items():
-            if getattr(self, name) < smallest:
-                raise ValueError(
-                    f"plan.{name} must be at least {smallest}, but is {getattr(self, name)}"
-                )
+        minimum = {"iterations": 1, "batch": 1, "log_every": 1, "validate_every": 0}
+        minimum |= {"checkpoint_every": 1, "keep_checkpoints": 1, "num_samples": 0}
+        problems = [
+            f"plan.{name} must be at least {smallest}, but is {getattr(self, name)}"
+            for name, smallest in minimum.items()
+            if getattr(self, name) < smallest
+        ]
         if self.patience is not None and not 0 < self.validate_every <= self.patience:
-            raise ValueError(
-                f"plan.patience is {self.patience} iterations, so plan.validate_every must be "
-                f"between 1 and that, but is {self.validate_every}"
+            problems.append(
+                f"plan.validate_every must be between 1 and plan.patience = {self.patience}, "
+                f"but is {self.validate_every}"
             )
+        if problems:
+            raise ValueError("; ".join(problems))
 
 
-class Recipe(Protocol):
-    """A model, data to train it on, and how; one of its rows is one line of a table.
+class Recipe(ABC):
+    """A model family, its data, and how to train, evaluate and sample it.
+
+    A recipe is a frozen dataclass of values, so that a run can record it as JSON and be rebuilt
+    from that record.
 
     Attributes:
-        name: The name of the row.
-        data: Where the data comes from.
-        plan: How long to train.
-        provenance: Where its settings come from, and which was taken where the paper, its appendix
-            and its code disagree. It is no setting: other words make no other run.
+        name: Name of the recipe, such as that of a row in a table.
+        data: The data set.
+        plan: Length of the training.
+        provenance: Source of the settings, for documentation. It is not recorded as a setting.
     """
 
     name: str
     data: Source
     plan: TrainingPlan
-    provenance: str = ""
+    provenance: str
 
-    def with_data(self, source: Source) -> Self:
-        """Return the same recipe for other data, transformed as the model needs it."""
-        ...
-
+    @abstractmethod
     def build(self, shape: torch.Size) -> nn.Module:
-        """Return an untrained model of events of a shape, its weights from torch's generator."""
-        ...
+        """Return an untrained model for events of a shape, initialised by torch's generator."""
 
     def before_training(self, model: nn.Module, data: Dataset, generator: Generator) -> None:
-        """Do what needs the data before the first iteration; nothing by default."""
+        """Prepare the model using the data, before the first iteration."""
         return None
 
+    @abstractmethod
     def step(self, model: nn.Module, data: Dataset) -> Step:
-        """Return how to train it."""
-        ...
+        """Return the training step."""
 
     def timed_part(self, step: Step) -> Step:
-        """Return what of a step the published times are of; all of it by default."""
+        """Return the part of a step that published times refer to. Default: the whole step."""
         return step
 
+    @abstractmethod
     def validate(self, model: nn.Module, data: Dataset, generator: Generator) -> dict[str, float]:
-        """Return a few numbers on the validation rows, quickly; the smaller the better."""
-        ...
+        """Return a few metrics of the validation rows. Lower is better."""
 
     def after_training(self, model: nn.Module, data: Dataset, generator: Generator) -> None:
-        """Do what is left to do when training is over; nothing by default."""
+        """Finish the model using the data, after the last iteration."""
         return None
 
+    @abstractmethod
     def evaluate(
         self, model: nn.Module, data: Dataset, generator: Generator
     ) -> dict[str, Measurement]:
-        """Return what the model is judged by, on the test rows."""
-        ...
+        """Return the final metrics of the test rows."""
 
+    @abstractmethod
     def sample(
         self, model: nn.Module, shape: torch.Size, n: int, generator: Generator, progress: Progress
     ) -> Tensor:
-        """Return `n` samples in the space of the model, shape `(n, *E)` for the given `*E`."""
-        ...
+        """Return `n` samples in the space of the model, shape `(n, *shape)`."""
+
+    def with_data(self, source: Source) -> Self:
+        """Return the same recipe for another data set."""
+        return replace(self, data=source)  # type: ignore[type-var]
 
 
 @runtime_checkable
-class Density(Protocol):
+class HasLogDensity(Protocol):
     """A recipe whose model has a log-density that can be computed."""
 
+    @property
+    def is_normalized(self) -> bool:
+        """Whether the density integrates to one."""
+        ...
+
+    @property
+    def noise_std(self) -> float:
+        """Standard deviation of the noise in the data whose density the model learns."""
+        ...
+
     def log_density(self, model: nn.Module) -> LogDensity:
-        """Return the log-density of a trained model in the space of the model."""
+        """Return the log-density of a trained model, in the space of the model."""
         ...
 
 
 @runtime_checkable
 class HasObjective(Protocol):
-    """A recipe that trains a model by an objective with a derivative, which can be checked."""
+    """A recipe that minimises a single objective of a log-density or score."""
 
     @property
     def objective(self) -> Objective:
-        """What is minimised."""
+        """The loss."""
         ...
 
     def objective_model(self, model: nn.Module) -> nn.Module:
-        """Return what the objective is applied to."""
+        """Return the module that the objective is applied to."""
         ...
 
 
 def seeded(device: torch.device | str, seed: int) -> Generator:
-    """Return a generator for a device."""
+    """Return a seeded generator on a device."""
     return Generator(device).manual_seed(seed)

@@ -1,12 +1,12 @@
 """Noise-conditional score networks (Table 5 of the paper).
 
-They are judged by the Fréchet distance of their samples, and by a denoising loss that is the same
-for all objectives: one for no score at all, and least for the true one.
+They are evaluated by the Fréchet distance of their samples, and by a denoising loss that is the
+same for all objectives. It is 1 for a score of zero, and smallest for the true score.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
-from typing import Self, cast
+from dataclasses import dataclass, field
+from typing import cast
 
 import torch
 from torch import Generator, Tensor, nn
@@ -14,16 +14,15 @@ from torch import Generator, Tensor, nn
 from ..data import Dataset, Source
 from ..evaluation import Measurement, mean_of
 from ..models import RefineNet
-from ..nested import found
 from ..noise import Geometric
 from ..objectives import AnnealedDSM
 from ..samplers import Progress, annealed_langevin
+from ..serialize import find_fields
 from ..training import Adam, GradientStep, OptimizerConfig, objective_loss
 from ..typing import Objective, Score, Step
 from .frechet import (
     Frechet,
     InceptionFeatures,
-    RandomFeatures,
     for_training,
 )
 from .recipe import Recipe, TrainingPlan
@@ -31,23 +30,23 @@ from .recipe import Recipe, TrainingPlan
 
 @dataclass(frozen=True)
 class ScoreNetwork(Recipe):
-    """A score network that is told the noise level, and how to train it.
+    """A score network that is given the noise level, and how to train it.
 
     Attributes:
-        name: The name of the row.
-        objective: What to minimise.
-        data: Where the data comes from.
+        name: Name of the recipe.
+        objective: The loss.
+        data: The data set.
         levels: The noise levels.
-        width: The channels of the finest stage of the network.
-        optimizer: How to train it.
-        plan: How long to train.
-        steps: How many steps of sampling at every level.
-        step_size: The step at the last level.
-        denoise: Whether samples end with a step that takes the last noise off.
-        test_rows: On how many test rows the denoising loss is evaluated.
-        distance: How the Fréchet distance of samples is.
-        watched: How it is when validating, with fewer samples; not at all if `None`.
-        provenance: Where its settings come from.
+        width: Number of channels of the finest stage of the network.
+        optimizer: The optimizer.
+        plan: Length of the training.
+        steps: Number of Langevin steps at each level.
+        step_size: Langevin step size at the last level.
+        denoise: Whether a final step removes the noise of the last level.
+        test_rows: Number of test rows for the denoising loss.
+        distance: The Fréchet distance of samples.
+        watched: The Fréchet distance at validation, with fewer samples. `None` skips it.
+        provenance: Source of the settings.
     """
 
     name: str
@@ -66,36 +65,29 @@ class ScoreNetwork(Recipe):
     provenance: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
-        for levels in found(self.objective, "levels"):
+        for levels in find_fields(self.objective, "levels"):
             if levels != self.levels:
                 raise ValueError(
                     f"the noise levels of the objective, {levels}, are not those of the network, "
                     f"{self.levels}: change both in a recipe of your own"
                 )
 
-    def with_data(self, source: Source) -> Self:
-        """Return the recipe for other images, of which random features are compared."""
-        name, features = "frechet_random", RandomFeatures()
-        watched = self.watched and replace(self.watched, features=features, name=name)
-        distance = replace(self.distance, features=features, name=name)
-        return replace(self, data=source, distance=distance, watched=watched)
-
     def build(self, shape: torch.Size) -> nn.Module:
-        """Return the network, untrained."""
+        """Return the untrained network."""
         if len(shape) != 3:
             raise ValueError(
-                f"this network is for images, but an event has shape {tuple(shape)}: "
-                "use deep_ebm for rows of numbers"
+                f"a score network needs images, but an event has shape {tuple(shape)}. For tables "
+                "use an energy-based model or a flow"
             )
         return RefineNet(shape[0], self.width, self.levels.levels)
 
     def step(self, model: nn.Module, data: Dataset) -> Step:
-        """Return a step down the gradient of the objective."""
+        """Return a gradient step on the objective."""
         loss = objective_loss(self.objective, model)
         return GradientStep(loss, model, self.optimizer, self.plan.iterations)
 
     def validate(self, model: nn.Module, data: Dataset, generator: Generator) -> dict[str, float]:
-        """Return the denoising loss of validation rows, and the distance of a few samples."""
+        """Return the denoising loss of validation rows, and the Fréchet distance of samples."""
         rows = data.validation[:500]
         numbers = {"denoising": self._denoising(model, data, rows, generator).value}
         if self.watched is not None:
@@ -115,7 +107,7 @@ class ScoreNetwork(Recipe):
     def sample(
         self, model: nn.Module, shape: torch.Size, n: int, generator: Generator, progress: Progress
     ) -> Tensor:
-        """Return samples, drawn from the most noise to the least."""
+        """Return samples of annealed Langevin dynamics."""
         return annealed_langevin(
             cast(Score, model),
             torch.rand(n, *shape, generator=generator, device=generator.device),
@@ -128,7 +120,7 @@ class ScoreNetwork(Recipe):
         ).clamp(0, 1)
 
     def objective_model(self, model: nn.Module) -> nn.Module:
-        """Return the network, to which the objective is applied."""
+        """Return the network itself."""
         return model
 
     def _distance(

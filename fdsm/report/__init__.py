@@ -1,29 +1,30 @@
-"""A page of tables and figures from the files that runs leave behind; no model is loaded here."""
+"""Reports on runs: tables, plots and a page, made from the files of the runs. No model is loaded.
 
-from .json_values import Measured, differing
-from .markdown import markdown
-from .model import Collection, Curve, Experiment, Group, Run
+`collection = read_folders(folders)` reads everything once. `terminal(collection)` returns tables
+for the terminal, and `write_page(collection, path)` writes a self-contained HTML page.
+"""
+
+from .aggregate import Collection, Experiment, Group
 from .page import write_page
-from .read import collect
-from .studies import Study
-from .tables import Column, Row, Summary, summary
-from .terminal import terminal
+from .read import read_folders
+from .records import RunRecord, StudyRecord
+from .render import markdown, terminal
+from .tables import results_table, study_table
+from .target import PublishedValue, RowInfo, TargetInfo
 
 __all__ = [
     "Collection",
-    "Column",
-    "Curve",
     "Experiment",
     "Group",
-    "Measured",
-    "Row",
-    "Run",
-    "Study",
-    "Summary",
-    "collect",
-    "differing",
+    "PublishedValue",
+    "RowInfo",
+    "RunRecord",
+    "StudyRecord",
+    "TargetInfo",
     "markdown",
-    "summary",
+    "read_folders",
+    "results_table",
+    "study_table",
     "terminal",
     "write_page",
 ]

@@ -1,87 +1,212 @@
-r"""Means over seeds, and the two errors that they have.
+r"""Groups of seeds, and means over seeds with their standard errors.
 
-The error of a mean over seeds is its standard error, $s / \sqrt n$ with $s$ the standard deviation
-over the $n$ seeds. Besides, every measurement has an error of its own, that of a mean over some
-test data. Seeds share those data, so it does not become smaller with their number; of a single run
-it is all that is known.
+The error of a mean over $n$ seeds is its standard error, $s / \sqrt n$ with $s$ the standard
+deviation over seeds. Each measurement also has a standard error of its own, that of a mean over
+test data. All seeds share the test data, so this error does not shrink with the number of seeds.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from statistics import fmean, stdev
 
-from .json_values import Measured
-from .labels import BYTES, PACE, VALIDATED
-from .model import Group, Run
-
-OF_RUN: dict[str, Callable[[Run], float]] = {
-    PACE: lambda run: run.milliseconds,
-    VALIDATED: lambda run: run.milliseconds_with_validation,
-    BYTES: lambda run: run.bytes,
-}
-"""Numbers that a result has beside its metrics."""
+from ..measurement import Measurement
+from ..serialize import Json
+from .records import Comparison, RunRecord, StudyRecord
+from .target import RowInfo
 
 
-def over_seeds(group: Group, metric: str) -> tuple[Measured, int]:
-    """Return the mean of a metric, its standard error over seeds, and how many those are.
+@dataclass(frozen=True)
+class Group:
+    """Runs that differ only in their seed.
 
-    Args:
-        group: The runs.
-        metric: The name of the metric.
-
-    Returns:
-        The mean, NaN if there is none, and the number of runs in it. With one run, the error is
-        that of its own measurement.
+    Attributes:
+        label: A name that is unique in the experiment.
+        runs: The runs, ordered by seed.
+        info: Published numbers and baseline of the row.
     """
-    measured = list(by_seed(group, metric).values())
-    if len(measured) < 2:
-        return (measured or [Measured(math.nan)])[0], len(measured)
-    return mean([one.value for one in measured]), len(measured)
+
+    label: str
+    runs: tuple[RunRecord, ...]
+    info: RowInfo = RowInfo()
+
+    @property
+    def first(self) -> RunRecord:
+        """The run with the smallest seed."""
+        return self.runs[0]
+
+    @property
+    def finished(self) -> tuple[RunRecord, ...]:
+        """The runs that have finished."""
+        return tuple(run for run in self.runs if run.finished)
+
+    @property
+    def counted(self) -> tuple[RunRecord, ...]:
+        """The runs that enter means: the finished ones, or all if none has finished."""
+        return self.finished or self.runs
+
+    @property
+    def settings(self) -> Mapping[str, Json]:
+        """Settings by path."""
+        return self.first.settings
+
+    @property
+    def measurement_settings(self) -> Mapping[str, Json]:
+        """Settings of the final measurements by path, such as `{"nll.samples": 1000}`."""
+        return {
+            f"{name}.{path}": value
+            for run in reversed(self.runs)
+            for name, metric in run.metrics.items()
+            for path, value in metric.settings.items()
+        }
+
+    def by_seed(self, metric: str) -> dict[str, Measurement]:
+        """Return the measurement of each seed that has one."""
+        found = {run.seed: run.measurement(metric) for run in self.counted}
+        return {seed: one for seed, one in found.items() if one is not None}
+
+    def mean(self, metric: str) -> tuple[Measurement, int]:
+        """Return the mean over seeds of a metric.
+
+        Args:
+            metric: Name of the metric.
+
+        Returns:
+            The mean, which is NaN if there is no measurement, and the number of seeds. The mean
+            of one seed is its measurement, with the error of that measurement.
+        """
+        measured = list(self.by_seed(metric).values())
+        return (mean_of_measurements(measured) or Measurement(math.nan)), len(measured)
+
+    def test_set_error(self, metric: str) -> float:
+        """Return the mean of the errors of the measurements, or NaN if they have none."""
+        errors = [one.error for one in self.by_seed(metric).values() if one.error is not None]
+        return fmean(errors) if errors else math.nan
+
+    def is_timed_with(self, other: "Group") -> bool:
+        """Return whether the times of two groups can be compared.
+
+        Times of rows of a target can be compared if their steps were timed interleaved. The times
+        of other runs are those of training, and are always compared.
+        """
+        rows = {f"{group.first.target}/{group.first.row}" for group in (self, other)}
+        runs = (*self.counted, *other.counted)
+        return not self.first.target or all(rows <= run.timed_with for run in runs)
+
+    @property
+    def comparisons(self) -> tuple[Comparison, ...]:
+        """Comparisons with reference densities: means over seeds.
+
+        A reference is listed as better if it is better than the model for any seed.
+        """
+        found: dict[str, list[Comparison]] = {}
+        for run in self.counted:
+            for one in run.comparisons:
+                found.setdefault(one.metric, []).append(one)
+        return tuple(_mean_comparison(seeds) for seeds in found.values())
+
+    @property
+    def sample_problems(self) -> tuple[str, ...]:
+        """Problems of the samples of all seeds, each with the seed if there are several."""
+        return tuple(
+            f"{problem} (seed {run.seed})" if len(self.runs) > 1 else problem
+            for run in self.runs
+            for problem in run.sample_problems
+        )
 
 
-def by_seed(group: Group, metric: str) -> dict[str, Measured]:
-    """Return what was measured with each seed.
+@dataclass(frozen=True)
+class Experiment:
+    """Groups whose numbers can be compared.
 
-    Args:
-        group: The runs.
-        metric: The name of the metric.
-
-    Returns:
-        The measurements by seed; none of runs without it.
+    Attributes:
+        target: Name of the published table or figure, or empty.
+        title: Title in reports.
+        data: Name of the data.
+        scale: Scale of the reproduction, or empty.
+        groups: The groups, in the order in which they were found.
     """
-    if metric not in OF_RUN:
-        return {run.seed: run.metrics[metric] for run in group.runs if metric in run.metrics}
-    values = {run.seed: OF_RUN[metric](run) for run in group.counted}
-    return {seed: Measured(value) for seed, value in values.items() if not math.isnan(value)}
+
+    target: str
+    title: str
+    data: str
+    scale: str
+    groups: tuple[Group, ...]
+
+    @property
+    def runs(self) -> tuple[RunRecord, ...]:
+        """All runs."""
+        return tuple(run for group in self.groups for run in group.runs)
 
 
-def mean(values: Sequence[float]) -> Measured:
+@dataclass(frozen=True)
+class Collection:
+    """Everything that was read.
+
+    Attributes:
+        sections: Experiments and studies: first the targets in the order of their descriptions,
+            then the rest in the order in which they were found.
+        notes: Files that could not be read, and runs that were left out.
+    """
+
+    sections: tuple[Experiment | StudyRecord, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def experiments(self) -> tuple[Experiment, ...]:
+        """All experiments."""
+        return tuple(one for one in self.sections if isinstance(one, Experiment))
+
+    @property
+    def studies(self) -> tuple[StudyRecord, ...]:
+        """All studies."""
+        return tuple(one for one in self.sections if isinstance(one, StudyRecord))
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """The groups of all experiments."""
+        return tuple(group for one in self.experiments for group in one.groups)
+
+    @property
+    def runs(self) -> tuple[RunRecord, ...]:
+        """All runs."""
+        return tuple(run for group in self.groups for run in group.runs)
+
+
+def mean_of_numbers(values: Sequence[float]) -> Measurement:
     """Return a mean and its standard error.
 
     Args:
-        values: Numbers, at least one.
+        values: At least one number.
 
     Returns:
-        The mean; without an error if it is of one number, or of some that are not finite.
+        The mean. It has no error if there is one value, or if a value is not finite.
 
     Example:
-        >>> mean([1.0, 3.0])
-        Measured(value=2.0, error=1.0, settings={})
+        >>> mean_of_numbers([1.0, 3.0])
+        Measurement(value=2.0, error=1.0, settings={})
     """
     known = len(values) > 1 and all(map(math.isfinite, values))
     error = stdev(values) / math.sqrt(len(values)) if known else None
-    return Measured(fmean(values), error)
+    return Measurement(fmean(values), error)
 
 
-def own_error(group: Group, metric: str) -> float:
-    """Return the error that measurements have of their own, whatever the number of seeds.
+def mean_of_measurements(measured: Sequence[Measurement]) -> Measurement | None:
+    """Return the mean of the values with its standard error. A single one is returned as it is."""
+    if len(measured) < 2:
+        return measured[0] if measured else None
+    return mean_of_numbers([one.value for one in measured])
 
-    Args:
-        group: The runs.
-        metric: The name of the metric.
 
-    Returns:
-        The mean of the standard errors of the runs' measurements; NaN if none has one.
-    """
-    errors = [one.error for one in by_seed(group, metric).values() if one.error is not None]
-    return fmean(errors) if errors else math.nan
+def _mean_comparison(seeds: Sequence[Comparison]) -> Comparison:
+    names = dict.fromkeys(name for one in seeds for name in one.references)
+    means = {
+        name: mean_of_measurements([s.references[name] for s in seeds if name in s.references])
+        for name in names
+    }
+    return Comparison(
+        seeds[0].metric,
+        mean_of_measurements([one.model for one in seeds]) or Measurement(math.nan),
+        {name: mean for name, mean in means.items() if mean is not None},
+        tuple(dict.fromkeys(name for one in seeds for name in one.better)),
+    )

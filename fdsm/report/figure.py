@@ -1,4 +1,4 @@
-"""What a study draws: curves in panels, and graphs. Nothing here needs torch."""
+"""Curves and panels that a study asks the report to plot. This module does not need torch."""
 
 from dataclasses import dataclass
 
@@ -8,14 +8,15 @@ class Line:
     """A curve of a panel.
 
     Attributes:
-        name: What it shows.
-        x: Where it was measured.
-        y: What was measured there.
-        error: The standard error of each `y`, where there is one.
-        reference: Whether it is what theory or the paper says, not measured; drawn dashed.
+        name: Name in the legend.
+        x: Positions.
+        y: Values at these positions.
+        error: Standard error of each value. Empty if there are none.
+        reference: Whether the curve is a theoretical or published reference. References are
+            dashed.
 
     Raises:
-        ValueError: If there are not as many of each.
+        ValueError: If the lengths differ.
     """
 
     name: str
@@ -27,7 +28,7 @@ class Line:
     def __post_init__(self) -> None:
         if len(self.x) != len(self.y) or (self.error and len(self.error) != len(self.y)):
             counts = f"{len(self.x)} x, {len(self.y)} y and {len(self.error)} errors"
-            raise ValueError(f"the line {self.name!r} has {counts}: there must be as many of each")
+            raise ValueError(f"the line {self.name!r} has {counts}: the lengths must be equal")
 
 
 @dataclass(frozen=True)
@@ -35,12 +36,12 @@ class Panel:
     """Curves with common axes.
 
     Attributes:
-        title: What it shows.
-        x_label: What is on the horizontal axis, with its unit.
-        y_label: What is on the vertical one.
+        title: Title of the panel.
+        x_label: Label of the horizontal axis, with its unit.
+        y_label: Label of the vertical axis.
         lines: The curves.
         x_log: Whether the horizontal axis is logarithmic.
-        y_log: Whether the vertical one is.
+        y_log: Whether the vertical axis is logarithmic.
     """
 
     title: str
@@ -49,18 +50,3 @@ class Panel:
     lines: tuple[Line, ...]
     x_log: bool = False
     y_log: bool = False
-
-
-@dataclass(frozen=True)
-class Graph:
-    """A directed graph to draw, such as that of a computation.
-
-    Attributes:
-        name: What it is.
-        nodes: The name of each node.
-        edges: Pairs of positions in `nodes`, from and to.
-    """
-
-    name: str
-    nodes: tuple[str, ...]
-    edges: tuple[tuple[int, int], ...]

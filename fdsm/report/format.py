@@ -1,92 +1,47 @@
-"""Numbers, times and sizes as text."""
+"""Numbers as text: metrics with their units, sizes, durations and dates.
+
+A metric is one record in `METRICS`. To describe another metric, add its record. A metric without
+a record is shown under its own name.
+"""
 
 import math
 import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Literal
 
-from .json_values import Measured
+from ..measurement import Measurement
+from .records import MEMORY, STEP_TIME, STEP_TIME_WITH_VALIDATION
+from .target import PublishedValue
 
-NOTHING = "–"
+DASH = "–"
+"""Text of a number that is not known."""
 
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-def number(value: float, error: float | None = None) -> str:
-    """Return a number with as many digits as its error leaves meaning, two of the error.
+def format_bytes(measured: Measurement) -> str:
+    """Format a number of bytes in megabytes or gigabytes.
 
     Args:
-        value: The number.
-        error: Its standard error, if there is one.
-
-    Returns:
-        The number as text, in powers of ten if it is very large or very small.
-
-    Example:
-        >>> number(-105.234, 1.31), number(-94712.0, 1234.0), number(0.5)
-        ('-105.2 ± 1.3', '-94,700 ± 1,200', '0.5')
-        >>> number(-3.36e7, 2.1e5), number(1234.5678), number(float("nan"))
-        ('(-3.360 ± 0.021)e7', '1,235', 'nan')
-    """
-    if not math.isfinite(value):
-        return str(value)
-    known = error is not None and math.isfinite(error) and error > 1e-300
-    size = max(abs(value), error or 0.0) if known else abs(value)
-    power = math.floor(math.log10(size)) if size > 1e-300 else 0
-    if not -4 < power < 6:
-        scaled = error / 10.0**power if known and error is not None else None
-        plain = number(value / 10.0**power, scaled)
-        return f"({plain})e{power}" if known else f"{plain}e{power}"
-    if not known or error is None:
-        return _rounded(value, 3 - power, trim=True)
-    digits = 1 - math.floor(math.log10(float(f"{error:.1e}")))
-    return f"{_rounded(value, digits)} ± {_rounded(error, digits)}"
-
-
-def duration(seconds: float) -> str:
-    """Return a time in the unit that suits it.
-
-    Args:
-        seconds: The time in seconds.
-
-    Returns:
-        The time as text.
-
-    Example:
-        >>> duration(36.94), duration(754.0), duration(100_000.0)
-        ('36.9 s', '12.6 min', '27.8 h')
-    """
-    if not math.isfinite(seconds):
-        return NOTHING
-    if seconds < 120:
-        return f"{seconds:.3g} s"
-    return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:,.1f} h"
-
-
-def _rounded(value: float, digits: int, *, trim: bool = False) -> str:
-    plain = f"{round(value, digits) + 0.0:,.{max(digits, 0)}f}"
-    return plain.rstrip("0").rstrip(".") if trim and "." in plain else plain
-
-
-def size(count: float) -> str:
-    """Return a number of bytes in the unit that suits it.
-
-    Args:
-        count: The bytes.
+        measured: The number of bytes. Its error is not shown.
 
     Returns:
         The size as text.
 
     Example:
-        >>> size(2_450_000), size(3.2e9), size(1_234e9)
-        ('2.45 MB', '3.2 GB', '1,230 GB')
+        >>> [format_bytes(Measurement(count)) for count in (2_450_000, 3.2e9, 1_234e9)]
+        ['2.45 MB', '3.2 GB', '1,230 GB']
     """
-    if not math.isfinite(count):
-        return NOTHING
-    unit, name = (1e9, "GB") if abs(count) >= 1e9 else (1e6, "MB")
-    return f"{float(f'{count / unit:.3g}'):,.10g} {name}"
+    if not math.isfinite(measured.value):
+        return DASH
+    unit, name = (1e9, "GB") if abs(measured.value) >= 1e9 else (1e6, "MB")
+    return f"{float(f'{measured.value / unit:.3g}'):,.10g} {name}"
 
 
-def quoted(published: Measured) -> str:
-    """Return a published number with all digits that it has.
+def format_published(published: PublishedValue) -> str:
+    """Format a published number with all digits that it was published with.
 
     Args:
         published: The number.
@@ -95,8 +50,9 @@ def quoted(published: Measured) -> str:
         The number as text.
 
     Example:
-        >>> quoted(Measured(-193.97)), quoted(Measured(-2182, 269)), quoted(Measured(-2.97e7))
-        ('-193.97', '-2,182 ± 269', '-2.97e7')
+        >>> numbers = [(-193.97, None), (-2182, 269), (-2.97e7, None)]
+        >>> [format_published(PublishedValue(*pair, "Table 1")) for pair in numbers]
+        ['-193.97', '-2,182 ± 269', '-2.97e7']
     """
     error = "" if published.error is None else f" ± {published.error:,.10g}"
     value = f"{published.value:,.10g}"
@@ -106,8 +62,55 @@ def quoted(published: Measured) -> str:
     return value + error
 
 
+def format_ratio(value: float, base: float) -> str:
+    """Format the ratio of two positive numbers, as a dash if one of them is not known."""
+    known = all(math.isfinite(number) and number > 0 for number in (value, base))
+    return f"{value / base:.2f}" if known else DASH
+
+
+def format_duration(seconds: float) -> str:
+    """Format a duration in seconds, minutes or hours.
+
+    Args:
+        seconds: The duration in seconds.
+
+    Returns:
+        The duration as text.
+
+    Example:
+        >>> format_duration(36.94), format_duration(754.0), format_duration(100_000.0)
+        ('36.9 s', '12.6 min', '27.8 h')
+    """
+    if not math.isfinite(seconds):
+        return DASH
+    if seconds < 120:
+        return f"{seconds:.3g} s"
+    return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:,.1f} h"
+
+
+def format_time(time: str) -> str:
+    """Format a time in UTC.
+
+    Args:
+        time: A time in the format of ISO 8601.
+
+    Returns:
+        The time as text. Text that is not a time is returned unchanged.
+
+    Example:
+        >>> format_time("2026-11-16T01:02:03+00:00")
+        '16 November 2026, 01:02'
+    """
+    try:
+        parsed = datetime.fromisoformat(time)
+    except ValueError:
+        return time
+    parsed = parsed.astimezone(UTC) if parsed.tzinfo else parsed
+    return f"{parsed.day} {parsed:%B %Y, %H:%M}"
+
+
 def typeset(cell: str) -> str:
-    """Return a number with the signs of print: a true minus, and powers of ten.
+    """Replace the minus signs and powers of ten of a formatted number by typographic ones.
 
     Args:
         cell: A number as the terminal shows it.
@@ -119,5 +122,118 @@ def typeset(cell: str) -> str:
         >>> typeset("(-3.360 ± 0.021)e7")
         '(−3.360 ± 0.021) × 10⁷'
     """
-    raised = lambda power: f" × 10{power[1].translate(_SUPERSCRIPT)}"
-    return re.sub(r"(?<=[\d)])e(-?\d+)", raised, cell).replace("-", "−")
+
+    def power_of_ten(match: re.Match[str]) -> str:
+        return f" × 10{match[1].translate(_SUPERSCRIPT)}"
+
+    return re.sub(r"(?<=[\d)])e(-?\d+)", power_of_ten, cell).replace("-", "−")
+
+
+@dataclass(frozen=True)
+class Metric:
+    """Name and meaning of a metric.
+
+    Attributes:
+        name: Name in `result.json`.
+        title: Title of its column.
+        unit: Unit, or empty.
+        meaning: One line that says what it is.
+        better: Which values are better: `"lower"`, `"higher"`, or empty if neither.
+        format: Formats a measurement.
+        format_published: Formats a published number.
+    """
+
+    name: str
+    title: str
+    unit: str = ""
+    meaning: str = ""
+    better: Literal["", "lower", "higher"] = ""
+    format: Callable[[Measurement], str] = str
+    format_published: Callable[[PublishedValue], str] = format_published
+
+    @property
+    def heading(self) -> str:
+        """Title and unit."""
+        return f"{self.title} ({self.unit})" if self.unit else self.title
+
+    @property
+    def explanation(self) -> str:
+        """The meaning, and which values are better."""
+        better = f"{self.better.capitalize()} is better." if self.better else ""
+        return " ".join(filter(None, (self.meaning, better)))
+
+
+OOD_AUC = Metric(
+    "ood_auc",
+    "OOD AUC",
+    "",
+    "Area under the ROC curve for detecting out-of-distribution rows. 0.5 is chance.",
+    "higher",
+)
+_OOD_DATA = {
+    "svhn": "SVHN", "cifar10": "CIFAR-10", "imagenet": "ImageNet", "mnist": "MNIST",
+    "fashion": "Fashion-MNIST",
+}  # fmt: skip
+_FRECHET = "Fréchet distance between features of samples and of test images"
+
+METRICS: Mapping[str, Metric] = {
+    metric.name: metric
+    for metric in (
+        Metric("nll", "NLL", "nats", "Negative log-likelihood per test row.", "lower"),
+        Metric("nll_near_data", "NLL, proposal near data", "nats",
+               "NLL with log Z estimated from a proposal near the training rows.", "lower"),
+        Metric("effective_sample_size", "effective samples", "",
+               "Effective number of samples in the estimate of log Z.", "higher"),
+        Metric("effective_sample_size_near_data", "effective samples, proposal near data", "",
+               "Effective number of samples from the proposal near the training rows.", "higher"),
+        Metric("exact_sm_loss", "exact SM loss", "",
+               "Exact score-matching loss per test row, summed over dimensions. Comparable only "
+               "for the same data and noise.", "lower"),
+        Metric("exact_sm_loss_median", "median SM loss", "",
+               "Median over test rows of the exact score-matching loss.", "lower"),
+        Metric("sm_loss", "SM loss", "", "Sliced score-matching loss.", "lower"),
+        OOD_AUC,
+        *(replace(OOD_AUC, name=f"ood_auc_{name}", title=f"OOD AUC, {title}")
+          for name, title in _OOD_DATA.items()),
+        Metric("fid", "FID", "", f"{_FRECHET}, from the Inception network.", "lower"),
+        Metric("frechet_classifier", "Fréchet distance, classifier features", "",
+               f"{_FRECHET}, from a small classifier.", "lower"),
+        Metric("frechet_random", "Fréchet distance, random features", "",
+               f"{_FRECHET}, from random convolutions.", "lower"),
+        Metric("denoising", "denoising loss", "",
+               "Denoising score-matching loss of test rows.", "lower"),
+        Metric("reconstruction", "reconstruction", "",
+               "Reconstruction error per test row.", "lower"),
+        Metric("fisher", "Fisher divergence", "",
+               "Squared error of the score, relative to the true score. 0 is exact.", "lower"),
+        Metric(STEP_TIME, "time per iteration", "ms", "Median time of a training step.", "lower"),
+        Metric(STEP_TIME_WITH_VALIDATION, "time with validation", "ms",
+               "Time of a training step with its share of the validations.", "lower"),
+        Metric(MEMORY, "memory", "",
+               "Largest amount of memory that a step saves for its backward pass.", "lower",
+               format_bytes, lambda one: format_bytes(Measurement(one.value))),
+    )
+}  # fmt: skip
+"""Known metrics by name."""
+
+
+def find_metric(name: str) -> Metric:
+    """Return the record of a metric, or a default one.
+
+    Args:
+        name: Name of the metric in `result.json`.
+
+    Returns:
+        The record. `ood_auc_NAME` is the OOD AUC for the data `NAME`.
+
+    Example:
+        >>> [find_metric(name).heading for name in ("nll", "ood_auc_fog", "sliced_wasserstein")]
+        ['NLL (nats)', 'OOD AUC, fog', 'sliced wasserstein']
+    """
+    if name in METRICS:
+        return METRICS[name]
+    prefix = f"{OOD_AUC.name}_"
+    if name.startswith(prefix):
+        variant = name.removeprefix(prefix).replace("_", " ")
+        return replace(OOD_AUC, name=name, title=f"{OOD_AUC.title}, {variant}")
+    return Metric(name, name.replace("_", " "))

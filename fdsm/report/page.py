@@ -1,127 +1,89 @@
-"""The page: tables, figures, samples and settings of runs in one file that needs no other.
+"""The HTML page: tables, plots, samples and settings in one self-contained file.
 
-Whatever comes from a run folder is escaped; nothing in the page is loaded from elsewhere.
+Everything that comes from a run folder is escaped, and the page loads nothing from elsewhere.
 """
 
 import base64
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..atomic_io import replace_file
-from .format import duration, number, typeset
-from .json_values import differing, text
-from .labels import rank
-from .labels import title as titled
-from .model import Collection, Experiment, Group, Run
-from .read import collect
-from .studies import Study
-from .tables import Summary, summary
+from .aggregate import Collection, Experiment, Group
+from .format import DASH, format_duration, format_time, typeset
+from .records import FolderRecord, StudyRecord, differing_paths, text
+from .tables import Table, comparison_table, find_problems, results_table, study_table
 
 if TYPE_CHECKING:
-    from .training_plot import Drawing
+    from .plots import Plot
 
-
-OUTCOMES = ("log_partition", "effective_sample_size")
-"""What is noted beside the settings of a measurement, but is none."""
-
-_SENTENCE = re.compile(r"(?<=\.)(?<!Sec\.)(?<!App\.)(?<!Eq\.)(?<!Fig\.) ")
+ESTIMATES = ("log_partition", "effective_sample_size")
+"""Entries recorded beside the settings of a measurement that are estimates and not settings."""
 
 
 @dataclass(frozen=True)
 class Section:
-    """What the page says of an experiment.
+    """The part of the page on an experiment or a study.
 
     Attributes:
-        experiment: The runs.
-        colours: The place in the palette of each group, by label.
-        summary: The table of results.
-        drawings: The figures, each with its SVG.
-        differing: The paths at which the settings of the groups differ.
-        measured_differently: Those at which the settings of their measurements do.
-        sources: Where settings come from, with the labels of the groups.
+        content: The experiment or study.
+        table: The main table.
+        plots: The plots, each with its SVG element.
     """
 
-    experiment: Experiment
-    colours: Mapping[str, int]
-    summary: Summary
-    drawings: "tuple[tuple[Drawing, str], ...]"
-    differing: tuple[str, ...]
-    measured_differently: tuple[str, ...]
-    sources: tuple[tuple[str, str], ...]
+    content: Experiment | StudyRecord
+    table: Table
+    plots: "tuple[tuple[Plot, str], ...]"
 
     @property
-    def name(self) -> str:
-        """What to call it."""
-        return self.experiment.name
+    def is_study(self) -> bool:
+        """Whether the content is a study."""
+        return isinstance(self.content, StudyRecord)
 
 
-@dataclass(frozen=True)
-class StudySection:
-    """What the page says of a study.
+def write_page(collection: Collection, path: Path, title: str = "fdsm report") -> Path:
+    """Write the report on runs and studies as one HTML file.
 
-    Attributes:
-        study: The study.
-        drawings: The figures, each with its SVG.
-    """
-
-    study: Study
-    drawings: "tuple[tuple[Drawing, str], ...]"
-
-    @property
-    def name(self) -> str:
-        """What to call it."""
-        return self.study.name
-
-
-def write_page(folders: Sequence[Path], out: Path, title: str = "Score matching runs") -> Path:
-    """Write the report on the runs in some folders as one HTML file.
-
-    The page is the same to the last byte if the runs are. Files that cannot be read are named
-    in notes on it.
+    The same runs give the same bytes.
 
     Args:
-        folders: Run folders, or folders above them; their order is that of the page, and the
-            first group is the baseline of times.
-        out: The file to write.
-        title: What to call it.
+        collection: The runs and studies.
+        path: The file to write.
+        title: Title of the page.
 
     Returns:
         The file.
 
     Raises:
-        FileNotFoundError: If a folder does not exist, or there is no run in any of them.
         ImportError: If matplotlib is not installed.
-        IsADirectoryError: If `out` is a folder.
+        IsADirectoryError: If `path` is a folder.
     """
-    if out.is_dir():
-        raise IsADirectoryError(f"{out} is a folder: name the file, say {out / 'report.html'}")
-    html = page(collect(folders), title)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with replace_file(out) as draft:
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder. Give a file, such as {path / 'report.html'}")
+    html = render_page(collection, title)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replace_file(path) as draft:
         draft.write_bytes(html.encode())
-    return out
+    return path
 
 
-def page(collection: Collection, title: str) -> str:
-    """Return the report on what was collected as HTML.
+def render_page(collection: Collection, title: str) -> str:
+    """Return the report on runs and studies as HTML.
 
     Args:
-        collection: The runs.
-        title: What to call it.
+        collection: The runs and studies.
+        title: Title of the page.
 
     Returns:
-        The whole page.
+        The content of the page.
 
     Raises:
         ImportError: If matplotlib is not installed.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    from . import training_plot as figures
+    from . import plots
 
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
@@ -131,155 +93,64 @@ def page(collection: Collection, title: str) -> str:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        base64=_base64,
-        duration=duration,
-        number=number,
+        base64=lambda image: base64.b64encode(image).decode(),
+        duration=format_duration,
         text=text,
-        titled=titled,
         typeset=typeset,
-        when=when,
+        time=format_time,
     )
-    sections = _sections(collection)
-    everything: list[Run | Study] = [*collection.runs, *collection.studies]
+    records: list[FolderRecord] = [*collection.runs, *collection.studies]
     return environment.get_template("page.html.jinja").render(
         title=text(title),
         collection=collection,
-        sections=sections,
-        light=figures.LIGHT,
-        dark=figures.DARK,
-        dashes=figures.DASHES,
-        period=period(everything),
-        versions=_said(everything, "versions"),
-        machines=_said(everything, "machine"),
+        sections=[_section(part, place) for place, part in enumerate(collection.sections)],
+        light=plots.LIGHT,
+        dark=plots.DARK,
+        dashes=plots.DASHES,
+        dash=DASH,
+        period=period(records),
+        versions=_distinct(record.versions for record in records),
+        machines=_distinct(record.entry("machine") for record in records),
+        comparison_table=comparison_table,
+        problems=find_problems,
+        differing=_differing,
+        measured_differently=_measured_differently,
     )
 
 
-def drawings(study: Study) -> "list[Drawing]":
-    """Return the figures of a study: its panels, then its graphs.
-
-    Args:
-        study: The study.
-
-    Returns:
-        What there is to draw.
-
-    Raises:
-        ImportError: If matplotlib is not installed.
-    """
-    from .graphs import graph
-    from .study_plot import panels
-
-    graphs = [graph(one) for one in study.graphs]
-    return [*panels(study.panels), *(one for one in graphs if one is not None)]
-
-
-def when(started: str) -> str:
-    """Return a time of `config.json` for people, in UTC; as it is if it is not a time.
-
-    Args:
-        started: The time in the format of ISO 8601.
-
-    Returns:
-        The time as text.
-
-    Example:
-        >>> when("2026-11-16T01:02:03+00:00")
-        '16 November 2026, 01:02'
-    """
-    try:
-        time = datetime.fromisoformat(started)
-    except ValueError:
-        return started
-    time = time.astimezone(UTC) if time.tzinfo else time
-    return f"{time.day} {time:%B %Y, %H:%M}"
-
-
-def period(runs: Sequence[Run | Study]) -> str:
+def period(records: Sequence[FolderRecord]) -> str:
     """Return when the first and the last of some runs and studies were started."""
-    times = sorted(filter(None, (run.said("started") for run in runs)))
-    first, *others = dict.fromkeys(when(time) for time in times[:1] + times[-1:] or [""])
+    times = sorted(filter(None, (record.entry("started") for record in records)))
+    first, *others = _distinct(format_time(time) for time in times[:1] + times[-1:]) or [""]
     day = first.rpartition(", ")[0]
     return " – ".join([first, *(one.removeprefix(f"{day}, ") for one in others)])
 
 
-def _sections(collection: Collection) -> list[Section | StudySection]:
-    """Return the sections in order: the targets as in the paper, then the rest as found."""
-    from .training_plot import palette, svg
+def _section(content: Experiment | StudyRecord, place: int) -> Section:
+    from .plots import plot_densities, plot_panels, svg_element
+    from .training_curves import plot_training
 
-    shared = palette(collection)
-    parts: list[Experiment | Study] = [*collection.experiments, *collection.studies]
-    sections: list[Section | StudySection] = []
-    for index, part in enumerate(sorted(parts, key=lambda part: rank(part.target))):
-        if isinstance(part, Study):
-            drawn = drawings(part)
-            pairs = tuple((one, svg(one.figure, f"{index} {one.title}")) for one in drawn)
-            sections.append(StudySection(part, pairs))
-        else:
-            brief = part.brief if part.target else part
-            own = {group.label: place for place, group in enumerate(brief.groups)}
-            sections.append(_section(brief, own if part.target else shared, index))
-    return sections
-
-
-def _section(experiment: Experiment, colours: Mapping[str, int], index: int) -> Section:
-    from . import training_plot as figures
-    from .density_plot import fields
-
-    groups = experiment.groups
-    with figures.styled():
-        learnt = fields(groups, colours)
-    drawn = [*figures.drawings(experiment, colours), *([] if learnt is None else [learnt])]
-    return Section(
-        experiment,
-        colours,
-        summary(groups),
-        tuple((one, figures.svg(one.figure, f"{index} {one.title}")) for one in drawn),
-        tuple(_differing(groups)),
-        tuple(_measured_differently(groups)),
-        sources(groups),
-    )
+    if isinstance(content, StudyRecord):
+        table, plots = study_table(content), plot_panels(content.panels)
+    else:
+        table, plots = results_table(content.groups), plot_training(content.groups)
+        densities = plot_densities(content.groups)
+        plots += [] if densities is None else [densities]
+    pairs = ((plot, svg_element(plot.figure, f"{place} {plot.title}")) for plot in plots)
+    return Section(content, table, tuple(pairs))
 
 
 def _differing(groups: Sequence[Group]) -> list[str]:
-    """Return the paths at which settings differ, without the name, which labels say."""
-    paths = differing([group.settings for group in groups])
+    """Return the paths whose settings differ, without the name, which is in the labels."""
+    paths = differing_paths([group.settings for group in groups])
     return [path for path in paths if path != "name"]
 
 
-def sources(groups: Sequence[Group]) -> tuple[tuple[str, str], ...]:
-    """Return where the settings of groups come from, each sentence once.
-
-    Args:
-        groups: The groups of an experiment.
-
-    Returns:
-        The labels of the groups that say the same, and what they say; first what is said of all.
-    """
-    said: dict[str, list[str]] = {}
-    for group in groups:
-        for sentence in filter(None, _SENTENCE.split(group.runs[0].said("provenance"))):
-            said.setdefault(sentence, []).append(group.label)
-    texts: dict[tuple[str, ...], list[str]] = {}
-    for sentence, labels in said.items():
-        texts.setdefault(tuple(labels), []).append(sentence)
-    longest_first = sorted(texts.items(), key=lambda item: -len(item[0]))
-    return tuple(
-        ("All" if 1 < len(labels) == len(groups) else ", ".join(labels), " ".join(sentences))
-        for labels, sentences in longest_first
-    )
-
-
-def _base64(image: bytes) -> str:
-    return base64.b64encode(image).decode()
-
-
 def _measured_differently(groups: Sequence[Group]) -> list[str]:
-    """Return the paths at which settings of measurements differ, where there are any."""
-    paths = differing([group.measurement for group in groups if group.measurement])
-    return [path for path in paths if path.rpartition(".")[2] not in OUTCOMES]
+    """Return the paths whose settings of measurements differ."""
+    measured = [group.measurement_settings for group in groups if group.measurement_settings]
+    return [p for p in differing_paths(measured) if p.rpartition(".")[2] not in ESTIMATES]
 
 
-def _said(runs: Sequence[Run | Study], name: str) -> list[str]:
-    """Return the different things that runs and studies say of something."""
-    said = (run.versions if name == "versions" else run.said(name) for run in runs)
-    return list(dict.fromkeys(filter(None, said)))
+def _distinct(values: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(filter(None, values)))

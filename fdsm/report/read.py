@@ -1,13 +1,10 @@
-"""Folders read from disk and put in order: runs, groups of seeds, experiments; and studies.
+"""Reading folders of runs and studies.
 
-A run is a folder with a `config.json`. Runs that differ only by seed form a group, and groups
-of one family of recipes on the same data at the same scale form an experiment: only within one
-are numbers compared. A study is a folder with a `study.json`. Damage never stops the page:
-whatever cannot be read is left out and said in a note that names the file. Only a path that does
-not exist, or holds neither, is an error.
-
-A folder named after a target of a reproduction, such as `table1`, says what the runs below are
-for; they are then ordered as in the paper.
+A run is a folder with a `config.json`, and a study is a folder with a `study.json`. Runs that
+differ only in their seed form a group. Groups of the same target and scale on the same data form
+an experiment, in which numbers are compared. A damaged file never stops the report: it is left
+out, and a note names the file and the reason. Only a folder that does not exist, or that holds
+neither runs nor studies, is an error.
 """
 
 import io
@@ -21,61 +18,87 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..paper.published import published
 from ..serialize import Json
-from .json_values import Measured, differing, flat, measured, real, text
-from .labels import TARGETS, rank
-from .model import Collection, Curve, Experiment, Group, Run
-from .studies import UNREADABLE, Study, read_study
+from .aggregate import Collection, Experiment, Group
+from .figure import Line, Panel
+from .records import (
+    Comparison,
+    Curve,
+    RunRecord,
+    StudyRecord,
+    differing_paths,
+    flatten,
+    measurement_from_json,
+    measurements_from_json,
+    real,
+    text,
+)
+from .target import RowInfo, TargetInfo
 
-APART = ("recipe", "scale", "device", "shape", "data", "settings")
-"""What two runs of a group have in common, besides what follows from it."""
+IDENTITY = ("origin", "device", "shape", "data", "recipe")
+"""Entries of `config.json` that are equal for all runs of a group."""
+
+LABEL_LENGTH = 48
+"""Longest label of a group, in characters."""
+
+READ_ERRORS = (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError)
+"""Errors that damaged files cause."""
 
 T = TypeVar("T")
 K = TypeVar("K")
+Note = Callable[[str], None]
 
 
-def collect(folders: Sequence[Path]) -> Collection:
-    """Read the runs and studies in the given folders and below, and put them in order.
+def read_folders(folders: Sequence[Path], targets: Sequence[TargetInfo] = ()) -> Collection:
+    """Read the runs and studies in folders and their subfolders.
 
-    The order of the folders is kept, and so decides which group is the baseline; within a
-    folder it is that of the paper where runs are for one of its tables, and otherwise
-    alphabetical. If a seed was run twice, the last one started counts.
+    Groups keep the order of the folders. Inside a folder, rows of a target have the order of its
+    description, and other runs are ordered alphabetically. If a seed was run twice, the run that
+    started last is kept.
 
     Args:
-        folders: Folders of runs or studies, or folders above them.
+        folders: Folders of runs or studies, or folders that contain them.
+        targets: Descriptions of tables and figures with published numbers.
 
     Returns:
-        What was found, with notes on all that could not be read.
+        The runs and studies, with notes on everything that could not be read.
 
     Raises:
-        FileNotFoundError: If a folder does not exist, or there is nothing in any of them.
+        FileNotFoundError: If a folder does not exist, or no folder holds a run or a study.
     """
+    infos = {target.name: target for target in targets}
+    order = {name: place for place, name in enumerate(infos)}
     notes: list[str] = []
-    runs: list[Run] = []
-    studies: list[Study] = []
+    runs: list[RunRecord] = []
+    studies: list[StudyRecord] = []
     seen: set[Path] = set()
     for folder in folders:
-        new_runs, new_studies = [], []
-        for path, name in _found(folder, seen):
+        found = []
+        for path, name in _find(folder, seen):
             if (path / "config.json").exists():
-                new_runs.append(_run(path, name, notes.append))
+                found.append(_read_run(path, name, notes.append))
             if (path / "study.json").exists():
-                new_studies.append(read_study(path, name, notes.append))
-        read = [run for run in new_runs if run is not None]
-        runs += sorted(read, key=lambda run: rank(run.target, run.row))
-        studies += [study for study in new_studies if study is not None]
+                studies += _read_study(path, name, infos, notes.append)
+        runs += sorted(
+            (run for run in found if run is not None),
+            key=lambda run: (order.get(run.target, len(order)), _row_order(run, infos)),
+        )
     if not seen:
         raise FileNotFoundError(
             f"no run in {', '.join(map(str, folders)) or 'no folder'}: "
-            "a run is a folder with a config.json, as `fdsm train` leaves it"
+            "a run is a folder with a config.json, written by training"
         )
-    groups = _seeds(runs, notes.append)
-    experiments = [_experiment(key, same) for key, same in _by(groups, _of_experiment).items()]
-    return Collection(tuple(experiments), tuple(notes), tuple(studies))
+    groups = _group_by_seed(runs, notes.append)
+    experiments = [
+        _experiment(same, infos.get(same[0][0].target))
+        for same in _by(groups, lambda runs: _comparable(runs[0])).values()
+    ]
+    sections: list[Experiment | StudyRecord] = [*experiments, *studies]
+    sections.sort(key=lambda section: order.get(section.target, len(order)))
+    return Collection(tuple(sections), tuple(notes))
 
 
-def _found(folder: Path, seen: set[Path]) -> list[tuple[Path, str]]:
+def _find(folder: Path, seen: set[Path]) -> list[tuple[Path, str]]:
     """Return the folders of runs and studies not seen before, with the names to show."""
     if not folder.is_dir():
         raise FileNotFoundError(f"there is no folder {folder}")
@@ -92,130 +115,126 @@ def _found(folder: Path, seen: set[Path]) -> list[tuple[Path, str]]:
     return found
 
 
-def _target(folder: Path) -> str:
-    """Return the target that a folder is for: the last part of its path that is one."""
-    return next((part for part in reversed(folder.resolve().parts) if part in TARGETS), "")
+def _row_order(run: RunRecord, infos: Mapping[str, TargetInfo]) -> int:
+    rows = list(infos[run.target].rows) if run.target in infos else []
+    return rows.index(run.row) if run.row in rows else len(rows)
 
 
-def _run(folder: Path, name: str, note: Callable[[str], None]) -> Run | None:
+def _read_run(folder: Path, name: str, note: Note) -> RunRecord | None:
     try:
-        config = _read(folder / "config.json")
-        settings = _settings(config)
-    except UNREADABLE as error:
-        note(f"{name}/config.json cannot be read, so this run is left out: {_why(error)}")
+        run = RunRecord(name, _read_object(folder / "config.json"))
+    except READ_ERRORS as error:
+        note(f"{name}/config.json cannot be read, so this run is left out: {_reason(error)}")
         return None
     notes: list[str] = []
-    run = Run(name, config, _target(folder), settings, **_logged(folder, notes.append))
-    run = replace(run, published=_published(run))
-    for part in (_result, _samples, _field):
+    run = replace(run, **_read_metrics(folder, notes.append))
+    parts = {
+        "result.json": _read_result,
+        "samples.png": _read_samples,
+        "density_grid.npz": _read_density_grid,
+    }
+    for file, read in parts.items():
+        if not (folder / file).exists():
+            continue
         try:
-            run = replace(run, **part(folder))
-        except UNREADABLE as error:
-            notes.append(f"{part.__name__[1:]} cannot be read: {_why(error)}")
+            run = replace(run, **read(folder / file))
+        except READ_ERRORS as error:
+            notes.append(f"{file} cannot be read: {_reason(error)}")
     for line in notes:
         note(f"{name}: {line}")
     return replace(run, notes=tuple(notes))
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read_object(path: Path) -> dict[str, Any]:
     value = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(value, dict):
         raise ValueError(f"it holds a {type(value).__name__}, not an object")
-    flat(value)  # what is nested too deeply is refused here, not in the middle of the page
+    flatten(value)  # raises now if the nesting is too deep, and not while the page is written
     return value
 
 
-def _why(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     return text(getattr(error, "strerror", None) or str(error))
 
 
-def _settings(config: Mapping[str, Any]) -> dict[str, Json]:
-    own = flat(config.get("settings") or {})
-    names = ("scale", "device", "shape", "data", "parameters")
-    rest = {name: config[name] for name in names if name in config}
-    return {path: value for path, value in own.items() if path} | flat(rest, "config")
-
-
-def _published(run: Run) -> dict[str, Measured]:
+def _read_result(path: Path) -> dict[str, Any]:
+    result = _read_object(path)
+    compared = result.get("comparisons")
     return {
-        metric: Measured(one.value, one.error, {"place": one.place})
-        for metric, one in published(run.target, run.row).items()
+        "result": result,
+        "metrics": measurements_from_json(result.get("metrics")),
+        "comparisons": tuple(map(_comparison, compared if isinstance(compared, list) else ())),
     }
 
 
-def _result(folder: Path) -> dict[str, Any]:
-    path = folder / "result.json"
-    if not path.exists():
-        return {}
-    result = _read(path)
-    return {"result": result, "metrics": measured(result.get("metrics"))}
+def _comparison(value: Mapping[str, Any]) -> Comparison:
+    better = value.get("better")
+    return Comparison(
+        text(value["metric"]),
+        measurement_from_json(value.get("model")),
+        measurements_from_json(value.get("references")),
+        tuple(map(text, better if isinstance(better, list) else ())),
+    )
 
 
-def _samples(folder: Path) -> dict[str, Any]:
+def _read_samples(path: Path) -> dict[str, Any]:
     from PIL import Image
 
-    path = folder / "samples.png"
-    if not path.exists():
-        return {}
     image = path.read_bytes()
     try:
         with Image.open(io.BytesIO(image), formats=["PNG"]) as opened:
             size = opened.size
             opened.verify()
     except Exception as error:
-        raise ValueError(f"samples.png is not a whole image ({type(error).__name__})") from error
-    return {"samples": image, "size": size}
+        raise ValueError(f"it is not a complete image ({type(error).__name__})") from error
+    return {"samples": image, "samples_size": size}
 
 
-def _field(folder: Path) -> dict[str, Any]:
-    path = folder / "field.npz"
-    if not path.exists():
-        return {}
+def _read_density_grid(path: Path) -> dict[str, Any]:
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: np.asarray(file[name], dtype=float) for name in file.files}
     except Exception as error:
-        raise ValueError(f"field.npz is not whole ({type(error).__name__})") from error
+        raise ValueError(f"it is not a complete archive ({type(error).__name__})") from error
     n = len(arrays.get("axis", ()))
     for name in ("model", "true") if "true_score" in arrays else ("model",):
-        shapes = [arrays[f"{name}_{what}"].shape for what in ("log_density", "score")]
+        shapes = [arrays[f"{name}_{array}"].shape for array in ("log_density", "score")]
         if shapes != [(n, n), (n, n, 2)]:
-            raise ValueError(f"field.npz has arrays of shapes {shapes} on a grid of {n}")
-    return {"field": arrays}
+            raise ValueError(f"it has arrays of shapes {shapes} on a grid of {n} points")
+    return {"density_grid": arrays}
 
 
-def _logged(folder: Path, note: Callable[[str], None]) -> dict[str, Any]:
-    records = _records(folder / "metrics.jsonl", note)
-    trained = [record for record in records if "loss" in record]
-    validated: dict[str, list[tuple[dict[str, Any], Json]]] = {}
+def _read_metrics(folder: Path, note: Note) -> dict[str, Any]:
+    records = _read_lines(folder / "metrics.jsonl", note)
+    losses = [record for record in records if "loss" in record]
+    validation: dict[str, list[tuple[dict[str, Any], Json]]] = {}
     for record in records:
         values = record.get("validation")
         for name, value in values.items() if isinstance(values, dict) else ():
-            validated.setdefault(text(name), []).append((record, value))
+            validation.setdefault(text(name), []).append((record, value))
+    times = [real(record.get("milliseconds")) for record in losses]
     return {
-        "loss": _curve([(record, record["loss"]) for record in trained]),
-        "step_times": tuple(
-            value for record in trained if math.isfinite(value := real(record.get("milliseconds")))
-        ),
-        "validation": {name: _curve(points) for name, points in validated.items()},
+        "loss": _curve([(record, record["loss"]) for record in losses]),
+        "step_times": tuple(filter(math.isfinite, times)),
+        "validation": {name: _curve(points) for name, points in validation.items()},
     }
 
 
-def _records(path: Path, note: Callable[[str], None]) -> list[dict[str, Any]]:
-    """Return the records of a file of JSON lines; a torn last line is what a killed run leaves."""
+def _read_lines(path: Path, note: Note) -> list[dict[str, Any]]:
+    """Return the records of a JSON lines file. The last line of a killed run may be incomplete."""
     try:
-        *lines, torn = path.read_bytes().split(b"\n") if path.exists() else [b""]
+        *lines, last = path.read_bytes().split(b"\n") if path.exists() else [b""]
     except OSError as error:
-        note(f"metrics.jsonl cannot be read: {_why(error)}")
+        note(f"metrics.jsonl cannot be read: {_reason(error)}")
         return []
-    records = [_record(line) for line in lines]
+    records = [_parse_line(line) for line in lines]
     bad = [str(number) for number, record in enumerate(records, 1) if record is None]
     if bad:
         note(f"metrics.jsonl is damaged in line {', '.join(bad[:5])}{', …' * (len(bad) > 5)}")
-    return [record for record in (*records, _record(torn)) if record is not None]
+    return [record for record in (*records, _parse_line(last)) if record is not None]
 
 
-def _record(line: bytes) -> dict[str, Any] | None:
+def _parse_line(line: bytes) -> dict[str, Any] | None:
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):
@@ -232,6 +251,52 @@ def _curve(points: Sequence[tuple[dict[str, Any], Json]]) -> Curve:
     )
 
 
+def _read_study(
+    folder: Path, name: str, infos: Mapping[str, TargetInfo], note: Note
+) -> list[StudyRecord]:
+    """Return the study of a folder, or nothing if it cannot be read."""
+    try:
+        record = _read_object(folder / "study.json")
+        findings = record["findings"]
+        numbers = measurements_from_json(findings.get("numbers"))
+    except READ_ERRORS as error:
+        note(f"{name}/study.json cannot be read, so this study is left out: {error!r}")
+        return []
+    panels = []
+    listed = findings.get("panels")
+    for place, value in enumerate(listed if isinstance(listed, list) else ()):
+        try:
+            panels.append(_panel(value))
+        except READ_ERRORS as error:
+            note(f"{name}/study.json: panels[{place}] is left out: {error!r}")
+    target = text(record.get("study") or folder.resolve().name)
+    title = infos[target].title if target in infos else text(record.get("title") or target)
+    scale = text(record.get("scale") or "")
+    return [StudyRecord(name, record, target, _title(title, scale), numbers, tuple(panels))]
+
+
+def _panel(value: Mapping[str, Any]) -> Panel:
+    return Panel(
+        text(value["title"]),
+        text(value["x_label"]),
+        text(value["y_label"]),
+        tuple(_line(one) for one in value["lines"]),
+        value.get("x_log") is True,
+        value.get("y_log") is True,
+    )
+
+
+def _line(value: Mapping[str, Any]) -> Line:
+    x, y, error = (tuple(map(_coordinate, value.get(key) or ())) for key in ("x", "y", "error"))
+    return Line(text(value["name"]), x, y, error, value.get("reference") is True)
+
+
+def _coordinate(value: Json) -> float:
+    """Return a number that can be plotted, or NaN."""
+    number = real(value)
+    return number if abs(number) < 1e100 else math.nan
+
+
 def _by(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
     parts: dict[K, list[T]] = {}
     for item in items:
@@ -239,18 +304,13 @@ def _by(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
     return parts
 
 
-def _identity(run: Run) -> str:
-    own = {name: run.config.get(name) for name in APART}
-    return run.target + json.dumps(own, sort_keys=True)
-
-
-def _seeds(runs: Sequence[Run], note: Callable[[str], None]) -> list[list[Run]]:
-    """Return the runs of each group, one per seed and in their order."""
+def _group_by_seed(runs: Sequence[RunRecord], note: Note) -> list[list[RunRecord]]:
+    """Return the runs of each group, one per seed, ordered by seed."""
     groups = []
     for same in _by(runs, _identity).values():
         latest = []
-        for again in _by(same, lambda run: run.seed).values():
-            *older, last = sorted(again, key=lambda run: (run.finished, run.said("started")))
+        for repeated in _by(same, lambda run: run.seed).values():
+            *older, last = sorted(repeated, key=lambda run: (run.finished, run.entry("started")))
             latest.append(last)
             for run in older:
                 note(f"{run.folder} is left out: {last.folder} is a later run of the same seed")
@@ -258,26 +318,48 @@ def _seeds(runs: Sequence[Run], note: Callable[[str], None]) -> list[list[Run]]:
     return groups
 
 
-def _of_experiment(runs: Sequence[Run]) -> tuple[str, str, str, str]:
-    run = runs[0]
-    return run.target, run.said("recipe").rpartition("/")[0], run.data, run.said("scale")
+def _identity(run: RunRecord) -> str:
+    return json.dumps({name: run.record.get(name) for name in IDENTITY}, sort_keys=True)
 
 
-def _experiment(key: tuple[str, str, str, str], groups: Sequence[Sequence[Run]]) -> Experiment:
+def _comparable(run: RunRecord) -> tuple[str, str, str, str]:
+    """Return a key that is equal for runs whose numbers can be compared."""
+    if run.target:
+        return run.target, run.origin("scale"), run.data, ""
+    data = run.record.get("data")
+    return "", run.origin("scale"), run.data, json.dumps(data, sort_keys=True)
+
+
+def _experiment(groups: Sequence[Sequence[RunRecord]], info: TargetInfo | None) -> Experiment:
     labels: dict[int, str] = {}
     for name, same in _by(groups, lambda runs: runs[0].row).items():
-        paths = differing([runs[0].settings for runs in same])[:2]
+        paths = differing_paths([runs[0].settings for runs in same])[:2]
         for runs in same:
             parts = [f"{path}={text(runs[0].settings.get(path))}" for path in paths]
-            labels[id(runs)] = _unlike(" ".join([name or "run", *parts]), labels.values())
-    named = (Group(labels[id(runs)], tuple(runs)) for runs in groups)
-    return Experiment(*key, tuple(named))
+            labels[id(runs)] = _unique(" ".join([name, *parts]), labels.values())
+    first, rows = groups[0][0], {} if info is None else info.rows
+    title = info.title if info else first.target
+    scale = first.origin("scale")
+    return Experiment(
+        first.target,
+        _title(title, first.data, scale) or "runs",
+        first.data,
+        scale,
+        tuple(
+            Group(labels[id(runs)], tuple(runs), rows.get(runs[0].row, RowInfo()))
+            for runs in groups
+        ),
+    )
 
 
-def _unlike(label: str, taken: Iterable[str]) -> str:
-    """Return a label of a length to show that is not taken yet."""
-    short = label if len(label) <= 48 else f"{label[:46]}…"
-    names, number, own = set(taken), 2, short
-    while own in names:
-        own, number = f"{short} ({number})", number + 1
-    return own
+def _title(*parts: str) -> str:
+    return " · ".join(filter(None, parts))
+
+
+def _unique(label: str, taken: Iterable[str]) -> str:
+    """Return a label of limited length that is not taken yet."""
+    short = label if len(label) <= LABEL_LENGTH else f"{label[: LABEL_LENGTH - 2]}…"
+    names, number, unique = set(taken), 2, short
+    while unique in names:
+        unique, number = f"{short} ({number})", number + 1
+    return unique

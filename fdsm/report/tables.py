@@ -1,203 +1,399 @@
-"""The table of results: one list of rows, for the terminal, the page and documents.
+"""Tables of results, for the terminal, Markdown and the page.
 
-Means are over the runs of a group that have finished.
+A column is one `Column`. To show another column, add one in `result_columns`. Every metric of a
+run has a column already; its title, unit and meaning are in `format.METRICS`.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from statistics import fmean
+from typing import Any, Generic, Literal, TypeVar
 
-from .aggregate import OF_RUN, over_seeds
-from .baselines import baselines
-from .captions import OWN, caption
-from .format import NOTHING, duration, number, quoted, size
-from .json_values import Measured
-from .labels import BYTES, MEMORY_RATIO, PACE, RATIO, VALIDATED, title
-from .model import Group
+from ..measurement import Measurement, format_number
+from .aggregate import Group
+from .format import DASH, find_metric, format_duration, format_ratio
+from .records import MEMORY, STEP_TIME, STEP_TIME_WITH_VALIDATION, StudyRecord, text
+
+T = TypeVar("T")
+
+ONE_SEED = "†"
+"""Marks an error that is that of one measurement, and not one over seeds."""
 
 
 @dataclass(frozen=True)
-class Column:
-    """A column of the table.
+class Column(Generic[T]):
+    """A column of a table.
 
     Attributes:
-        key: What the cells are found by.
-        title: What to write above.
+        key: Unique name.
+        heading: Title, with the unit if there is one.
+        value: Returns the text of a cell.
+        published: Returns the text of the published number of a cell.
+        meaning: One line that says what the column shows, or empty.
+        kind: A metric of the model, a cost of training, or a fact about the runs.
     """
 
     key: str
-    title: str
+    heading: str
+    value: Callable[[T], str]
+    published: Callable[[T], str] = lambda _: DASH
+    meaning: str = ""
+    kind: Literal["metric", "cost", "fact"] = "fact"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Text of a cell: our number, and the published one below or beside it."""
+
+    text: str
+    published: str = DASH
 
 
 @dataclass(frozen=True)
 class Row:
-    """A group in the table.
+    """A row of a table.
 
     Attributes:
-        label: The name of the group.
-        cells: The text of the cells by the key of their column.
-        finished: How many runs have finished.
-        unfinished: How many have not.
+        label: Text of the first column.
+        cells: Cells by the key of their column.
+        note: A remark on the row, such as the number of unfinished runs.
     """
 
     label: str
-    cells: Mapping[str, str]
-    finished: int
-    unfinished: int
+    cells: Mapping[str, Cell]
+    note: str = ""
 
 
 @dataclass(frozen=True)
-class Summary:
-    """The table of the groups of an experiment.
+class Table:
+    """A table.
 
     Attributes:
-        columns: The columns after the first, which is the name of the group.
+        first: Heading of the first column, which holds the labels.
+        columns: The other columns.
         rows: The rows.
-        caption: What the numbers are.
+        caption: Sentences below the table.
+        legend: Headings of columns or rows, each with its meaning.
     """
 
-    columns: tuple[Column, ...]
+    first: str
+    columns: tuple[Column[Any], ...]
     rows: tuple[Row, ...]
-    caption: str
+    caption: str = ""
+    legend: tuple[tuple[str, str], ...] = ()
 
-    @property
-    def paired(self) -> tuple[tuple[Column, str], ...]:
-        """The columns, each with the key of the published one that can be put below it."""
-        keys = {column.key for column in self.columns}
-        below = {
-            key: other
-            for key in keys
-            if (other := f"published {key.removeprefix('metric ')}") in keys and key != other
-        }
-        shown = (one for one in self.columns if one.key not in below.values())
-        return tuple((column, below.get(column.key, "")) for column in shown)
+    def select(self, keys: Sequence[str]) -> "Table":
+        """Return the table with some of its columns, in the order of their keys.
 
+        Args:
+            keys: Keys of the columns.
 
-def summary(groups: Sequence[Group]) -> Summary:
-    """Return the table of groups, with times and memory relative to those of their baselines.
+        Returns:
+            The table. Caption and legend are unchanged.
 
-    Args:
-        groups: The groups of an experiment.
+        Raises:
+            LookupError: If the table has no column for one of the keys.
+        """
+        known = {column.key: column for column in self.columns}
+        missing = [key for key in keys if key not in known]
+        if missing:
+            raise LookupError(
+                f"there is no column {', '.join(map(repr, missing))}. "
+                f"Available: {', '.join(known)}"
+            )
+        return replace(self, columns=tuple(known[key] for key in keys))
 
-    Returns:
-        The columns that any of the groups fills, and a row per group.
-    """
-    names = measured_names(groups)
-    pairs = zip(groups, baselines(groups), strict=True)
-    rows = tuple(_row(group, baseline, names) for group, baseline in pairs)
-    columns = [column for name in names for column in _of_metric(name)]
-    columns += [*_of_metric(PACE), *_of_metric(VALIDATED)[:1], *_of_ratio(RATIO, groups)]
-    columns += [*_of_metric(BYTES), *_of_ratio(MEMORY_RATIO, groups)]
-    columns += [Column("iterations", "iterations"), Column("seeds", "seeds")]
-    if not groups[0].target:
-        columns += [Column("parameters", "parameters"), Column("seconds", "training time")]
-    kept = tuple(c for c in columns if any(row.cells[c.key] != NOTHING for row in rows))
-    return Summary(kept, rows, caption(groups, [column.key for column in kept]))
+    def has_values(self, column: Column[Any]) -> bool:
+        """Return whether any cell of a column has a number of ours."""
+        return any(row.cells[column.key].text != DASH for row in self.rows)
+
+    def has_published(self, column: Column[Any]) -> bool:
+        """Return whether any cell of a column has a published number."""
+        return any(row.cells[column.key].published != DASH for row in self.rows)
 
 
-def measured_names(groups: Sequence[Group]) -> list[str]:
-    """Return the names of the metrics that were measured or published, in order.
+def build_table(first: str, columns: Sequence[Column[T]], items: Mapping[str, T]) -> Table:
+    """Build a table from columns and the items in its rows. Empty columns are left out.
 
     Args:
-        groups: The groups of an experiment.
+        first: Heading of the first column.
+        columns: The other columns.
+        items: Items by the label of their row.
 
     Returns:
-        The names without those of times and memory, which all runs have.
+        The table.
     """
+    rows = tuple(
+        Row(label, {one.key: Cell(one.value(item), one.published(item)) for one in columns})
+        for label, item in items.items()
+    )
+    table = Table(first, tuple(columns), rows)
+    kept = (one for one in columns if table.has_values(one) or table.has_published(one))
+    return replace(table, columns=tuple(kept))
+
+
+def results_table(groups: Sequence[Group], keys: Sequence[str] | None = None) -> Table:
+    """Build the table of results of some groups, with published numbers.
+
+    Args:
+        groups: The groups, one for each row.
+        keys: Names of metrics and other columns to show, in this order. All if `None`.
+
+    Returns:
+        The table.
+
+    Raises:
+        LookupError: If no group has a number for one of the keys.
+    """
+    columns = result_columns(groups)
+    items = {group.label: group for group in groups}
+    table = build_table("method", columns, items)
+    if keys is not None:
+        table = table.select(keys)
+    unfinished = {group.label: len(group.runs) - len(group.finished) for group in groups}
+    rows = (
+        replace(row, note=f"{unfinished[row.label]} unfinished" if unfinished[row.label] else "")
+        for row in table.rows
+    )
+    return replace(_explain(table, groups), rows=tuple(rows))
+
+
+def result_columns(groups: Sequence[Group]) -> list[Column[Group]]:
+    """Return all columns of a table of results: metrics, times, memory and facts of the runs."""
     runs = [run for group in groups for run in group.runs]
     names = dict.fromkeys(name for run in runs for name in run.metrics)
-    names |= dict.fromkeys(name for run in runs for name in run.published)
-    return [name for name in names if name not in OF_RUN]
-
-
-def cell(group: Group, metric: str) -> str:
-    """Return the mean of a metric over seeds as text, a dash if it was not measured.
-
-    Args:
-        group: The runs.
-        metric: The name of the metric.
-
-    Returns:
-        The mean and its standard error, marked if that is of one measurement.
-    """
-    mean, count = over_seeds(group, metric)
-    if not count:
-        return NOTHING
-    if metric == BYTES:
-        return size(mean.value)
-    own = count == 1 and mean.error is not None
-    return number(mean.value, mean.error) + (OWN if own else "")
-
-
-def published_cell(group: Group, metric: str) -> str:
-    """Return the published number as text, a dash if there is none.
-
-    Args:
-        group: The runs.
-        metric: The name of the metric.
-
-    Returns:
-        The number as it was published.
-    """
-    if metric not in group.published:
-        return NOTHING
-    one = group.published[metric]
-    return size(one.value) if metric == BYTES else quoted(one)
-
-
-def _of_metric(name: str) -> list[Column]:
-    return [
-        Column(f"metric {name}", title(name)),
-        Column(f"published {name}", f"{title(name)}, published"),
+    names |= dict.fromkeys(name for group in groups for name in group.info.published)
+    costs = (STEP_TIME, STEP_TIME_WITH_VALIDATION, MEMORY)
+    metrics = [_metric_column(name) for name in names if name not in costs]
+    step, with_validation, memory = (_metric_column(name, "cost") for name in costs)
+    bases = baselines(groups)
+    columns = [
+        *metrics,
+        step,
+        with_validation,
+        _ratio_column("time_ratio", "time ratio", STEP_TIME, bases),
+        memory,
+        _ratio_column("memory_ratio", "memory ratio", MEMORY, bases),
+        Column(
+            "iterations", "iterations", lambda group: _range(r.iterations for r in group.counted)
+        ),
+        Column("seeds", "seeds", _seeds),
     ]
+    if not groups[0].first.target:
+        columns += [
+            Column(
+                "parameters",
+                "parameters",
+                lambda group: _range(r.parameters for r in group.counted),
+            ),
+            Column("training_time", "training time", _training_time),
+        ]
+    return columns
 
 
-def _of_ratio(key: str, groups: Sequence[Group]) -> list[Column]:
-    """Return the columns of a ratio, if any group is compared with another."""
-    pairs = list(zip(groups, baselines(groups), strict=True))
-    if all(baseline is None or baseline is group for group, baseline in pairs):
-        return []
-    labels = list(dict.fromkeys(base.label for _, base in pairs if base is not None))
-    what = "memory" if key == MEMORY_RATIO else "time"
-    ours = f"{what} / {labels[0]}" if len(labels) == 1 else f"{what} ratio"
-    return [Column(key, ours), Column(f"published {key}", f"{what} ratio, published")]
+def main_results(groups: Sequence[Group]) -> Table:
+    """Build the table of results with the main columns only, for the terminal.
+
+    Args:
+        groups: The groups, one for each row.
+
+    Returns:
+        The metrics and costs with published numbers to compare with, or all metrics and the time
+        of a step if there are none, and the number of seeds.
+    """
+    table = results_table(groups)
+
+    def select(kind: str, default: Sequence[str]) -> list[str]:
+        columns = [one for one in table.columns if one.kind == kind]
+        compared = [o.key for o in columns if table.has_published(o) and table.has_values(o)]
+        return compared or [one.key for one in columns if one.key in default]
+
+    every = [one.key for one in table.columns]
+    keys = {*select("metric", every), *select("cost", (STEP_TIME, "time_ratio")), "seeds"}
+    return _explain(table.select([key for key in every if key in keys]), groups)
 
 
-def _row(group: Group, baseline: Group | None, names: Sequence[str]) -> Row:
-    cells = {}
-    for name in (*names, *OF_RUN):
-        cells[f"metric {name}"] = cell(group, name)
-        cells[f"published {name}"] = published_cell(group, name)
-    for key, name in ((RATIO, PACE), (MEMORY_RATIO, BYTES)):
-        cells |= _ratios(key, name, group, baseline)
+def baselines(groups: Sequence[Group]) -> dict[str, Group]:
+    """Return the group that the times and memory of each group are compared with, by label.
+
+    In a target it is the group of the row's baseline. Elsewhere it is the first group.
+    """
+    if not groups[0].first.target:
+        return {group.label: groups[0] for group in groups}
+    by_row = {group.first.row: group for group in reversed(groups)}
+    return {
+        group.label: by_row[group.info.baseline]
+        for group in groups
+        if group.info.baseline in by_row
+    }
+
+
+def comparison_table(group: Group) -> Table:
+    """Build the table of a group's metrics beside those of reference densities."""
+    compared = {one.metric: one for one in group.comparisons}
+    names = dict.fromkeys([*compared, *(name for run in group.runs for name in run.metrics)])
+    references = dict.fromkeys(name for one in compared.values() for name in one.references)
+
+    def reference_column(reference: str) -> Column[str]:
+        def value(name: str) -> str:
+            known = compared[name].references if name in compared else {}
+            return find_metric(name).format(known[reference]) if reference in known else DASH
+
+        return Column(reference, reference, value)
+
+    columns = [
+        Column[str]("model", "model", lambda name: format_mean(group, name)),
+        *(reference_column(reference) for reference in references),
+    ]
+    metrics = [find_metric(name) for name in names]
+    table = build_table("metric", columns, {one.heading: one.name for one in metrics})
+    legend = tuple((one.heading, one.explanation) for one in metrics if one.explanation)
+    one_seed = len(group.counted) == 1
+    caption = f"± is the standard error over {'test rows' if one_seed else 'seeds'}."
+    return replace(table, legend=legend, caption=caption)
+
+
+def find_problems(group: Group) -> list[str]:
+    """Return a sentence for each reference that beats the model, and for each sample problem."""
+    problems = []
+    for one in group.comparisons:
+        metric = find_metric(one.metric)
+        problems += [
+            f"{name} is better than the model: {metric.title} "
+            f"{metric.format(one.references[name])} against {metric.format(one.model)}."
+            for name in one.better
+            if name in one.references
+        ]
+    return problems + [f"Samples differ from the data: {one}." for one in group.sample_problems]
+
+
+def study_table(study: StudyRecord) -> Table:
+    """Build the table of the numbers of a study."""
+
+    def settings(measured: Measurement) -> str:
+        return ", ".join(f"{k} {text(v)}" for k, v in measured.settings.items()) or DASH
+
+    columns = [
+        Column[Measurement]("value", "value", str),
+        Column[Measurement]("settings", "measured with", settings),
+    ]
+    items = {find_metric(name).heading: measured for name, measured in study.numbers.items()}
+    return build_table("number", columns, items)
+
+
+def format_mean(group: Group, name: str) -> str:
+    """Format the mean over seeds of a metric. The error of a single seed is marked."""
+    mean, count = group.mean(name)
+    if not count:
+        return DASH
+    shown = find_metric(name).format(mean)
+    return shown + ONE_SEED if count == 1 and "±" in shown else shown
+
+
+def _metric_column(name: str, kind: Literal["metric", "cost"] = "metric") -> Column[Group]:
+    metric = find_metric(name)
+
+    def published(group: Group) -> str:
+        known = group.info.published
+        return metric.format_published(known[name]) if name in known else DASH
+
+    return Column(
+        name,
+        metric.heading,
+        lambda group: format_mean(group, name),
+        published,
+        metric.explanation,
+        kind,
+    )
+
+
+def _ratio_column(
+    key: str, heading: str, metric: str, bases: Mapping[str, Group]
+) -> Column[Group]:
+    """Return the column of a ratio to the baseline, empty if each group is its own baseline."""
+    compares = any(base.label != label for label, base in bases.items())
+
+    def value(group: Group) -> str:
+        base = bases.get(group.label)
+        if not compares or base is None or not group.is_timed_with(base):
+            return DASH
+        return format_ratio(group.mean(metric)[0].value, base.mean(metric)[0].value)
+
+    def published(group: Group) -> str:
+        base = bases.get(group.label)
+        known = [] if base is None or not compares else [group.info.published, base.info.published]
+        numbers = [one[metric].value for one in known if metric in one]
+        return format_ratio(*numbers) if len(numbers) == 2 else DASH
+
+    return Column(key, heading, value, published, kind="cost")
+
+
+def _seeds(group: Group) -> str:
+    finished, count = len(group.finished), len(group.runs)
+    return str(count) if finished == count else f"{finished} of {count}"
+
+
+def _training_time(group: Group) -> str:
     seconds = [run.seconds for run in group.counted if not math.isnan(run.seconds)]
-    cells["parameters"] = _span(run.parameters for run in group.counted)
-    cells["iterations"] = _span(run.iterations for run in group.counted)
-    cells["seconds"] = duration(fmean(seconds)) if seconds else NOTHING
-    finished, count = sum(run.finished for run in group.runs), len(group.runs)
-    cells["seeds"] = str(count) if finished == count else f"{finished} of {count}"
-    return Row(group.label, cells, finished, count - finished)
+    return format_duration(fmean(seconds)) if seconds else DASH
 
 
-def _ratios(key: str, name: str, group: Group, baseline: Group | None) -> dict[str, str]:
-    """Return a ratio of ours and of the paper: of times, if they were measured in turn."""
-    if baseline is None:
-        return {key: NOTHING, f"published {key}": NOTHING}
-    ours = [over_seeds(one, name)[0].value for one in (group, baseline)]
-    theirs = [one.published.get(name, Measured(math.nan)).value for one in (group, baseline)]
-    comparable = group.timed_in_turn_with(baseline)
-    return {key: _ratio(*ours) if comparable else NOTHING, f"published {key}": _ratio(*theirs)}
-
-
-def _ratio(value: float, base: float) -> str:
-    known = all(math.isfinite(one) and one > 0 for one in (value, base))
-    return f"{value / base:.2f}" if known else NOTHING
-
-
-def _span(values: Iterable[float]) -> str:
+def _range(values: Iterable[float]) -> str:
     known = [round(value) for value in values if math.isfinite(value)]
     if not known:
-        return NOTHING
+        return DASH
     low, high = min(known), max(known)
     return f"{low:,}" if low == high else f"{low:,}–{high:,}"
+
+
+def _explain(table: Table, groups: Sequence[Group]) -> Table:
+    """Return the table with a caption and a legend for its columns."""
+    legend = tuple((one.heading, one.meaning) for one in table.columns if one.meaning)
+    return replace(table, caption=_caption(groups, table), legend=legend)
+
+
+def _caption(groups: Sequence[Group], table: Table) -> str:
+    """Return sentences on the errors, times and ratios in a table."""
+    keys = {column.key: column.heading for column in table.columns}
+    means = [group.mean(key) for group in groups for key in keys]
+    parts = []
+    if any(count > 1 and mean.error is not None for mean, count in means):
+        parts += ["Mean over seeds ± standard error over seeds.", _test_set_errors(groups, keys)]
+    if any(count == 1 and mean.error is not None for mean, count in means):
+        parts.append(
+            f"{ONE_SEED} One seed: ± is the standard error of the measurement and excludes the "
+            "variation between seeds."
+        )
+    if any(0 < len(group.finished) < len(group.runs) for group in groups):
+        parts.append("Means exclude unfinished runs.")
+    if "time_ratio" in keys or "memory_ratio" in keys:
+        parts.append(_baseline_sentence(groups))
+    untimed = [group.label for group in groups if not group.is_timed_with(group)]
+    if untimed and STEP_TIME in keys:
+        rows = "" if len(untimed) == len(groups) else f" of {', '.join(untimed)}"
+        parts.append(f"Times{rows} were measured during training and cannot be compared.")
+    if any(table.has_published(column) for column in table.columns):
+        parts.append("Published numbers were measured at another scale or on another machine.")
+    return " ".join(filter(None, parts))
+
+
+def _test_set_errors(groups: Sequence[Group], keys: Mapping[str, str]) -> str:
+    """Return the range of the errors that more seeds do not reduce, for each metric."""
+    ranges = []
+    for key, heading in keys.items():
+        repeated = [group for group in groups if group.mean(key)[1] > 1]
+        errors = [error for group in repeated if (error := group.test_set_error(key)) > 0]
+        if errors and all(map(math.isfinite, errors)):
+            ends = (format_number(float(f"{end(errors):.2g}")) for end in (min, max))
+            ranges.append(f"{heading} ± {' to '.join(dict.fromkeys(ends))}")
+    start = "This excludes test-set sampling error, which all seeds share"
+    return f"{start}: {'; '.join(ranges)}." if ranges else ""
+
+
+def _baseline_sentence(groups: Sequence[Group]) -> str:
+    bases = baselines(groups)
+    if len({base.label for base in bases.values()}) == 1:
+        return f"Ratios are relative to {next(iter(bases.values())).label}."
+    pairs = [f"{label} to {base.label}" for label, base in bases.items() if label != base.label]
+    return f"Ratios are relative: {', '.join(pairs)}."

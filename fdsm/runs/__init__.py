@@ -1,1 +1,20 @@
-"""Run folders: training, saving, evaluating and using models."""
+"""Run folders: training a recipe, saving the model, and using it."""
+
+from .evaluate import evaluate
+from .recipe_file import UnknownRecipeError, recipe_from_file
+from .run import Run, RunError, UntrustedFileError
+from .saved_model import SavedModel, Scores
+from .train import TrainingInterrupted, train
+
+__all__ = [
+    "Run",
+    "RunError",
+    "SavedModel",
+    "Scores",
+    "TrainingInterrupted",
+    "UnknownRecipeError",
+    "UntrustedFileError",
+    "evaluate",
+    "recipe_from_file",
+    "train",
+]

@@ -1,4 +1,4 @@
-"""What a model on the plane has learnt, as arrays to draw."""
+"""The log-density and score of a two-dimensional model on a grid, for plots."""
 
 from pathlib import Path
 from typing import Any
@@ -8,41 +8,41 @@ import torch
 
 from ..atomic_io import replace_file
 from ..data import SyntheticData
-from ..derivatives import score_of
+from ..derivatives import as_log_density, score_of
 from ..recipes.recipe import Recipe
 from ..typing import LogDensity, Score
 
 POINTS = 81
-"""How many points a side of the grid has."""
+"""Number of grid points along each axis."""
 
 
 def save_density_grid(folder: Path, recipe: Recipe, f: LogDensity, x: torch.Tensor) -> None:
-    """Write log-density and score on a grid around the data, and the true ones if known.
+    """Write the log-density and score on a grid around the data, with the true ones if known.
 
     Args:
-        folder: Where `field.npz` goes.
-        recipe: What was trained.
+        folder: Directory of `density_grid.npz`.
+        recipe: The recipe of the model.
         f: The log-density of the model, `(B, 2) -> (B,)`.
         x: Some data, shape `(N, 2)`, which is written too.
     """
     half = 1.2 * x.abs().quantile(0.999).item()
     axis = torch.linspace(-half, half, POINTS, device=x.device)
     points = torch.cartesian_prod(axis, axis)
-    arrays = {"axis": axis, "data": x[:2000], **_fields("model", f, score_of(f), points)}
+    arrays = {"axis": axis, "data": x[:2000], **_on_grid("model", f, score_of(f), points)}
     if isinstance(recipe.data, SyntheticData):
         truth = recipe.data.density
-        arrays |= _fields("true", truth.log_density, truth.score, points)
-    with replace_file(folder / "field.npz") as draft, draft.open("wb") as file:
+        arrays |= _on_grid("true", truth.log_density, truth.score, points)
+    with replace_file(folder / "density_grid.npz") as draft, draft.open("wb") as file:
         np.savez_compressed(file, allow_pickle=False, **_numpy(arrays))
 
 
 @torch.no_grad()
-def _fields(
+def _on_grid(
     name: str, f: LogDensity, score: Score, points: torch.Tensor
 ) -> dict[str, torch.Tensor]:
-    """Return both on the grid, as `(n, n)` and `(n, n, 2)` over `(x, y)`."""
+    """Return the log-density `(n, n)` and the score `(n, n, 2)` on the grid."""
     return {
-        f"{name}_log_density": f(points).view(POINTS, POINTS),
+        f"{name}_log_density": as_log_density(f)(points).view(POINTS, POINTS),
         f"{name}_score": score(points).view(POINTS, POINTS, 2),
     }
 

@@ -1,49 +1,178 @@
-"""What a trained run is judged by, in its `result.json`."""
+"""Evaluating a trained model: its metrics in `result.json`, and samples."""
 
 import dataclasses
 import statistics
+from collections.abc import Callable
 from typing import Any
 
+import torch
+from torch import Tensor
+
+from ..data import Dataset
 from ..data.split import fixed_shuffle
-from ..recipes.recipe import Density
+from ..evaluation import (
+    Measurement,
+    fit_gaussian,
+    fit_gaussian_mixture,
+    log_densities,
+    mean_of,
+    sm_losses,
+)
+from ..recipes.recipe import HasLogDensity
 from ..samplers import Progress
-from ..serialize import to_json
+from ..serialize import Json, to_json
+from ..tensors import dimension, randn_like
 from ..training.loggers import records
+from ..typing import LogDensity
 from .density_grid import save_density_grid
-from .run import Run
 from .samples import save_samples
 from .saved_model import SavedModel
 
+REFERENCE_ROWS = 10_000
+"""Largest number of training rows to which reference densities are fitted."""
+LOSS_ROWS, LOSS_ELEMENTS = 500, 20_000
+"""Exact score-matching losses are compared on at most this many rows, and on fewer rows of many
+dimensions, at most this many numbers in all."""
+SAMPLE_SHIFT = 0.5
+"""Samples whose mean is off by more standard deviations of the data are reported as wrong."""
+SAMPLE_SPREAD = 2.0
+"""Samples whose standard deviation is off by a larger factor are reported as wrong."""
 
-def evaluate(run: Run, trained: SavedModel, progress: Progress) -> dict[str, Any]:
-    """Evaluate a model on the test rows in `fixed_shuffle` order, draw samples, and write both down.
+
+def evaluate(
+    saved: SavedModel, data: Dataset, progress: Progress, *, references: bool = True
+) -> dict[str, Any]:
+    """Evaluate a model on the test rows, draw samples, and write `result.json`.
 
     Args:
-        run: The run.
-        trained: Its model.
-        progress: Watches the sampling.
+        saved: The model.
+        data: The data set of its run.
+        progress: Wraps the loops of the sampler, to show progress.
+        references: Whether to compare a log-density with a Gaussian and a Gaussian mixture.
 
     Returns:
         The content of `result.json`.
     """
-    data = run.recipe.data.load()
-    run.require_its_data(data)
-    data = dataclasses.replace(data, test=fixed_shuffle(data.test), transform=trained.transform)
-    metrics = run.recipe.evaluate(trained.model, data, run.generator("evaluate"))
-    logged = [r for r in records(run.folder / "metrics.jsonl") if "milliseconds" in r]
-    times = [record["milliseconds"] for record in logged]
-    mean = 1000 * trained.progress["seconds"] / max(trained.progress["iterations"], 1)
+    run = saved.run
+    run.require_same_data(data)
+    data = dataclasses.replace(data, test=fixed_shuffle(data.test), transform=saved.transform)
+    metrics = run.recipe.evaluate(saved.model, data, run.generator("evaluate"))
     result: dict[str, Any] = {
-        **trained.progress,
-        "milliseconds_per_iteration": statistics.median(times) if times else mean,
-        "metrics": {name: to_json(dataclasses.asdict(m)) for name, m in metrics.items()},
+        **saved.progress,
+        "milliseconds_per_iteration": _milliseconds(saved),
+        "metrics": {name: _record(m) for name, m in metrics.items()},
     }
+    if references and isinstance(run.recipe, HasLogDensity):
+        compared = compare_with_references(saved, data)
+        result["metrics"] |= {one["metric"]: one["model"] for one in compared}
+        result["comparisons"] = compared
     if run.recipe.plan.num_samples:
-        samples = trained.sample(run.recipe.plan.num_samples, progress)
-        files = save_samples(run.folder, samples, trained.largest)
+        samples = saved.sample(run.recipe.plan.num_samples, progress)
+        files = save_samples(run.folder, samples, saved.max_value, data.columns)
         result["samples"] = files[-1].name
-    if trained.shape == (2,) and isinstance(run.recipe, Density):
+        result["sample_problems"] = sample_problems(samples, data)
+    if saved.shape == (2,) and isinstance(run.recipe, HasLogDensity):
         x = data.transform.deterministic(data.test).to(run.device)
-        save_density_grid(run.folder, run.recipe, run.recipe.log_density(trained.model), x)
+        save_density_grid(run.folder, run.recipe, run.recipe.log_density(saved.model), x)
     run.write("result.json", result)
     return result
+
+
+def compare_with_references(saved: SavedModel, data: Dataset) -> list[dict[str, Any]]:
+    """Compare a log-density with a Gaussian and a Gaussian mixture fitted to the same data.
+
+    All are evaluated on the same test rows, with the same noise if the model is a density of noisy
+    data. A reference is reported as better if its mean loss is lower than the model's by more than
+    two standard errors of the paired differences.
+
+    Args:
+        saved: A model with a log-density.
+        data: Its data set.
+
+    Returns:
+        One record per metric: its name, the model's value, those of the references, and the names
+        of the references that are better than the model.
+    """
+    run, recipe = saved.run, saved.run.recipe
+    assert isinstance(recipe, HasLogDensity)
+    generator = run.generator("references")
+
+    def rows(stored: Tensor, noise: float) -> Tensor:
+        x = saved.transform.sample(stored.to(run.device), generator)
+        return x + noise * randn_like(x, generator) if noise else x
+
+    noise = recipe.noise_std
+    train, test = rows(data.train[:REFERENCE_ROWS], 0.0), rows(data.test[:REFERENCE_ROWS], noise)
+    references: dict[str, LogDensity] = {"Gaussian": fit_gaussian(train, noise=noise)}
+    mixture = fit_gaussian_mixture(train, noise=noise, generator=generator)
+    if mixture is not None:
+        references["Gaussian mixture"] = mixture
+    few = test[: max(1, min(LOSS_ROWS, LOSS_ELEMENTS // dimension(test)))]
+    metrics: dict[str, Callable[[LogDensity], Tensor]] = {
+        "exact_sm_loss": lambda f: sm_losses(f, few)
+    }
+    if recipe.is_normalized:
+        metrics["nll"] = lambda f: -log_densities(f, test)
+    densities = {"model": recipe.log_density(saved.model), **references}
+    return [
+        _compared(name, {key: losses(f).double() for key, f in densities.items()})
+        for name, losses in metrics.items()
+    ]
+
+
+def _compared(metric: str, losses: dict[str, Tensor]) -> dict[str, Any]:
+    """Return the record of a comparison from the losses of each row."""
+    values = {name: _record(mean_of(each)) for name, each in losses.items()}
+    model = losses.pop("model")
+    differences = {name: mean_of(model - each) for name, each in losses.items()}
+    return {
+        "metric": metric,
+        "model": values.pop("model"),
+        "references": values,
+        "better": [
+            name
+            for name, one in differences.items()
+            if not one.value <= 2 * (one.error or 0.0)  # a model that is not finite loses too
+        ],
+    }
+
+
+def sample_problems(samples: Tensor, data: Dataset) -> list[str]:
+    """Return the ways in which the mean and spread of samples are clearly not those of the data.
+
+    Args:
+        samples: Samples in the space of the data, shape `(n, *E)`.
+        data: The data set.
+
+    Returns:
+        One sentence for each problem. Images are compared as a whole, tables column by column.
+    """
+    names = data.columns
+    drawn, known = samples.double(), data.train.double()
+    if names is None:
+        names, drawn, known = ["all values"], drawn.reshape(-1, 1), known.reshape(-1, 1)
+    if not bool(drawn.isfinite().all()):
+        return ["some samples are not finite"]
+    spread = known.std(0).clamp_min(torch.finfo(torch.float32).tiny)
+    shift = (drawn.mean(0) - known.mean(0)).abs() / spread
+    error = (drawn.std(0) / len(drawn) ** 0.5) / spread
+    ratio = drawn.std(0) / spread
+    problems = []
+    for name, s, e, r in zip(names, shift.tolist(), error.tolist(), ratio.tolist(), strict=True):
+        if s > SAMPLE_SHIFT + 3 * e:
+            problems.append(f"{name}: the mean is off by {s:.2g} standard deviations of the data")
+        elif len(drawn) >= 50 and not 1 / SAMPLE_SPREAD < r < SAMPLE_SPREAD:
+            problems.append(f"{name}: the standard deviation is {r:.2g} times that of the data")
+    return problems
+
+
+def _milliseconds(saved: SavedModel) -> float:
+    """Return the median time of an iteration, or the mean if none was logged."""
+    logged = records(saved.run.folder / "metrics.jsonl")
+    times = [record["milliseconds"] for record in logged if "milliseconds" in record]
+    mean = 1000 * saved.progress["seconds"] / max(saved.progress["iterations"], 1)
+    return statistics.median(times) if times else float(mean)
+
+
+def _record(measurement: Measurement) -> Json:
+    return to_json(dataclasses.asdict(measurement))

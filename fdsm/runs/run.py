@@ -1,36 +1,43 @@
-"""Runs: a recipe and a seed, in a folder with everything that came of them.
+"""A run: a recipe and a seed, in a folder with everything that training produced.
 
 ```
-config.json      what was run: recipe, settings, data, seed, versions
-metrics.jsonl    a line per logged iteration
-checkpoints/     weights, optimizer, random numbers, position; the last few and the best
+config.json         recipe, data, seed and versions; the run is rebuilt from this file alone
+metrics.jsonl       one line per logged iteration
+checkpoints/        weights, optimizer, random state and position; the most recent and the best
 model.safetensors   the trained model and the fitted transform
-result.json      what it is judged by
-samples.png, samples.npy
+result.json         metrics of the test rows
+samples.npy, samples.png
 ```
 """
 
 import json
 import shlex
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
 import torch
 from torch import nn
 
+from .. import __version__
 from ..atomic_io import replace_file
-from ..data import Dataset
+from ..data import Dataset, Source
 from ..recipes.recipe import Recipe, seeded
-from ..serialize import Json, differences, to_json
+from ..serialize import Json, RecordError, differences, from_json
 from ..training import Checkpoints, derived_seed
-from .reference import Reference, UntrustedRecipeError
+from .recipe_file import load_file
 
-MODEL = "model.safetensors"
+FORMAT = 2
+"""Version of the layout of `config.json`."""
 
 
 class RunError(ValueError):
-    """A folder that is not a run, or one that is in the way."""
+    """A folder that is not a run, or that already holds one."""
+
+
+class UntrustedFileError(ValueError):
+    """A run whose recipe is code in a file that the user has not agreed to execute."""
 
 
 @dataclass(frozen=True)
@@ -38,118 +45,139 @@ class Run:
     """A recipe, a seed and a folder.
 
     Attributes:
-        folder: Where everything is.
-        reference: Where the recipe is.
-        recipe: The recipe itself.
-        seed: Decides the weights, the order of the data and all noise.
-        device: Where it is trained.
+        folder: Directory of the run.
+        recipe: The recipe.
+        seed: Random seed of the weights, the order of the data and all noise.
+        device: Device of the training.
+        origin: Where the recipe came from: a preset, a row of the paper, or a file.
     """
 
     folder: Path
-    reference: Reference
     recipe: Recipe
-    seed: int
-    device: str
+    seed: int = 0
+    device: str = "cpu"
+    origin: Mapping[str, Json] = field(default_factory=dict)
 
     @classmethod
     def create(
-        cls, folder: Path, reference: Reference, seed: int = 0, device: str = "cpu"
+        cls,
+        folder: Path,
+        recipe: Recipe,
+        *,
+        seed: int = 0,
+        device: str = "cpu",
+        origin: Mapping[str, Json] | None = None,
     ) -> Self:
-        """Begin a run in a folder that holds none, or one that never got to a checkpoint.
+        """Start a run in a folder that holds none. Nothing is written yet.
 
         Args:
-            folder: Where to; made if it is not there.
-            reference: Where the recipe is.
-            seed: Decides everything random.
-            device: Where to train.
-
-        Returns:
-            The run, of which nothing has been written yet.
-
-        Raises:
-            RunError: If there is a run in the folder.
-        """
-        run = cls(folder, reference, reference.resolve(), seed, device)
-        if run.checkpoints.numbered() or (folder / MODEL).exists():
-            raise RunError(
-                f"{folder} holds a run already: continue it with `{run.resume}`, "
-                "or choose another folder with --out"
-            )
-        return run
-
-    @classmethod
-    def open(cls, folder: Path, *, trust: bool = False, device: str | None = None) -> Self:
-        """Open a run that was begun before.
-
-        Args:
-            folder: Where it is.
-            trust: Whether to execute the user's file that its recipe is in.
-            device: Where to go on, if not where it began.
+            folder: Directory of the run. It is created when training starts.
+            recipe: The recipe.
+            seed: Random seed.
+            device: Device of the training.
+            origin: Where the recipe came from.
 
         Returns:
             The run.
 
         Raises:
-            RunError: If there is none.
-            UntrustedRecipeError: If its recipe is in a file, and that is not trusted.
+            RunError: If the folder holds a run with a checkpoint or a model.
         """
-        path = folder / "config.json"
-        if not path.is_file():
-            raise RunError(f"{folder} is not the folder of a run: it has no config.json")
+        run = cls(folder, recipe, seed, device, dict(origin or {}))
+        if run.checkpoints.numbered() or run.model_path.exists():
+            raise RunError(f"{folder} already holds a run")
+        return run
+
+    @classmethod
+    def open(cls, folder: Path, *, trust: bool = False, device: str | None = None) -> Self:
+        """Open an existing run from its `config.json`.
+
+        Args:
+            folder: Directory of the run.
+            trust: Whether to execute the file that the recipe is defined in, if there is one.
+            device: Device to use, if not the one it was trained on.
+
+        Returns:
+            The run.
+
+        Raises:
+            RunError: If there is no run, or this version cannot read it.
+            UntrustedFileError: If the recipe is defined in a file and `trust` is false.
+        """
+        config = _read_config(folder)
         try:
-            config = json.loads(path.read_text(encoding="utf-8"))
-            reference = Reference.from_record(config)
-            seed, before = int(config["seed"]), str(config["device"])
-        except (ValueError, LookupError, TypeError, AttributeError) as error:
-            raise RunError(f"{path} is damaged: {error!r}") from error
-        if reference.file and not trust:
-            raise UntrustedRecipeError(
-                f"the recipe of {folder} is code in {reference.file}: add --trust to execute it"
-            )
-        return cls(folder, reference, reference.resolve(), seed, device or before)
+            origin, seed = dict(config.get("origin") or {}), int(config["seed"])
+            was_on, record = str(config["device"]), config["recipe"]
+        except (LookupError, TypeError, ValueError) as error:
+            raise RunError(f"{folder / 'config.json'} is damaged: {error!r}") from error
+        file = origin.get("file")
+        if file and not trust:
+            raise UntrustedFileError(f"the recipe of {folder} is code in {file}")
+        try:
+            recipe = from_json(record, load_file(Path(str(file))) if file else None)
+        except (RecordError, ValueError, TypeError) as error:
+            made_by = (config.get("versions") or {}).get("fdsm", "an unknown version")
+            raise RunError(
+                f"{folder} was made by fdsm {made_by} and cannot be opened by {__version__}: "
+                f"{error}"
+            ) from error
+        return cls(folder, recipe, seed, device or was_on, origin)
 
     @property
-    def resume(self) -> str:
-        """The command that goes on with it."""
-        trust = " --trust" if self.reference.file else ""
+    def name(self) -> str:
+        """The name of the run in messages: that of its recipe."""
+        return self.recipe.name
+
+    @property
+    def resume_command(self) -> str:
+        """The command that continues the run."""
+        trust = " --trust" if self.origin.get("file") else ""
         return f"fdsm train --resume {shlex.quote(str(self.folder))}{trust}"
 
-    def changes(self) -> list[str]:
-        """Return in what its recipe differs from what was put on record when it began."""
-        return differences(self.config["settings"], to_json(self.recipe))
+    @property
+    def model_path(self) -> Path:
+        """The file of the trained model."""
+        return self.folder / "model.safetensors"
 
-    def require_its_data(self, data: Dataset) -> None:
-        """Raise `RunError` if the data are not those on record."""
-        changed = differences(_identity(self.config["data"]), _identity(data.record))
-        if changed:
-            raise RunError(
-                f"the data of {self.folder} have changed since it began: {'; '.join(changed)}. "
-                "Put them back, or train anew"
-            )
+    @property
+    def is_trained(self) -> bool:
+        """Whether training has finished."""
+        return self.model_path.exists()
 
     @property
     def checkpoints(self) -> Checkpoints:
-        """Its checkpoints."""
+        """The checkpoints."""
         return Checkpoints(self.folder / "checkpoints", self.recipe.plan.keep_checkpoints)
 
     @property
     def config(self) -> dict[str, Any]:
-        """What was put on record when it began."""
-        text = (self.folder / "config.json").read_text(encoding="utf-8")
-        return dict(json.loads(text))
+        """The content of `config.json`."""
+        return _read_config(self.folder)
 
     @property
     def result(self) -> dict[str, Any]:
-        """What it was judged by."""
-        text = (self.folder / "result.json").read_text(encoding="utf-8")
-        return dict(json.loads(text))
+        """The content of `result.json`."""
+        return dict(json.loads((self.folder / "result.json").read_text(encoding="utf-8")))
+
+    def with_source(self, source: Source) -> Self:
+        """Return the same run with its data at another place. The content must be the same."""
+        return replace(self, recipe=self.recipe.with_data(source))
+
+    def require_same_data(self, data: Dataset) -> None:
+        """Raise `RunError` if the data are not those that the run was trained on."""
+        changed = differences(_identity(self.config["data"]), _identity(data.record))
+        if changed:
+            raise RunError(
+                f"the data of {self.folder} have changed since training started: "
+                f"{'; '.join(changed)}. Restore them, or train a new model"
+            )
 
     def generator(self, *purpose: int | str) -> torch.Generator:
-        """Return random numbers of its own for a purpose."""
+        """Return a generator for one purpose, seeded by the run's seed and that purpose."""
         return seeded(self.device, derived_seed(self.seed, *purpose))
 
     def build(self, shape: torch.Size) -> nn.Module:
-        """Return the untrained model of events of a shape."""
+        """Return the untrained model for events of a shape."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(derived_seed(self.seed, "weights"))
             return self.recipe.build(shape).to(self.device)
@@ -160,7 +188,26 @@ class Run:
             draft.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
+def _read_config(folder: Path) -> dict[str, Any]:
+    path = folder / "config.json"
+    if not path.is_file():
+        raise RunError(f"{folder} is not the folder of a run: it has no config.json")
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise RunError(f"{path} is damaged: {error}") from error
+    if not isinstance(config, dict):
+        raise RunError(f"{path} is damaged: it holds a {type(config).__name__}, not an object")
+    if config.get("format") != FORMAT:
+        made_by = (config.get("versions") or {}).get("fdsm", "an unknown version")
+        raise RunError(
+            f"{folder} was made by fdsm {made_by}, whose config.json has another layout. "
+            f"Open it with that version, or train it again with {__version__}"
+        )
+    return config
+
+
 def _identity(record: dict[str, Any]) -> dict[str, Any]:
-    """Return what makes data the same wherever they are: rows, columns and checksums."""
+    """Return the part of a data record that does not depend on where the files are."""
     files = [file.get("sha256") for file in record.get("files", [])]
     return {"rows": record.get("rows"), "columns": record.get("columns"), "sha256": files}

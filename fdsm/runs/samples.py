@@ -1,5 +1,7 @@
-"""Samples as a picture and as arrays."""
+"""Writing samples: an array, a table with named columns, or a picture."""
 
+import csv
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,39 +12,83 @@ from torch.nn.functional import pad
 
 from ..atomic_io import replace_file
 
-SMALLEST = 320
-"""How wide a picture is at least, in pixels; small images are enlarged."""
+MIN_WIDTH = 320
+"""Minimum width of a picture in pixels. Smaller ones are enlarged."""
 
 
-def save_samples(folder: Path, samples: Tensor, largest: float) -> list[Path]:
-    """Write samples as `samples.npy`, and those that are images as `samples.png` too.
+def save_samples(
+    folder: Path, samples: Tensor, max_value: float, columns: Sequence[str] | None = None
+) -> list[Path]:
+    """Write samples into a folder: `samples.npy`, and `samples.csv` or `samples.png`.
 
     Args:
-        folder: Where to.
-        samples: In the space of the data, shape `(N, *E)`.
-        largest: The value of white.
+        folder: The folder. It is created if it does not exist.
+        samples: Samples in the space of the data, shape `(N, *E)`.
+        max_value: The value of white.
+        columns: Names of the columns of a table.
 
     Returns:
         The files.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    files = [folder / "samples.npy"]
-    with replace_file(files[0]) as draft, draft.open("wb") as file:
-        np.save(file, samples.numpy())
+    suffixes = [".npy"] + [".csv"] * (samples.ndim == 2) + [".png"] * (samples.ndim == 4)
+    return [
+        save_sample_file(folder / f"samples{suffix}", samples, max_value, columns)
+        for suffix in suffixes
+    ]
+
+
+def save_sample_file(
+    path: Path, samples: Tensor, max_value: float, columns: Sequence[str] | None = None
+) -> Path:
+    """Write samples into a file whose suffix decides the format: `.npy`, `.csv` or `.png`.
+
+    Args:
+        path: The file.
+        samples: Samples in the space of the data, shape `(N, *E)`.
+        max_value: The value of white.
+        columns: Names of the columns of a table.
+
+    Returns:
+        The file.
+
+    Raises:
+        ValueError: If the samples cannot be written in that format.
+    """
+    writers: dict[str, Callable[[Path], None]] = {
+        ".npy": lambda draft: _write_array(draft, samples)
+    }
+    if samples.ndim == 2:
+        writers[".csv"] = lambda draft: _write_table(draft, samples, columns)
     if samples.ndim == 4:
-        files.append(folder / "samples.png")
-        picture = grid(samples.double() / largest)
-        with replace_file(files[1]) as draft:
-            picture.save(draft, format="PNG")
-    return files
+        writers[".png"] = lambda draft: grid(samples.double() / max_value).save(draft, "PNG")
+    if path.suffix not in writers:
+        raise ValueError(
+            f"{path}: these samples can be written as {' or '.join(writers)}, not {path.suffix!r}"
+        )
+    with replace_file(path) as draft:
+        writers[path.suffix](draft)
+    return path
+
+
+def _write_array(draft: Path, samples: Tensor) -> None:
+    with draft.open("wb") as file:
+        np.save(file, samples.numpy())
+
+
+def _write_table(draft: Path, samples: Tensor, columns: Sequence[str] | None) -> None:
+    with draft.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns or range(samples.shape[1]))
+        writer.writerows(samples.tolist())
 
 
 def grid(images: Tensor) -> Image.Image:
-    """Return images side by side, about as many across as down.
+    """Return images side by side in one picture, in about as many rows as columns.
 
     Args:
-        images: Values from zero to one, shape `(N, C, H, W)`; what is outside is clipped. Three
-            channels are colours, of any other number the first is shown.
+        images: Values from zero to one, shape `(N, C, H, W)`. Values outside are clipped. With
+            three channels they are colours; otherwise the first channel is shown.
 
     Returns:
         The picture, enlarged by a whole factor if it is small.
@@ -68,7 +114,7 @@ def grid(images: Tensor) -> Image.Image:
     whole = pad(rows, (0, 1, 0, 1), value=0.5)
     pixels = (255 * whole).round().byte().permute(1, 2, 0).numpy()
     picture = Image.fromarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels)
-    factor = -(-SMALLEST // picture.width)
+    factor = -(-MIN_WIDTH // picture.width)
     return picture.resize(
         (factor * picture.width, factor * picture.height), Image.Resampling.NEAREST
     )

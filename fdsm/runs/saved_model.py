@@ -1,187 +1,240 @@
-"""A trained model by itself: sampling, scoring and checking it, without the data it saw."""
+"""A trained model together with what is needed to use it on new data."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 
 from ..data import Dataset
 from ..data.transforms import Transform
-from ..recipes.recipe import Density
+from ..derivatives import FiniteDifference, as_log_density
+from ..evaluation import Consistency, check_consistency
+from ..objectives import SSM
+from ..projections import Sphere
+from ..recipes.recipe import HasLogDensity, HasObjective
 from ..samplers import Progress
+from ..serialize import find_fields, replace_fields
 from ..training import checkpoint
 from ..typing import LogDensity
-from .run import MODEL, Run, RunError
+from .run import Run, RunError
 
 REFERENCE_ROWS = 2000
-"""How many rows of each split the log-densities are kept of."""
+"""Number of training rows and of test rows whose log-densities are saved with the model."""
 BATCH = 500
+CHECK_ROWS = 64
+"""Number of training rows on which finite differences are checked."""
+
+
+@dataclass(frozen=True)
+class Scores:
+    r"""Scores of rows, each of shape `(N,)`.
+
+    Attributes:
+        log_density: $\log p(x)$, up to a constant unless the model is normalised.
+        typicality: $|\log p(x) - E_{train} \log p|$. Larger values are less typical.
+        p_value: Fraction of held-out rows that are at least as atypical. Small for outliers.
+    """
+
+    log_density: Tensor
+    typicality: Tensor
+    p_value: Tensor
 
 
 @dataclass(frozen=True)
 class SavedModel:
-    """A model, and what is needed to use it on new data.
+    """A trained model, its run, and what is needed to use it on new data.
 
     Attributes:
-        run: Where it comes from.
+        run: The run it comes from.
         model: The model.
         transform: From data to the space of the model, as fitted in training.
         shape: The shape of an event in the space of the model.
-        reference: Log-densities of the training rows, if the model has any.
-        held_out: Log-densities of the test rows.
-        largest: The largest value in the training rows, such as that of white.
-        integral: Whether the data are whole numbers, as images of bytes are.
-        progress: How many iterations were made, in how many seconds, and why they ended.
+        train_log_density: Log-densities of training rows, if the model has a log-density.
+        test_log_density: Log-densities of test rows.
+        max_value: Largest value in the training rows, such as that of white.
+        is_integer: Whether the data are integers, such as images of bytes.
+        progress: Number of iterations, seconds of training, and why it ended.
     """
 
     run: Run
     model: nn.Module
     transform: Transform
     shape: torch.Size
-    reference: Tensor | None
-    held_out: Tensor | None
-    largest: float
-    integral: bool
+    train_log_density: Tensor | None
+    test_log_density: Tensor | None
+    max_value: float
+    is_integer: bool
     progress: Mapping[str, Any]
 
+    @classmethod
+    def from_training(
+        cls, run: Run, model: nn.Module, data: Dataset, progress: Mapping[str, Any]
+    ) -> Self:
+        """Return the model of a run that has just been trained."""
+        train = test = None
+        if isinstance(run.recipe, HasLogDensity):
+            f = run.recipe.log_density(model)
+            train, test = (
+                _data_log_density(f, data.transform, rows[:REFERENCE_ROWS], run.device)
+                for rows in (data.train, data.test)
+            )
+        largest, is_integer = float(data.train.max()), not data.train.is_floating_point()
+        return cls(
+            run, model, data.transform, data.shape, train, test, largest, is_integer, progress
+        )
+
+    @classmethod
+    def load(cls, run: Run) -> Self:
+        """Read the model of a run.
+
+        Args:
+            run: The run.
+
+        Returns:
+            The model.
+
+        Raises:
+            RunError: If training has not finished, or the file does not match the recipe.
+        """
+        if not run.is_trained:
+            raise RunError(
+                f"the training of {run.folder} has not finished. Continue it with: "
+                f"{run.resume_command}"
+            )
+        state = checkpoint.load(run.model_path)
+        try:
+            shape = torch.Size(state["shape"])
+            model = run.build(shape)
+            model.load_state_dict(state["model"])
+            return cls(
+                run,
+                model.eval(),
+                run.recipe.data.transform.restore(state["transform"]),
+                shape,
+                state["train_log_density"],
+                state["test_log_density"],
+                state["max_value"],
+                state["is_integer"],
+                state["progress"],
+            )
+        except (RuntimeError, KeyError) as error:
+            raise RunError(f"{run.model_path} does not match its config.json: {error}") from error
+
+    def save(self) -> None:
+        """Write the model into the folder of its run, atomically."""
+        state: dict[str, Any] = {
+            "model": self.model.state_dict(),
+            "transform": self.transform.state(),
+            "shape": list(self.shape),
+            "train_log_density": self.train_log_density,
+            "test_log_density": self.test_log_density,
+            "max_value": self.max_value,
+            "is_integer": self.is_integer,
+            "progress": dict(self.progress),
+        }
+        checkpoint.save(self.run.model_path, state)
+
     def sample(self, n: int, progress: Progress, seed: int = 0) -> Tensor:
-        """Return samples in the space of the data, shape `(n, *E)`; bytes if that is bytes."""
+        """Return samples in the space of the data, shape `(n, *E)`; bytes if the data are bytes.
+
+        Args:
+            n: Number of samples.
+            progress: Wraps the loops of the sampler, to show progress.
+            seed: Random seed.
+
+        Returns:
+            The samples.
+        """
         generator, parts = self.run.generator("sample", seed), []
         for part in torch.split(torch.arange(n), BATCH):
             y = self.run.recipe.sample(self.model, self.shape, len(part), generator, progress)
             parts.append(self.transform.inverse(y.cpu()))
         x = torch.cat(parts)
-        return x.round().clamp(0, self.largest).byte() if self.integral else x
+        return x.round().clamp(0, self.max_value).byte() if self.is_integer else x
 
     def log_density(self, rows: Tensor) -> Tensor:
-        r"""Return the log-density of rows of data, unnormalised unless the model is, shape `(N,)`.
+        r"""Return the log-density of rows of data, up to a constant unless it is normalised.
 
-        It is that of the data, $\log p(Tx) + \log|\det T'(x)|$ for the transform $T$.
+        This is the density of the data, $\log p(Tx) + \log|\det T'(x)|$ for the transform $T$.
 
         Args:
             rows: Rows as they are stored, shape `(N, *E)`.
 
         Returns:
-            A number per row, in float64.
+            One number per row in float64, shape `(N,)`.
+
+        Raises:
+            RunError: If the model has no log-density.
         """
-        return log_densities(
-            density_of(self.run, self.model), self.transform, rows, self.run.device
-        )
+        if not isinstance(self.run.recipe, HasLogDensity):
+            raise RunError(
+                f"the model of {self.run.folder} has no log-density, so it cannot score rows: "
+                f"a {type(self.run.recipe).__name__} can only be sampled"
+            )
+        f = self.run.recipe.log_density(self.model)
+        return _data_log_density(f, self.transform, rows, self.run.device)
 
+    def score(self, rows: Tensor) -> Scores:
+        """Return the scores of rows of data.
 
-@dataclass(frozen=True)
-class Scores:
-    r"""How likely rows are, and how typical.
+        Args:
+            rows: Rows as they are stored, shape `(N, *E)`.
 
-    Attributes:
-        log_density: $\log p(x)$, up to a constant unless the model is normalised.
-        typicality: $|\log p(x) - E_{train} \log p|$; the larger, the less typical.
-        tail: The fraction of held-out rows that are no more typical; small for outliers.
-    """
+        Returns:
+            Three numbers per row.
+        """
+        values = self.log_density(rows)
+        train, test = self.train_log_density, self.test_log_density
+        assert train is not None
+        assert test is not None
+        typicality = (values - train.mean()).abs()
+        usual = (test - train.mean()).abs().sort().values
+        more_typical = torch.searchsorted(usual, typicality)
+        return Scores(values, typicality, 1 - more_typical / len(usual))
 
-    log_density: Tensor
-    typicality: Tensor
-    tail: Tensor
+    def check(self, data: Dataset) -> Consistency:
+        """Compare finite differences of the model with exact derivatives.
 
+        The objective of the run is checked if it takes derivatives along random directions. If
+        these are exact, they are replaced by finite differences with step 0.1. For any other
+        objective, FD-SSM of the log-density is checked.
 
-def score(trained: SavedModel, rows: Tensor) -> Scores:
-    """Return the scores of rows of data.
+        Args:
+            data: The data set of the run.
 
-    Args:
-        trained: A model with a log-density.
-        rows: The rows, as they are stored, shape `(N, *E)`.
+        Returns:
+            The report of `check_consistency`.
 
-    Returns:
-        Three numbers per row.
-    """
-    values = trained.log_density(rows)
-    reference, held_out = trained.reference, trained.held_out
-    assert reference is not None
-    assert held_out is not None
-    typicality = (values - reference.mean()).abs()
-    usual = (held_out - reference.mean()).abs().sort().values
-    below = torch.searchsorted(usual, typicality)
-    return Scores(values, typicality, 1 - below / len(usual))
-
-
-def density_of(run: Run, model: nn.Module) -> LogDensity:
-    """Return the log-density of a model, or say that it has none."""
-    if not isinstance(run.recipe, Density):
-        raise RunError(
-            f"the model of {run.reference.recipe} has no log-density that can be computed, only "
-            "samples: train a deep_ebm, nice_mnist or dkef_uci model to score data"
-        )
-    return run.recipe.log_density(model)
+        Raises:
+            RunError: If there is neither such an objective nor a log-density.
+        """
+        recipe, generator = self.run.recipe, self.run.generator("check")
+        if not isinstance(recipe, HasObjective):
+            raise RunError(f"the model of {self.run.folder} has no log-density or score to check")
+        objective, model = recipe.objective, recipe.objective_model(self.model)
+        if not all(any(find_fields(objective, name)) for name in ("derivative", "projection")):
+            if not isinstance(recipe, HasLogDensity):
+                raise RunError(
+                    f"the objective of {self.run.folder} takes no derivative along random "
+                    "directions, so there is nothing to check"
+                )
+            objective = SSM()
+        if not any(isinstance(d, FiniteDifference) for d in find_fields(objective, "derivative")):
+            objective = replace_fields(objective, "derivative", lambda _: FiniteDifference())
+            objective = replace_fields(objective, "projection", lambda _: Sphere(0.1))
+        x = self.transform.sample(data.train[:CHECK_ROWS].to(self.run.device), generator)
+        return check_consistency(objective, model, x, generator=generator)
 
 
 @torch.no_grad()
-def log_densities(f: LogDensity, transform: Transform, rows: Tensor, device: str) -> Tensor:
-    """Return the log-densities of rows of data, in parts, shape `(N, *E) -> (N,)`, in float64."""
+def _data_log_density(f: LogDensity, transform: Transform, rows: Tensor, device: str) -> Tensor:
+    """Return the log-densities of rows of data, a batch at a time, in float64, shape `(N,)`."""
     parts = []
     for part in torch.split(rows, BATCH):
         x = part.to(device)
-        parts.append((f(transform.deterministic(x)) + transform.log_det(x)).double().cpu())
-    return torch.cat(parts)
-
-
-def save_trained(run: Run, model: nn.Module, data: Dataset, progress: Mapping[str, Any]) -> None:
-    """Write a trained model with all that is needed to use it."""
-    state: dict[str, Any] = {
-        "model": model.state_dict(),
-        "transform": data.transform.state(),
-        "shape": list(data.shape),
-        "reference": None,
-        "held_out": None,
-        "largest": float(data.train.max()),
-        "integral": not data.train.is_floating_point(),
-        "progress": dict(progress),
-    }
-    if isinstance(run.recipe, Density):
-        f = run.recipe.log_density(model)
-        for key, rows in (("reference", data.train), ("held_out", data.test)):
-            state[key] = log_densities(f, data.transform, rows[:REFERENCE_ROWS], run.device)
-    checkpoint.save(run.folder / MODEL, state)
-
-
-def is_trained(run: Run) -> bool:
-    """Return whether the training of a run is finished."""
-    return (run.folder / MODEL).exists()
-
-
-def open_trained(run: Run) -> SavedModel:
-    """Return the model of a run that is finished.
-
-    Args:
-        run: The run.
-
-    Returns:
-        Its model.
-
-    Raises:
-        RunError: If it is not finished.
-    """
-    if not is_trained(run):
-        raise RunError(f"the training in {run.folder} is not finished: `{run.resume}`")
-    state = checkpoint.load(run.folder / MODEL)
-    try:
-        shape = torch.Size(state["shape"])
-        model = run.build(shape)
-        model.load_state_dict(state["model"])
-        return SavedModel(
-            run,
-            model.eval(),
-            run.recipe.data.transform.restore(state["transform"]),
-            shape,
-            state["reference"],
-            state["held_out"],
-            state["largest"],
-            state["integral"],
-            state["progress"],
+        parts.append(
+            (as_log_density(f)(transform.deterministic(x)) + transform.log_det(x)).double().cpu()
         )
-    except (RuntimeError, KeyError) as error:
-        changed = "; ".join(run.changes()) or str(error)
-        raise RunError(
-            f"{run.folder / MODEL} does not fit the recipe {run.reference.recipe}: {changed}"
-        ) from error
+    return torch.cat(parts)

@@ -1,7 +1,6 @@
-"""Scores of new data, in a file."""
+"""Scoring a file of new data with a trained model."""
 
 import csv
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,63 +8,101 @@ from torch import Tensor
 
 from ..atomic_io import replace_file
 from ..data import DataError, ImageFolder, Table, from_path
-from .saved_model import SavedModel, Scores
+from ..serialize import Json
+from .saved_model import SavedModel
+
+HEADER = ("row", "log_density", "typicality", "p_value", "problem")
 
 
-def read_rows(trained: SavedModel, path: Path) -> tuple[list[str], Tensor]:
-    """Read new data as the data was read that a model was trained on.
+def score_file(saved: SavedModel, data: Path, out: Path) -> dict[str, Json]:
+    """Score every row of a data file and write the scores as a table.
 
-    Columns of tables are found by name, in whatever order and among whatever others; images are
-    brought to the size of those in training.
+    Rows of a table with cells that cannot be read are not scored; their problem is written instead.
 
     Args:
-        trained: The model.
-        path: A folder or zip of images, or a file with rows.
+        saved: The model.
+        data: A file or folder with the columns or images of the training data.
+        out: The file to write. An existing file is only replaced if it holds scores.
 
     Returns:
-        A name for each row, and the rows as they are stored, shape `(N, *E)`.
+        A summary: number of rows, of rows not scored, of rows with a p-value below 0.01, and the
+        median log-density.
 
     Raises:
-        DataError: If the rows do not have the shape of those in training.
+        DataError: If the rows do not have the shape of the training rows, or none can be scored.
+        FileExistsError: If the file to write exists and does not hold scores.
     """
-    config = trained.run.config
+    if out.exists() and not out.read_bytes().startswith(",".join(HEADER).encode()):
+        raise FileExistsError(f"{out} exists and does not hold scores of fdsm")
+    names, rows, problems = _read_rows(saved, data)
+    good = [i for i in range(len(rows)) if i not in problems]
+    if not good:
+        raise DataError(f"{data}: no row can be scored. Row 1: {problems[0]}")
+    scores = saved.score(rows[good])
+    cells = {
+        row: values
+        for row, *values in zip(
+            good,
+            scores.log_density.tolist(),
+            scores.typicality.tolist(),
+            scores.p_value.tolist(),
+            strict=True,
+        )
+    }
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with replace_file(out) as draft, draft.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(HEADER)
+        for row, name in enumerate(names):
+            writer.writerow([name, *cells.get(row, ["", "", ""]), problems.get(row, "")])
+    return {
+        "rows": len(rows),
+        "not_scored": len(problems),
+        "p_value_below_1_percent": int((scores.p_value < 0.01).sum()),
+        "median_log_density": float(f"{float(scores.log_density.median()):.6g}"),
+    }
+
+
+def _read_rows(saved: SavedModel, path: Path) -> tuple[list[str], Tensor, dict[int, str]]:
+    """Read new data in the same way as the training data of a model.
+
+    Columns of tables are found by name, in any order and among other columns. Images are resized
+    to the size of the training images.
+
+    Returns:
+        A name for each row, the rows as they are stored, shape `(N, *E)`, and the problem of each
+        row that cannot be scored.
+    """
+    config = saved.run.config
     shape, source = tuple(config["stored_shape"]), from_path(path)
     if isinstance(source, ImageFolder) and len(shape) == 3:
         source = replace(source, size=shape[1], channels=shape[0])
     if isinstance(source, Table) and "columns" in config["data"]:
         source = replace(source, columns=tuple(config["data"]["columns"]))
-    rows = source.rows()
+    if isinstance(source, Table):
+        rows, problems = source.rows_with_problems()
+    else:
+        rows, problems = source.rows(), {}
     if tuple(rows.shape[1:]) != shape:
         raise DataError(
-            f"{path} has rows of shape {tuple(rows.shape[1:])}, but the model of "
-            f"{trained.run.folder} was trained on rows of shape {shape}"
+            f"{path} has rows of shape {tuple(rows.shape[1:])}, but {saved.run.folder} was "
+            f"trained on rows of shape {shape}"
         )
-    if trained.integral and rows.max() > 2 * trained.largest:
+    if saved.is_integer and rows.max() > 2 * saved.max_value:
         raise DataError(
-            f"{path} has values up to {rows.max():g}, but the model of {trained.run.folder} was "
-            f"trained on whole numbers up to {trained.largest:g}: bring them to the same scale"
+            f"{path} has values up to {rows.max():g}, but {saved.run.folder} was trained on "
+            f"integers up to {saved.max_value:g}. Bring them to the same scale"
         )
     names = source.names() if isinstance(source, ImageFolder) else range(len(rows))
-    return [str(name) for name in names], rows
+    return [str(name) for name in names], rows, problems
 
 
-def write_scores(path: Path, names: Sequence[str], scores: Scores) -> None:
-    """Write scores as a table.
+def default_scores_path(data: Path) -> Path:
+    """Return the file for the scores of a data file: beside it, with a name of its own.
 
-    Args:
-        path: The file.
-        names: The names of the rows.
-        scores: Their scores.
+    Example:
+        >>> str(default_scores_path(Path("new.csv"))), str(default_scores_path(Path("new.npy")))
+        ('new.scores.csv', 'new.npy.scores.csv')
     """
-    columns = zip(
-        names,
-        scores.log_density.tolist(),
-        scores.typicality.tolist(),
-        scores.tail.tolist(),
-        strict=True,
-    )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with replace_file(path) as draft, draft.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["row", "log_density", "typicality", "tail"])
-        writer.writerows(columns)
+    name = data.stem if data.suffix == ".csv" else data.name
+    return data.with_name(f"{name}.scores.csv")

@@ -1,24 +1,30 @@
-"""Samplers and estimators of normalisers: functions of a log-density or of a score."""
+"""Samplers and estimators of normalising constants, for log-densities and scores."""
 
 from .ais import AnnealedWeights, ais, log_likelihood_ais, sigmoid_schedule
 from .chains import DivergenceWarning, Progress
 from .hmc import Chains, hmc, leapfrog
-from .importance import GaussianMixture, LogPartition, Mixture, Proposal, importance_log_partition
+from .importance import (
+    GaussianMixtureProposal,
+    LogPartition,
+    MixtureProposal,
+    Proposal,
+    importance_log_partition,
+)
 from .langevin import Temperatures, annealed_langevin, langevin, tempered_langevin
-from .pace import Adaptation
-from .weights import LogMean, log_mean_exp
+from .log_weights import LogMean, log_mean_exp
+from .step_adaptation import StepAdaptation
 
 __all__ = [
-    "Adaptation",
     "AnnealedWeights",
     "Chains",
     "DivergenceWarning",
-    "GaussianMixture",
+    "GaussianMixtureProposal",
     "LogMean",
     "LogPartition",
-    "Mixture",
+    "MixtureProposal",
     "Progress",
     "Proposal",
+    "StepAdaptation",
     "Temperatures",
     "ais",
     "annealed_langevin",

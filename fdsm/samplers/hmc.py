@@ -1,9 +1,9 @@
-r"""Hamiltonian Monte Carlo: samples that are exact whatever the step.
+r"""Hamiltonian Monte Carlo, which samples the exact density with any step size.
 
-Every move draws a momentum $p ∼ N(0, I)$, follows the dynamics of
-$H(x, p) = -\log p(x) + ‖p‖²/2$ by leapfrog steps, and accepts where it ended with probability
-$\min(1, e^{-ΔH})$. Leapfrog is reversible and keeps volumes, so that the density is left as it
-was; its error in $H$ is of second order in the step and costs acceptance only.
+Each move draws a momentum $p ∼ N(0, I)$, follows the dynamics of
+$H(x, p) = -\log p(x) + ‖p‖²/2$ with leapfrog steps, and accepts the end point with probability
+$\min(1, e^{-ΔH})$. Leapfrog is reversible and preserves volume, so the density is invariant. Its
+error in $H$ is of second order in the step and only reduces the acceptance rate.
 """
 
 from dataclasses import dataclass
@@ -15,20 +15,20 @@ from ..derivatives import score_of
 from ..derivatives.validation import checked_density
 from ..tensors import dot, per_example, randn_like
 from ..typing import LogDensity, Score
-from .chains import Progress, counted, require_counts, start
-from .pace import ADAPTATION, Adaptation, first_pace
+from .chains import Progress, require_counts, track, validate_start
+from .step_adaptation import ADAPTATION, StepAdaptation, initial_step_sizes
 
 
 @dataclass(frozen=True, eq=False)
 class Chains:
-    """What Hamiltonian Monte Carlo came to.
+    """The result of Hamiltonian Monte Carlo.
 
     Attributes:
-        samples: The last state of each chain, shape `(B, *E)`.
-        acceptance: The mean probability of acceptance of each chain after the burn-in, `(B,)`.
-        step_sizes: The step of each chain after the burn-in, `(B,)`.
-        history: What was kept of the states after the burn-in, shape `(K, B, *E)`; `K` is zero
-            unless asked for.
+        samples: Last state of each chain, shape `(B, *E)`.
+        acceptance: Mean acceptance probability of each chain after the burn-in, shape `(B,)`.
+        step_sizes: Step size of each chain after the burn-in, shape `(B,)`.
+        history: States kept after the burn-in, shape `(K, B, *E)`. `K` is zero unless `every` is
+            given.
     """
 
     samples: Tensor
@@ -46,15 +46,15 @@ def hmc(
     leapfrog: int = 10,
     step_size: float = 0.1,
     jitter: float = 0.2,
-    adapt: Adaptation | None = ADAPTATION,
+    adapt: StepAdaptation | None = ADAPTATION,
     every: int | None = None,
     generator: Generator | None = None,
     progress: Progress | None = None,
 ) -> Chains:
-    r"""Return chains of Hamiltonian Monte Carlo.
+    r"""Run chains of Hamiltonian Monte Carlo.
 
-    Steps are adapted during the burn-in only, since a step that depends on where the chain has
-    been would change what it converges to. A move into a place where the log-density or its
+    Step sizes are adapted only during the burn-in, because a step that depends on the history of
+    the chain changes its stationary distribution. A move to a point where the log-density or its
     gradient is not finite is rejected.
 
     Reference:
@@ -62,24 +62,24 @@ def hmc(
 
     Args:
         log_density: The log-density, `(B, *E) -> (B,)`, up to a constant.
-        x: Where the chains start, shape `(B, *E)`.
-        steps: How many moves after the burn-in.
-        burn_in: How many moves before.
-        leapfrog: How many steps of the position make up a move; it takes one more gradient.
-        step_size: The first length of such a step, for all chains.
-        jitter: Every move draws its step uniformly within this share of it; zero for none. A
-            fixed step can bring a chain back to where it was, move after move.
-        adapt: How the burn-in adapts the step; None to leave it.
-        every: Keep every so many states after the burn-in; by default only the last.
-        generator: Source of momenta and of acceptance; torch's global one by default.
-        progress: Watches the moves.
+        x: Starting points of the chains, shape `(B, *E)`.
+        steps: Number of moves after the burn-in.
+        burn_in: Number of moves of the burn-in.
+        leapfrog: Number of leapfrog steps per move. A move needs one more gradient than steps.
+        step_size: Initial step size of all chains.
+        jitter: Each move draws its step uniformly within this relative distance of the step
+            size. Without jitter, a chain can return to the same point at every move.
+        adapt: How the burn-in adapts the step size; None to keep it constant.
+        every: Keep every `every`-th state after the burn-in. Default: only the last state.
+        generator: Random number generator. Default: the global generator of torch.
+        progress: Shows the progress of the loop.
 
     Returns:
-        The last states, how often moves were accepted, the steps, and the states to be kept.
+        The last states, acceptance rates, step sizes and the states that were kept.
 
     Raises:
-        TypeError: If `x` is not of real floating-point numbers.
-        ValueError: If a number is out of range, or the log-density not finite at `x`.
+        TypeError: If `x` is not a tensor of real floating-point numbers.
+        ValueError: If a number is out of range, or the log-density is not finite at `x`.
 
     Example:
         >>> quartic = lambda x: -x.pow(4).sum(1) / 4
@@ -89,20 +89,22 @@ def hmc(
     """
     require_counts(steps=steps, leapfrog=leapfrog, every=1 if every is None else every)
     require_counts(0, burn_in=burn_in)
-    x, pace = start(x), first_pace(x, step_size, jitter, adapt)
-    acceptance, kept = torch.zeros_like(pace.step), []
+    x = validate_start(x)
+    step_sizes = initial_step_sizes(x, step_size, jitter, adapt)
+    acceptance, kept = torch.zeros_like(step_sizes.step), []
     with torch.no_grad():
-        _require_inside(log_density, x)
-        for t in counted(burn_in + steps, progress):
-            x, probability = move(log_density, x, pace.draw(generator), leapfrog, generator)
+        _require_finite(log_density, x)
+        for t in track(burn_in + steps, progress):
+            step = step_sizes.sample(generator)
+            x, probability = move(log_density, x, step, leapfrog, generator)
             if t < burn_in:
-                pace = pace.after(probability)
+                step_sizes = step_sizes.update(probability)
                 continue
             acceptance = acceptance + probability / steps
             if every and (t - burn_in + 1) % every == 0:
                 kept.append(x)
     history = torch.stack(kept) if kept else x.new_empty(0, *x.shape)
-    return Chains(x, acceptance, pace.step, history)
+    return Chains(x, acceptance, step_sizes.step, history)
 
 
 def leapfrog(
@@ -112,15 +114,14 @@ def leapfrog(
 
     $$p ← p + \frac{h}{2} s(x), \qquad x ← x + h p, \qquad p ← p + \frac{h}{2} s(x)$$
 
-    Neighbouring half steps of the momentum are taken as one, so that there is one more score
-    than there are steps.
+    Adjacent half steps of the momentum are combined, so `steps` steps need `steps + 1` scores.
 
     Args:
         score: The score, `(B, *E) -> (B, *E)`.
         x: The positions, shape `(B, *E)`.
         momentum: The momenta, shape `(B, *E)`.
-        steps: How many steps of the position.
-        step: The length $h$ of each chain's step, shape `(B,)`.
+        steps: Number of steps.
+        step: Step size $h$ of each chain, shape `(B,)`.
 
     Returns:
         The positions and momenta at the end.
@@ -146,18 +147,18 @@ def move(
     steps: int,
     generator: Generator | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Return the chains after one move, and the probability with which it was accepted.
+    """Return the chains after one move, and its acceptance probabilities.
 
     Args:
         log_density: The log-density, `(B, *E) -> (B,)`, up to a constant.
-        x: Where the chains are, shape `(B, *E)`.
-        step: The length of each chain's steps, shape `(B,)`.
-        steps: How many steps of the position make up the move.
-        generator: Source of momenta and of acceptance.
+        x: Current states of the chains, shape `(B, *E)`.
+        step: Step size of each chain, shape `(B,)`.
+        steps: Number of leapfrog steps.
+        generator: Random number generator of momenta and acceptance.
 
     Returns:
-        The next states, shape `(B, *E)`, and the probabilities, shape `(B,)`, which are zero
-        where the end has no finite density.
+        The next states, shape `(B, *E)`, and the probabilities, shape `(B,)`. A probability is
+        zero if the log-density at the end point is not finite.
     """
     density = checked_density(log_density)
     p = randn_like(x, generator)
@@ -170,10 +171,10 @@ def move(
     return torch.where(per_example(u < probability, x), x_end, x), probability
 
 
-def _require_inside(log_density: LogDensity, x: Tensor) -> None:
+def _require_finite(log_density: LogDensity, x: Tensor) -> None:
     bad = (~checked_density(log_density)(x).isfinite()).nonzero().flatten().tolist()
     if bad:
         raise ValueError(
-            f"the log-density is not finite in rows {bad[:8]} of {len(x)} where chains are to "
-            "start: start them where it is"
+            f"the log-density is not finite at the starting points in rows {bad[:8]} of "
+            f"{len(x)}: choose starting points where it is finite"
         )

@@ -1,10 +1,11 @@
-r"""Importance sampling of a normaliser, with a proposal that is known.
+r"""Importance sampling of a normalising constant.
 
 $$Z = ∫ f(x) dx = E_q \left[ \frac{f(x)}{q(x)} \right]$$
 
-Simple, unbiased, and good for nothing where $q$ misses what $f$ has: the effective sample size
-shows this if some of it was hit, and agreement of two different proposals if not. A proposal with
-lighter tails than $f$ has weights of infinite variance, so mix it with a broad one.
+The estimate is unbiased, but useless if the proposal $q$ misses regions with a large part of $Z$.
+A small effective sample size shows this if the region was hit at least once. To detect a region
+that was never hit, compare two different proposals. A proposal with lighter tails than $f$ has
+weights of infinite variance; mix it with a broad one.
 """
 
 import math
@@ -14,15 +15,15 @@ from typing import Protocol
 import torch
 from torch import Generator, Tensor
 
-from ..derivatives.validation import check_data, checked_density
+from ..derivatives.validation import check_values, checked_density
 from ..tensors import dimension, randn_like
 from ..typing import LogDensity
-from .chains import Progress, counted, require_counts, require_positive
-from .weights import log_sums, summary
+from .chains import Progress, require_counts, require_positive, track
+from .log_weights import log_sums, summarize
 
 
 class Proposal(Protocol):
-    """A density that can be sampled and evaluated."""
+    """A distribution that can be sampled and has a normalised log-density."""
 
     def sample(self, n: int, generator: Generator | None = None) -> Tensor:
         """Return `n` independent samples, shape `(n, *E)`."""
@@ -34,17 +35,17 @@ class Proposal(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class GaussianMixture:
-    r"""Equal Gaussians around given centres, $q(x) = \frac1K \sum_k N(x; c_k, s²I)$.
+class GaussianMixtureProposal:
+    r"""Mixture of equal isotropic Gaussians, $q(x) = \frac1K \sum_k N(x; c_k, s²I)$.
 
-    Around one row of zeros it is $N(0, s²I)$; around rows of data it is where the data are.
+    With one row of zeros as the centre it is $N(0, s²I)$. With rows of data it covers the data.
 
     Attributes:
-        centres: The means $c_k$, shape `(K, *E)`; samples share their dtype and device.
+        centres: The means $c_k$, shape `(K, *E)`. Samples have their dtype and device.
         scale: The standard deviation $s$.
 
     Example:
-        >>> normal = GaussianMixture(torch.zeros(1, 3), scale=2.0)
+        >>> normal = GaussianMixtureProposal(torch.zeros(1, 3), scale=2.0)
         >>> normal.log_density(torch.zeros(1, 3))  # -3/2 log 8π
         tensor([-4.8363])
     """
@@ -56,10 +57,10 @@ class GaussianMixture:
         require_positive(scale=self.scale)
         if self.centres.ndim == 0 or self.centres.numel() == 0:
             raise ValueError(
-                "a mixture takes at least one centre, a row each, but their shape is "
+                "a mixture needs at least one centre, one per row, but the shape of centres is "
                 f"{tuple(self.centres.shape)}"
             )
-        check_data(self.centres)
+        check_values(self.centres)
 
     def sample(self, n: int, generator: Generator | None = None) -> Tensor:
         """Return `n` independent samples, shape `(n, *E)`."""
@@ -69,7 +70,7 @@ class GaussianMixture:
         return x + self.scale * randn_like(x, generator)
 
     def log_density(self, x: Tensor) -> Tensor:
-        """Return $log q(x)$, normalised, shape `(N, *E) -> (N,)`."""
+        """Return $log q(x)$, shape `(N, *E) -> (N,)`."""
         rows, centres = (a.reshape(len(a), -1) for a in (x, self.centres))
         distances = torch.cdist(rows, centres, compute_mode="donot_use_mm_for_euclid_dist")
         exponents = -distances.square() / (2 * self.scale**2)
@@ -78,16 +79,17 @@ class GaussianMixture:
 
 
 @dataclass(frozen=True)
-class Mixture:
-    """Equal shares of several proposals, such as a close one and a broad one.
+class MixtureProposal:
+    """Mixture of several proposals with equal weights, for example a narrow and a broad one.
 
     Attributes:
-        proposals: What it is made of.
+        proposals: The components.
 
     Example:
         >>> data = torch.randn(100, 2)
-        >>> close, broad = GaussianMixture(data, 0.5), GaussianMixture(torch.zeros(1, 2), 3.0)
-        >>> Mixture((close, broad)).sample(10).shape
+        >>> narrow = GaussianMixtureProposal(data, 0.5)
+        >>> broad = GaussianMixtureProposal(torch.zeros(1, 2), 3.0)
+        >>> MixtureProposal((narrow, broad)).sample(10).shape
         torch.Size([10, 2])
     """
 
@@ -95,7 +97,7 @@ class Mixture:
 
     def __post_init__(self) -> None:
         if not self.proposals:
-            raise ValueError("a mixture takes at least one proposal, but got none")
+            raise ValueError("a mixture needs at least one proposal, but got none")
 
     def sample(self, n: int, generator: Generator | None = None) -> Tensor:
         """Return `n` independent samples, shape `(n, *E)`."""
@@ -112,14 +114,14 @@ class Mixture:
 
 @dataclass(frozen=True)
 class LogPartition:
-    r"""An estimate of $\log Z$, and how far to trust it.
+    r"""An estimate of $\log Z$ with its accuracy.
 
     Attributes:
-        value: The logarithm of the mean weight.
-        error: Its standard error to first order; too small where the weights that matter were
-            never drawn.
-        effective_sample_size: How many equal weights would be as good, from 1 to `samples`.
-        samples: How many were drawn.
+        value: Logarithm of the mean weight.
+        error: Standard error to first order. It is too small if the dominant weights were never
+            drawn.
+        effective_sample_size: Number of equal weights with the same accuracy, from 1 to `samples`.
+        samples: Number of samples.
     """
 
     value: float
@@ -137,26 +139,27 @@ def importance_log_partition(
     generator: Generator | None = None,
     progress: Progress | None = None,
 ) -> LogPartition:
-    r"""Return $\log Z$ of a log-density that is not normalised, by importance sampling.
+    r"""Estimate $\log Z$ of an unnormalised log-density with importance sampling.
 
     Args:
-        log_density: The log-density, `(N, *E) -> (N,)`; it may be minus infinity.
-        proposal: Where to sample; `GaussianMixture(torch.zeros(1, d), 2.0)` and a million samples
-            are the published choice for DKEF.
-        n: How many samples.
-        batch: How many are in memory at once.
-        generator: Source of the samples; torch's global one by default.
-        progress: Watches the batches.
+        log_density: The log-density, `(N, *E) -> (N,)`. It may be minus infinity.
+        proposal: The proposal $q$. The published choice for DKEF is
+            `GaussianMixtureProposal(torch.zeros(1, d), 2.0)` with a million samples.
+        n: Number of samples.
+        batch: Number of samples in memory at once.
+        generator: Random number generator. Default: the global generator of torch.
+        progress: Shows the progress of the loop.
 
     Returns:
-        The estimate with its error and effective sample size. All in float64.
+        The estimate with its error and effective sample size, computed in float64.
 
     Raises:
-        ValueError: If a number is out of range, or a weight infinite or not a number.
+        ValueError: If a number is out of range, or a weight is infinite or NaN.
 
     Example:
         >>> f = lambda x: -x.square().sum(1) / 2
-        >>> estimate = importance_log_partition(f, GaussianMixture(torch.zeros(1, 2), 1.5), 20_000)
+        >>> proposal = GaussianMixtureProposal(torch.zeros(1, 2), 1.5)
+        >>> estimate = importance_log_partition(f, proposal, 20_000)
         >>> abs(estimate.value - 1.8379) < 5 * estimate.error < 0.1  # log 2π
         True
         >>> 0.68 < estimate.effective_sample_size / estimate.samples < 0.70
@@ -167,9 +170,9 @@ def importance_log_partition(
     f, q = checked_density(log_density), checked_density(proposal.log_density)
     total = torch.full((2,), -torch.inf, dtype=torch.float64)
     with torch.no_grad():
-        for i in counted(math.ceil(n / batch), progress):
+        for i in track(math.ceil(n / batch), progress):
             x = proposal.sample(min(batch, n - i * batch), generator)
             sums = torch.stack(log_sums(f(x).double() - q(x).double()))
             total = torch.logaddexp(total, sums.cpu())
-    mean = summary(total[0], total[1], n)
+    mean = summarize(total[0], total[1], n)
     return LogPartition(mean.value.item(), mean.error.item(), mean.effective_sample_size.item(), n)

@@ -1,10 +1,17 @@
-"""Training: steps, the loop, callbacks and checkpoints."""
+"""Training: steps, the training loop, callbacks and checkpoints."""
 
 from .batches import ShuffledBatches, derived_seed
-from .callbacks import LogMetrics, ProgressBar, SaveCheckpoint, Validate
+from .callbacks import (
+    EMA,
+    Callback,
+    EarlyStop,
+    IterationEvent,
+    LogMetrics,
+    ProgressBar,
+    SaveCheckpoint,
+    Validate,
+)
 from .checkpoint import CheckpointError, Checkpoints
-from .ema import EMA
-from .events import Callback, EarlyStop, IterationEvent
 from .fit import Interrupted, NonFiniteLossError, fit
 from .loggers import JsonLines, TensorBoard
 from .optimizers import Adam, OptimizerConfig, RMSprop

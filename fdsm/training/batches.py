@@ -1,4 +1,4 @@
-"""Which rows are in which batch."""
+"""Mini-batches of rows in random order, and random seeds derived from a run's seed."""
 
 import hashlib
 
@@ -9,10 +9,11 @@ from ..data.transforms import Transform
 
 
 class ShuffledBatches:
-    """Batches of all rows in a new order every epoch; a last incomplete one is left out.
+    """Batches of all rows in a new random order every epoch. An incomplete last batch is dropped.
 
-    The order of an epoch is a function of the seed and its number, so that a training can be
-    continued anywhere without a state.
+    The order of an epoch depends only on the seed and the number of the epoch, so training can
+    continue at any iteration without saved state. If there are fewer rows than `size`, each batch
+    has all rows.
 
     Example:
         >>> from fdsm.data.transforms import Chain
@@ -31,38 +32,38 @@ class ShuffledBatches:
         seed: int,
         device: torch.device | str = "cpu",
     ) -> None:
-        """Take rows as they are stored and how to transform them.
+        """Store the rows and how to transform them.
 
         Args:
-            rows: All rows, shape `(N, *E)`.
-            transform: What is done to a batch.
-            size: How many rows a batch has.
-            seed: Decides the order.
-            device: Where batches go.
+            rows: All training rows, shape `(N, *E)`.
+            transform: Applied to each batch, with new random numbers each time.
+            size: Number of rows per batch.
+            seed: Random seed of the order.
+            device: Device of the batches.
 
         Raises:
-            ValueError: If there are fewer rows than a batch has.
+            ValueError: If there are no rows, or the size is not positive.
         """
-        if not 1 <= size <= len(rows):
+        if size < 1 or not len(rows):
             raise ValueError(
-                f"a batch of {size} cannot be taken from {len(rows)} rows: "
-                "choose a smaller batch (`--set plan.batch=…`)"
+                f"expected a positive batch size and at least one row, but got a batch size of "
+                f"{size} and {len(rows)} rows"
             )
-        self.rows, self.transform, self.size = rows, transform, size
+        self.rows, self.transform, self.size = rows, transform, min(size, len(rows))
         self.seed, self.device = seed, device
         self._epoch, self._order = -1, torch.empty(0)
 
     def __call__(self, iteration: int, generator: Generator) -> Tensor:
-        """Return the batch of an iteration, transformed with random numbers of `generator`."""
+        """Return the transformed batch of an iteration; `generator` is for the transform."""
         epoch, i = divmod(iteration, len(self.rows) // self.size)
         if epoch != self._epoch:
-            own = Generator().manual_seed(derived_seed(self.seed, epoch))
-            self._epoch, self._order = epoch, torch.randperm(len(self.rows), generator=own)
+            order = Generator().manual_seed(derived_seed(self.seed, epoch))
+            self._epoch, self._order = epoch, torch.randperm(len(self.rows), generator=order)
         chosen = self.rows[self._order[i * self.size : (i + 1) * self.size]]
         return self.transform.sample(chosen.to(self.device), generator)
 
 
 def derived_seed(seed: int, *labels: int | str) -> int:
-    """Return a seed that is another one for every sequence of labels."""
+    """Return a seed that is different for every seed and sequence of labels."""
     digest = hashlib.blake2b(repr((seed, *labels)).encode(), digest_size=7).digest()
     return int.from_bytes(digest, "little")

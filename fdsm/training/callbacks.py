@@ -1,10 +1,10 @@
-"""What is done after iterations: log, validate, save, show."""
+"""Callbacks: log, validate, average the weights, save and show progress after an iteration."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from rich.console import Console
 from rich.progress import (
@@ -15,31 +15,67 @@ from rich.progress import (
     TextColumn,
     TimeRemainingColumn,
 )
+from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel
 
-from .events import EarlyStop, IterationEvent
 from .loggers import Log
 
 
 @dataclass(frozen=True)
-class LogMetrics:
-    """Log what the step logged.
+class IterationEvent:
+    """The state of training after an iteration.
 
     Attributes:
-        logs: Where to.
-        every: After how many iterations.
+        iteration: Number of completed iterations.
+        iterations: Total number of iterations.
+        seconds: Time of all completed steps, without callbacks.
+        milliseconds: Median time of the most recent steps.
+        metrics: The numbers that the step returned.
+    """
+
+    iteration: int
+    iterations: int
+    seconds: float
+    milliseconds: float
+    metrics: Mapping[str, float]
+
+    def every(self, n: int) -> bool:
+        """Return whether the iteration is a multiple of `n` or the last; False if `n` is zero."""
+        return n > 0 and (self.iteration % n == 0 or self.iteration == self.iterations)
+
+
+class Callback(Protocol):
+    """A function called after every iteration. It may raise `EarlyStop`."""
+
+    def __call__(self, event: IterationEvent, /) -> None:
+        """Handle the event."""
+        ...
+
+
+class EarlyStop(Exception):
+    """Raised by a callback to end training early. The message gives the reason."""
+
+
+@dataclass(frozen=True)
+class LogMetrics:
+    """Log the metrics of the step.
+
+    Attributes:
+        logs: The loggers.
+        every: Number of iterations between records.
     """
 
     logs: Sequence[Log]
     every: int = 10
 
-    def __call__(self, moment: IterationEvent) -> None:
-        """Log, if it is time."""
-        if moment.every(self.every):
+    def __call__(self, event: IterationEvent, /) -> None:
+        """Log every `every` iterations."""
+        if event.every(self.every):
             record = {
-                "iteration": moment.iteration,
-                "seconds": round(moment.seconds, 6),
-                **moment.metrics,
-                "milliseconds": round(moment.milliseconds, 4),
+                "iteration": event.iteration,
+                "seconds": round(event.seconds, 6),
+                **event.metrics,
+                "milliseconds": round(event.milliseconds, 4),
             }
             for log in self.logs:
                 log(record)
@@ -47,61 +83,112 @@ class LogMetrics:
 
 @dataclass
 class Validate:
-    """Measure a model on data it is not trained on, remember the best, and stop in time.
+    """Evaluate on validation data, keep track of the best value and stop early.
 
     Attributes:
-        measure: Takes an iteration and returns numbers by name; the smaller the better.
-        logs: Where to log them.
-        every: After how many iterations.
-        watched: Which number decides what is best and when to stop; the first if empty.
-        patience: After how many iterations without a new best to stop, if at all.
-        on_best: What to do when there is a new best.
-        best: The best so far.
-        iteration: When it was.
+        measure: Takes the iteration and returns metrics by name. Lower is better.
+        logs: The loggers.
+        every: Number of iterations between validations.
+        metric: Name of the metric that decides. Default: the first.
+        patience: Number of iterations without improvement after which training stops.
+        on_best: Called when the metric improves.
+        best: The best value so far.
+        iteration: The iteration of the best value.
     """
 
     measure: Callable[[int], dict[str, float]]
     logs: Sequence[Log]
     every: int
-    watched: str = ""
+    metric: str = ""
     patience: int | None = None
-    on_best: Callable[[IterationEvent], None] = lambda moment: None
+    on_best: Callable[[IterationEvent], None] = lambda event: None
     best: float = field(default=math.inf, init=False)
     iteration: int = field(default=0, init=False)
 
-    def __call__(self, moment: IterationEvent) -> None:
-        """Validate, if it is time.
+    def __call__(self, event: IterationEvent, /) -> None:
+        """Validate every `every` iterations.
 
         Args:
-            moment: When it is.
+            event: The state of training.
 
         Raises:
-            EarlyStop: If there has been no new best for too long.
+            EarlyStop: If the metric has not improved for `patience` iterations.
         """
-        if not moment.every(self.every):
+        if not event.every(self.every):
             return
-        numbers = self.measure(moment.iteration)
-        record = {"iteration": moment.iteration, "seconds": round(moment.seconds, 6)}
-        finite = {name: v if math.isfinite(v) else None for name, v in numbers.items()}
+        metrics = self.measure(event.iteration)
+        finite = {name: v if math.isfinite(v) else None for name, v in metrics.items()}
         for log in self.logs:
-            log({**record, "validation": finite})
-        value = numbers[self.watched or next(iter(numbers))]
-        if value < self.best:
-            self.best, self.iteration = value, moment.iteration
-            self.on_best(moment)
-        if self.patience is not None and moment.iteration - self.iteration >= self.patience:
+            log({
+                "iteration": event.iteration,
+                "seconds": round(event.seconds, 6),
+                "validation": finite,
+            })
+        name = self.metric or next(iter(metrics))
+        if metrics[name] < self.best:
+            self.best, self.iteration = metrics[name], event.iteration
+            self.on_best(event)
+        if self.patience is not None and event.iteration - self.iteration >= self.patience:
             raise EarlyStop(
-                f"no better {self.watched or next(iter(numbers))} than {self.best:.6g} of "
-                f"iteration {self.iteration} in {self.patience} iterations"
+                f"{name} has not improved for {self.patience} iterations; the best value is "
+                f"{self.best:.6g}, at iteration {self.iteration}"
             )
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the best so far."""
+        """Return the best value and its iteration."""
         return {"best": self.best, "iteration": self.iteration}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a state."""
+        """Restore the state of `state_dict`."""
         self.best, self.iteration = float(state["best"]), int(state["iteration"])
+
+
+class EMA:
+    r"""Exponential moving average of the weights, $\barθ ← a\barθ + (1 - a)θ$.
+
+    During warm-up the decay is smaller, $\min(a, (1 + t)/(10 + t))$ after $t$ updates, so that the
+    average soon forgets the initial weights. Buffers are copied, not averaged.
+
+    Attributes:
+        source: The model that is trained.
+        model: A copy of the model with the average weights.
+    """
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        """Start the average at the current weights.
+
+        Args:
+            model: The model that is trained.
+            decay: The decay $a$.
+
+        Raises:
+            ValueError: If the decay is not between 0 and 1.
+        """
+        if not 0 < decay < 1:
+            raise ValueError(f"the decay of an average must be in (0, 1), but is {decay}")
+
+        def average(mean: Tensor, new: Tensor, updates: Tensor | int) -> Tensor:
+            t = int(updates) - 1
+            return mean.lerp(new, 1 - min(decay, (1 + t) / (10 + t)))
+
+        self.source = model
+        self._averaged = AveragedModel(model, avg_fn=average).requires_grad_(False)
+        self._averaged.n_averaged.fill_(1)  # zero would replace the average at the first update
+        self.model: nn.Module = self._averaged.module
+
+    def __call__(self, event: IterationEvent, /) -> None:
+        """Update the average with the current weights."""
+        self._averaged.update_parameters(self.source)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the average and the number of updates."""
+        updates = int(self._averaged.n_averaged) - 1
+        return {"model": self.model.state_dict(), "updates": updates}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore the state of `state_dict`."""
+        self.model.load_state_dict(state["model"])
+        self._averaged.n_averaged.fill_(int(state["updates"]) + 1)
 
 
 @dataclass(frozen=True)
@@ -109,32 +196,32 @@ class SaveCheckpoint:
     """Write checkpoints.
 
     Attributes:
-        write: What writes one.
-        every: After how many iterations.
+        write: Writes a checkpoint.
+        every: Number of iterations between checkpoints.
     """
 
     write: Callable[[IterationEvent], None]
     every: int
 
-    def __call__(self, moment: IterationEvent) -> None:
-        """Write one, if it is time."""
-        if moment.every(self.every):
-            self.write(moment)
+    def __call__(self, event: IterationEvent, /) -> None:
+        """Write a checkpoint every `every` iterations."""
+        if event.every(self.every):
+            self.write(event)
 
 
 class ProgressBar:
-    """A progress bar with the loss, the time of an iteration and the time that is left.
+    """A progress bar with the loss, the time per iteration and the remaining time.
 
-    The loss shown is a running mean. Use as a context, since it draws on the terminal; where there
-    is no terminal it prints nothing.
+    The loss shown is a running mean. Use the bar as a context manager. Without a terminal it
+    prints nothing.
     """
 
     def __init__(self, name: str, console: Console | None = None) -> None:
-        """Make a bar.
+        """Create the bar without showing it.
 
         Args:
-            name: What is trained.
-            console: Where to draw.
+            name: Text before the bar.
+            console: The console to draw on.
         """
         self._progress = Progress(
             TextColumn("{task.description}"),
@@ -147,7 +234,7 @@ class ProgressBar:
         self._name, self._task, self._loss = name, TaskID(-1), math.nan
 
     def __enter__(self) -> Self:
-        """Begin to draw."""
+        """Show the bar."""
         self._progress.start()
         return self
 
@@ -157,17 +244,17 @@ class ProgressBar:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Leave the bar as it is."""
+        """Stop updating the bar."""
         self._progress.stop()
 
-    def __call__(self, moment: IterationEvent) -> None:
-        """Move on."""
-        loss = moment.metrics["loss"]
+    def __call__(self, event: IterationEvent, /) -> None:
+        """Update the bar."""
+        loss = event.metrics["loss"]
         self._loss = loss if math.isnan(self._loss) else 0.98 * self._loss + 0.02 * loss
         if self._task == -1:
             self._task = self._progress.add_task(
-                self._name, total=moment.iterations, loss=self._loss, ms=0.0
+                self._name, total=event.iterations, loss=self._loss, ms=0.0
             )
         self._progress.update(
-            self._task, completed=moment.iteration, loss=self._loss, ms=moment.milliseconds
+            self._task, completed=event.iteration, loss=self._loss, ms=event.milliseconds
         )

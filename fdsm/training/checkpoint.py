@@ -1,8 +1,8 @@
-"""Checkpoints: one file each, whole or not there, verified, and without code in it.
+"""Checkpoints: one file each, written atomically, verified by a digest, and free of code.
 
-A checkpoint is a safetensors file. Tensors are stored under the path they have in the nested
-state; everything else is JSON in the metadata, together with a digest of both. Loading executes
-nothing, and notices a file that was damaged after it was written.
+A checkpoint is a safetensors file. The name of a tensor is its path in the nested state. All
+other values are JSON in the metadata, together with a digest of both. Loading executes no code
+and detects damaged files.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save as serialised
+from safetensors.torch import save as serialize
 from torch import Tensor
 
 from ..atomic_io import replace_file
@@ -25,23 +25,23 @@ FORMAT = "fdsm checkpoint 1"
 
 
 class CheckpointError(ValueError):
-    """A file is not a checkpoint, or not a whole one."""
+    """A file is not a checkpoint, or is damaged."""
 
 
 def save(path: Path, state: dict[str, Any]) -> None:
     """Write a nested state atomically.
 
     Args:
-        path: The file to make or replace.
-        state: Tensors, numbers, strings, booleans and `None`, in dictionaries, lists and tuples
-            (which come back as lists).
+        path: The file to create or replace.
+        state: Tensors, numbers, strings, booleans and `None`, in dictionaries, lists and tuples.
+            Tuples are loaded as lists.
     """
     tensors: dict[str, Tensor] = {}
     structure = json.dumps(_encode(state, "", tensors), allow_nan=True)
     tensors = {key: t.detach().cpu().contiguous().clone() for key, t in tensors.items()}
     metadata = {"format": FORMAT, "state": structure, "digest": _digest(structure, tensors)}
     with replace_file(path) as draft:
-        draft.write_bytes(serialised(tensors, metadata))
+        draft.write_bytes(serialize(tensors, metadata))
 
 
 def load(path: Path) -> dict[str, Any]:
@@ -51,10 +51,10 @@ def load(path: Path) -> dict[str, Any]:
         path: A file written by `save`.
 
     Returns:
-        The state, with all tensors on the CPU.
+        The state. All tensors are on the CPU.
 
     Raises:
-        CheckpointError: If it is not such a file, or is damaged.
+        CheckpointError: If the file is not a checkpoint, or is damaged.
     """
     try:
         with safe_open(path, framework="pt") as file:
@@ -65,15 +65,15 @@ def load(path: Path) -> dict[str, Any]:
     if metadata.get("format") != FORMAT or not {"digest", "state"} <= metadata.keys():
         raise CheckpointError(f"{path} is a safetensors file, but not a checkpoint of fdsm")
     if metadata["digest"] != _digest(metadata["state"], tensors):
-        raise CheckpointError(f"{path} was damaged after it was written: its digest differs")
+        raise CheckpointError(f"{path} is damaged: its content does not match its digest")
     try:
         return cast(dict[str, Any], _decode(json.loads(metadata["state"]), tensors))
     except (KeyError, ValueError, TypeError, RecursionError) as error:
-        raise CheckpointError(f"{path} holds a state that cannot be read: {error!r}") from error
+        raise CheckpointError(f"the state in {path} cannot be read: {error!r}") from error
 
 
 def _encode(value: object, path: str, tensors: dict[str, Tensor]) -> Json:
-    """Return a value as JSON, and put the tensors in it where they can be found again."""
+    """Return a value as JSON, and add its tensors to `tensors` under their paths."""
     if isinstance(value, Tensor):
         tensors[path] = value
         return {"tensor": path}
@@ -106,38 +106,38 @@ def _digest(structure: str, tensors: dict[str, Tensor]) -> str:
 
 
 class Checkpoints:
-    """The checkpoints of a run: the last few, and the best.
+    """The checkpoints of a run: the most recent ones, and the best.
 
     Attributes:
-        folder: Where they are, as `00000500.safetensors` and `best.safetensors`.
-        keep: How many of the last to keep.
+        folder: The folder with `00000500.safetensors`, …, and `best.safetensors`.
+        keep: Number of recent checkpoints to keep.
     """
 
     def __init__(self, folder: Path, keep: int = 3) -> None:
-        """Name the folder, which is made when something is written.
+        """Set the folder. It is created with the first checkpoint.
 
         Args:
-            folder: Where they are.
-            keep: How many of the last to keep.
+            folder: The folder of the checkpoints.
+            keep: Number of recent checkpoints to keep.
         """
         self.folder, self.keep = folder, keep
 
     @property
     def best(self) -> Path:
-        """Where the best one is, if there is one."""
+        """The file of the best checkpoint, which may not exist."""
         return self.folder / "best.safetensors"
 
     def numbered(self) -> list[Path]:
-        """Return the files of the last checkpoints, newest first."""
+        """Return the files of the recent checkpoints, newest first."""
         files = self.folder.glob("*.safetensors")
         return sorted((f for f in files if re.fullmatch(r"\d{8,}", f.stem)), reverse=True)
 
     def save(self, iteration: int, state: dict[str, Any]) -> Path:
-        """Write the checkpoint after some iterations and delete those that are too old.
+        """Write a checkpoint and delete the oldest ones.
 
         Args:
-            iteration: How many iterations were made.
-            state: What to keep.
+            iteration: Number of completed iterations.
+            state: The state to save.
 
         Returns:
             The file.
@@ -150,21 +150,21 @@ class Checkpoints:
         return path
 
     def latest(self) -> dict[str, Any]:
-        """Return the newest whole checkpoint, with a warning for every damaged one.
+        """Return the state of the newest valid checkpoint, and warn about damaged ones.
 
         Returns:
             The state.
 
         Raises:
-            CheckpointError: If there is none.
+            CheckpointError: If there is no valid checkpoint.
         """
-        for state in self._whole():
+        for state in self._valid():
             return state
-        raise CheckpointError(f"there is no whole checkpoint in {self.folder}")
+        raise CheckpointError(f"there is no valid checkpoint in {self.folder}")
 
-    def _whole(self) -> Iterator[dict[str, Any]]:
+    def _valid(self) -> Iterator[dict[str, Any]]:
         for path in self.numbered():
             try:
                 yield load(path)
             except CheckpointError as error:
-                warnings.warn(f"{error}; going back to the one before", stacklevel=4)
+                warnings.warn(f"{error}. Using the previous checkpoint", stacklevel=4)

@@ -1,4 +1,4 @@
-"""The loop."""
+"""The training loop."""
 
 import math
 import statistics
@@ -9,25 +9,25 @@ from collections.abc import Callable, Sequence
 from torch import Generator, Tensor
 
 from ..typing import Step
-from .events import Callback, IterationEvent
+from .callbacks import Callback, IterationEvent
 from .signals import interruptible
 
 WINDOW = 100
-"""Of how many iterations the logged time is a median."""
+"""Number of iterations of which the logged time is the median."""
 
 Batches = Callable[[int, Generator], Tensor]
-"""`iteration, generator -> (B, *E)`: the batch for an iteration, transformed."""
+"""`iteration, generator -> (B, *E)`: returns the transformed batch of an iteration."""
 
 
 class NonFiniteLossError(ArithmeticError):
-    """A loss, or the norm of its gradient, was infinite or not a number."""
+    """The loss or the norm of its gradient is infinite or NaN."""
 
 
 class Interrupted(Exception):
-    """The training was asked to stop by a signal.
+    """Training was stopped by a signal.
 
     Attributes:
-        signal: The number of the signal.
+        signal: Number of the signal.
     """
 
     def __init__(self, signal: int) -> None:
@@ -45,23 +45,23 @@ def fit(
     start: int = 0,
     seconds: float = 0.0,
 ) -> IterationEvent | None:
-    """Train.
+    """Run the training loop.
 
     Args:
-        step: What to do in an iteration.
-        batches: The data; iteration `i` gets `batches(i, generator)`.
-        iterations: How many to make, with those made before.
-        generator: Source of everything random in batches and steps.
-        callbacks: What to do after each iteration, in this order.
-        start: How many were made before.
-        seconds: How long those took.
+        step: Trains on one batch.
+        batches: The data. Iteration `i` uses `batches(i, generator)`.
+        iterations: Total number of iterations, including those before `start`.
+        generator: Random number generator of batches and steps.
+        callbacks: Called after each iteration, in this order.
+        start: Number of iterations completed before.
+        seconds: Time of those iterations.
 
     Returns:
-        The last moment; nothing if there was nothing to do.
+        The last event; None if no iteration was left.
 
     Raises:
-        NonFiniteLossError: If a loss is not finite; callbacks have not seen that iteration.
-        Interrupted: After an iteration in which SIGINT or SIGTERM arrived.
+        NonFiniteLossError: If a metric is not finite. No callback is called for that iteration.
+        Interrupted: After the iteration during which SIGINT or SIGTERM was received.
 
     Example:
         >>> import torch
@@ -72,7 +72,7 @@ def fit(
         {'loss': 2.0}
     """
     times: deque[float] = deque(maxlen=WINDOW)
-    moment = None
+    event = None
     with interruptible() as received:
         for iteration in range(start, iterations):
             batch = batches(iteration, generator)
@@ -83,12 +83,12 @@ def fit(
             seconds += times[-1]
             _require_finite(metrics, iteration)
             milliseconds = 1000 * statistics.median(times)
-            moment = IterationEvent(iteration + 1, iterations, seconds, milliseconds, metrics)
+            event = IterationEvent(iteration + 1, iterations, seconds, milliseconds, metrics)
             for callback in callbacks:
-                callback(moment)
+                callback(event)
             if received and iteration + 1 < iterations:
                 raise Interrupted(received[0])
-    return moment
+    return event
 
 
 def _require_finite(metrics: dict[str, float], iteration: int) -> None:
@@ -96,8 +96,9 @@ def _require_finite(metrics: dict[str, float], iteration: int) -> None:
     if bad:
         values = ", ".join(f"{name} = {value}" for name, value in bad.items())
         raise NonFiniteLossError(
-            f"iteration {iteration + 1}: {values}. Likely causes: a learning rate that is too "
-            "high (try a tenth of it, or clip the gradient); data with infinite values or "
-            "constant columns, on which score matching has no minimum (add noise); a "
-            "finite-difference step so small that the difference is rounding (`fdsm check`)"
+            f"iteration {iteration + 1}: {values}. Likely causes: the learning rate is too high "
+            "(try a tenth of it, or clip the gradient); the data have infinite values or "
+            "constant columns, for which score matching has no minimum (add noise); the finite-"
+            "difference step is so small that rounding dominates (see "
+            "`fdsm.evaluation.check_consistency`)"
         )

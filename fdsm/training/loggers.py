@@ -1,32 +1,32 @@
-"""Where the numbers of a run go."""
+"""Loggers of training metrics."""
 
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..atomic_io import replace_file
+from ..atomic_io import errors_name, replace_file
 from ..serialize import Json
 
 Log = Callable[[Mapping[str, Json]], None]
-"""Something that takes a record: `"iteration"`, `"seconds"`, and numbers by name."""
+"""A logger. It takes a record with `"iteration"`, `"seconds"` and metrics by name."""
 
 
 class JsonLines:
-    """A file with a JSON object per line.
+    """A file with one JSON object per line.
 
-    A line is written in one go, so that a killed process leaves at most one that is torn.
+    Each line is written at once, so a killed process leaves at most one incomplete line.
 
     Attributes:
         path: The file.
     """
 
     def __init__(self, path: Path, iteration: int = 0) -> None:
-        """Open a file, and drop what a run that is continued has written after its checkpoint.
+        """Open a file and delete the records after a checkpoint.
 
         Args:
-            path: The file, made if it is not there.
-            iteration: Up to which iteration to keep records.
+            path: The file. It is created if it does not exist.
+            iteration: Iteration of the checkpoint. Later records are deleted.
         """
         self.path = path
         kept = [json.dumps(r) + "\n" for r in records(path) if r["iteration"] <= iteration]
@@ -35,30 +35,30 @@ class JsonLines:
 
     def __call__(self, record: Mapping[str, Json]) -> None:
         """Append a record."""
-        with self.path.open("a", encoding="utf-8") as file:
+        with errors_name(self.path), self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(record) + "\n")
 
 
 def records(path: Path) -> list[dict[str, Any]]:
-    """Return the whole records of a file of JSON lines; none if there is no file."""
+    """Return the complete records of a file; an empty list if the file does not exist."""
     if not path.exists():
         return []
     lines = path.read_text(encoding="utf-8").split("\n")
-    return [json.loads(line) for line in lines[:-1]]  # what follows the last newline is torn
+    return [json.loads(line) for line in lines[:-1]]  # the last line may be incomplete
 
 
 class TensorBoard:
-    """The same numbers for TensorBoard.
+    """Event files for TensorBoard.
 
     Attributes:
-        writer: Torch's own writer of event files.
+        writer: The `SummaryWriter` of torch.
     """
 
     def __init__(self, folder: Path) -> None:
-        """Open a folder of event files.
+        """Create the writer.
 
         Args:
-            folder: Where to write.
+            folder: Folder of the event files.
 
         Raises:
             ImportError: If tensorboard is not installed.
@@ -67,12 +67,12 @@ class TensorBoard:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError as error:
             raise ImportError(
-                "logs for TensorBoard need tensorboard: pip install 'fdsm[tensorboard]'"
+                "TensorBoard logs require tensorboard: pip install 'fdsm[tensorboard]'"
             ) from error
         self.writer = SummaryWriter(folder)
 
     def __call__(self, record: Mapping[str, Json]) -> None:
-        """Write a record; nested names are joined by a slash."""
+        """Write a record. Nested names are joined with a slash."""
         for name, value in record.items():
             named = value.items() if isinstance(value, dict) else [("", value)]
             for inner, number in named:

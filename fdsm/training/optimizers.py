@@ -1,4 +1,4 @@
-"""Which optimizer to use, as a value that can be put on record."""
+"""Settings of optimizers, as values that can be saved with a run."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,25 +12,25 @@ from .schedules import ConstantSchedule, Schedule
 
 
 class OptimizerConfig(Protocol):
-    """An optimizer to be made, how its learning rate goes, and where gradients are clipped."""
+    """An optimizer with its learning rate schedule and gradient clipping."""
 
     @property
     def lr(self) -> float:
-        """The learning rate at the start."""
+        """Initial learning rate."""
         ...
 
     @property
     def schedule(self) -> Schedule:
-        """What the learning rate is multiplied by as training goes on."""
+        """Factor of the learning rate during training."""
         ...
 
     @property
     def clip(self) -> float | None:
-        """The largest norm of the gradient, if there is a limit."""
+        """Maximum norm of the gradient; None for no limit."""
         ...
 
     def build(self, parameters: Iterable[nn.Parameter]) -> Optimizer:
-        """Return torch's optimizer of the parameters."""
+        """Return the torch optimizer of the parameters."""
         ...
 
 
@@ -39,11 +39,11 @@ class Adam:
     """Adam, or AdamW with a weight decay.
 
     Attributes:
-        lr: The learning rate at the start.
-        betas: The memory of the two averages.
+        lr: Initial learning rate.
+        betas: Decay rates of the averages of the gradient and of its square.
         weight_decay: Decoupled weight decay.
-        clip: The largest norm of the gradient, if there is a limit.
-        schedule: What the learning rate is multiplied by.
+        clip: Maximum norm of the gradient; None for no limit.
+        schedule: Factor of the learning rate during training.
     """
 
     lr: float = 1e-3
@@ -53,7 +53,7 @@ class Adam:
     schedule: Schedule = ConstantSchedule()
 
     def build(self, parameters: Iterable[nn.Parameter]) -> Optimizer:
-        """Return torch's optimizer of the parameters."""
+        """Return the torch optimizer of the parameters."""
         return torch.optim.AdamW(
             parameters, lr=self.lr, betas=self.betas, weight_decay=self.weight_decay
         )
@@ -61,12 +61,12 @@ class Adam:
 
 @dataclass(frozen=True)
 class RMSprop:
-    """RMSprop, with which the paper trains its autoencoders.
+    """RMSprop, which the paper uses to train autoencoders.
 
     Attributes:
-        lr: The learning rate at the start.
-        clip: The largest norm of the gradient, if there is a limit.
-        schedule: What the learning rate is multiplied by.
+        lr: Initial learning rate.
+        clip: Maximum norm of the gradient; None for no limit.
+        schedule: Factor of the learning rate during training.
     """
 
     lr: float = 1e-3
@@ -74,5 +74,5 @@ class RMSprop:
     schedule: Schedule = ConstantSchedule()
 
     def build(self, parameters: Iterable[nn.Parameter]) -> Optimizer:
-        """Return torch's optimizer of the parameters."""
+        """Return the torch optimizer of the parameters."""
         return torch.optim.RMSprop(parameters, lr=self.lr)

@@ -1,94 +1,96 @@
-r"""How a learning rate or a step size goes down while a model is trained.
+r"""Schedules of the learning rate or of the step size during training.
 
-A schedule is a factor as a function of the fraction of the training that is done, so that it
-needs to know neither how long that is nor what it multiplies.
+A schedule is a factor as a function of progress, the fraction of the iterations that are
+completed. It does not depend on the number of iterations or on the value it multiplies.
 """
 
 import math
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from ..nested import replaced
+from ..serialize import replace_fields
 
 T = TypeVar("T")
 
 
 class Schedule(Protocol):
-    """A factor as a function of the fraction done."""
+    """A factor as a function of progress."""
 
-    def __call__(self, done: float) -> float:
-        """Return the factor after a fraction `done`, from zero to one, of the iterations."""
+    def __call__(self, progress: float) -> float:
+        """Return the factor at `progress`, which goes from 0 to 1."""
         ...
 
 
 @dataclass(frozen=True)
 class ConstantSchedule:
-    """Always one."""
+    """The factor is always one."""
 
-    def __call__(self, done: float) -> float:
+    def __call__(self, progress: float) -> float:
         """Return one."""
         return 1.0
 
 
 @dataclass(frozen=True)
 class CosineSchedule:
-    r"""Half a cosine from one to `last`, $c + (1 - c)(1 + \cos πt)/2$.
+    r"""Cosine decay from one to `final_factor`, $c + (1 - c)(1 + \cos πt)/2$.
 
-    The paper's schedule for deep energy-based models, with a `last` of zero (App. C.2).
+    The paper uses it for deep energy-based models, with a final factor of zero (App. C.2).
 
     Attributes:
-        last: The factor at the end, $c$.
+        final_factor: The factor at the end, $c$.
 
     Example:
         >>> [round(CosineSchedule()(t), 3) for t in (0.0, 0.5, 1.0)]
         [1.0, 0.5, 0.0]
     """
 
-    last: float = 0.0
+    final_factor: float = 0.0
 
-    def __call__(self, done: float) -> float:
-        """Return the factor after the fraction `done`."""
-        return self.last + (1 - self.last) * (1 + math.cos(math.pi * done)) / 2
+    def __call__(self, progress: float) -> float:
+        """Return the factor at `progress`."""
+        c = self.final_factor
+        return c + (1 - c) * (1 + math.cos(math.pi * progress)) / 2
 
 
 @dataclass(frozen=True)
 class ExponentialSchedule:
-    r"""From one to `last` by a constant ratio, $c^t$.
+    r"""Exponential decay from one to `final_factor`, $c^t$.
 
-    For the step size: the objectives converge to score matching as it goes to zero (Theorem 2),
-    but a network that has no curvature yet needs a large one to rise above rounding error.
+    Suitable for the step size of finite differences. The objectives converge to score matching as
+    the step goes to zero (Theorem 2). But the curvature of an untrained network is so small that
+    only a large step gives differences above the rounding error.
 
     Attributes:
-        last: The factor at the end, $c$.
+        final_factor: The factor at the end, $c$.
 
     Example:
         >>> [round(ExponentialSchedule(0.01)(t), 3) for t in (0.0, 0.5, 1.0)]
         [1.0, 0.1, 0.01]
     """
 
-    last: float
+    final_factor: float
 
     def __post_init__(self) -> None:
-        if not 0 < self.last <= 1:
-            raise ValueError(f"the last factor must be in (0, 1], but is {self.last}")
+        if not 0 < self.final_factor <= 1:
+            raise ValueError(f"final_factor must be in (0, 1], but is {self.final_factor}")
 
-    def __call__(self, done: float) -> float:
-        """Return the factor after the fraction `done`."""
-        return float(self.last**done)
+    def __call__(self, progress: float) -> float:
+        """Return the factor at `progress`."""
+        return float(self.final_factor**progress)
 
 
 def scale_step_size(objective: T, factor: float) -> T:
-    """Return an objective with all its steps multiplied by a factor.
+    """Return an objective with its finite-difference steps multiplied by a factor.
 
-    The step of a finite difference is the `radius` of its projection, however deep that is:
-    `Annealed(SSMVR(FiniteDifference(), Sphere(0.1)))` has one too.
+    The step is the `radius` of the objective's projection. Projections of nested objectives are
+    scaled too, for example in `Annealed(SSMVR(FiniteDifference(), Sphere(0.1)))`.
 
     Args:
         objective: A frozen dataclass.
-        factor: What the radius of every projection in it is multiplied by.
+        factor: Factor of the radius.
 
     Returns:
-        The same objective if it has no step or the factor is one, else a copy.
+        A copy, or the same objective if it has no radius or the factor is one.
 
     Example:
         >>> from fdsm.objectives import SSM
@@ -97,4 +99,4 @@ def scale_step_size(objective: T, factor: float) -> T:
     """
     if factor == 1:
         return objective
-    return replaced(objective, "radius", lambda radius: factor * radius)
+    return replace_fields(objective, "radius", lambda radius: factor * radius)

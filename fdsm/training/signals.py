@@ -1,4 +1,4 @@
-"""Stopping between iterations rather than in the middle of one."""
+"""Handling of SIGINT and SIGTERM, so that training stops between two iterations."""
 
 import signal
 import threading
@@ -11,9 +11,9 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 @contextmanager
 def interruptible() -> Generator[list[int], None, None]:
-    """Collect SIGINT and SIGTERM instead of dying of them; a second one counts as usual.
+    """Record the first SIGINT or SIGTERM. A second signal has its usual effect.
 
-    OODSource the main thread, where Python does not allow it, nothing is changed.
+    Python allows signal handlers only in the main thread. In other threads nothing is changed.
 
     Yields:
         The signals received so far.
@@ -22,12 +22,12 @@ def interruptible() -> Generator[list[int], None, None]:
     if threading.current_thread() is not threading.main_thread():
         yield received
         return
-    before = {number: signal.getsignal(number) for number in SIGNALS}
+    previous = {number: signal.getsignal(number) for number in SIGNALS}
 
     def receive(number: int, frame: FrameType | None) -> None:
         received.append(number)
         for each in SIGNALS:
-            signal.signal(each, before[each])
+            signal.signal(each, previous[each])
 
     for number in SIGNALS:
         signal.signal(number, receive)
@@ -35,4 +35,4 @@ def interruptible() -> Generator[list[int], None, None]:
         yield received
     finally:
         for number in SIGNALS:
-            signal.signal(number, before[number])
+            signal.signal(number, previous[number])

@@ -1,4 +1,4 @@
-"""One iteration of training: a loss, its gradient, an update."""
+"""One training iteration: the loss, its gradient and the update."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -13,34 +13,34 @@ from .schedules import ConstantSchedule, Schedule, scale_step_size
 UNCHANGED = ConstantSchedule()
 
 Loss = Callable[[Tensor, Generator, float], Tensor]
-"""`batch, generator, done -> (B,) or scalar`; `done` is the fraction of the training done."""
+"""`batch, generator, progress -> (B,) or scalar`; `progress` goes from 0 to 1 in training."""
 
 
 def objective_loss(
     objective: Objective, model: Callable[..., Tensor], step_size: Schedule = UNCHANGED
 ) -> Loss:
-    r"""Return the loss of a model under an objective, with a step $ε$ that may go down.
+    r"""Return the loss of a model under an objective, with a schedule of the step size $ε$.
 
     Args:
-        objective: What to minimise.
+        objective: The objective to minimise.
         model: A log-density or a score.
-        step_size: What the radius of the objective's projection is multiplied by. Theorem 2
-            of the paper wants it to go to zero.
+        step_size: Factor of the radius of the objective's projection during training. Theorem 2
+            of the paper requires that it goes to zero.
 
     Returns:
         The loss for `GradientStep`.
     """
 
-    def loss(batch: Tensor, generator: Generator, done: float) -> Tensor:
-        return scale_step_size(objective, step_size(done))(model, batch, generator=generator)
+    def loss(batch: Tensor, generator: Generator, progress: float) -> Tensor:
+        return scale_step_size(objective, step_size(progress))(model, batch, generator=generator)
 
     return loss
 
 
 class GradientStep:
-    """A step down the gradient of a mean loss.
+    """An optimizer step on the mean loss of a batch.
 
-    If the loss or its gradient is not finite, nothing is changed: the optimizer is not run.
+    If the loss or its gradient is not finite, the optimizer step is skipped.
 
     Example:
         >>> from fdsm.objectives import SSM
@@ -63,64 +63,64 @@ class GradientStep:
     def __init__(
         self, loss: Loss, module: nn.Module, optimizer: OptimizerConfig, iterations: int
     ) -> None:
-        """Make a step that trains the parameters of a module.
+        """Build the optimizer of the parameters of a module.
 
         Args:
-            loss: What to minimise.
-            module: Whose parameters to train.
-            optimizer: How.
-            iterations: How many there will be, for schedules.
+            loss: The loss to minimise.
+            module: The module to train.
+            optimizer: Settings of the optimizer.
+            iterations: Total number of iterations, for the schedules.
         """
         self.loss = loss
         self.parameters = [p for p in module.parameters() if p.requires_grad]
-        self.recipe = optimizer
+        self.config = optimizer
         self.optimizer = optimizer.build(self.parameters)
         self.iterations = iterations
         self.iteration = 0
 
     def __call__(self, batch: Tensor, generator: Generator) -> Mapping[str, Tensor]:
-        """Train on a batch; return its loss, the gradient's norm and the learning rate."""
-        done = self.iteration / max(self.iterations, 1)
-        lr = self.recipe.lr * self.recipe.schedule(done)
+        """Train on a batch. Return the loss, the norm of the gradient and the learning rate."""
+        progress = self.iteration / max(self.iterations, 1)
+        lr = self.config.lr * self.config.schedule(progress)
         for group in self.optimizer.param_groups:
             group["lr"] = lr
         self.optimizer.zero_grad(set_to_none=True)
-        loss = self.loss(batch, generator, done).mean()
+        loss = self.loss(batch, generator, progress).mean()
         loss.backward()  # type: ignore[no-untyped-call]
-        norm = nn.utils.clip_grad_norm_(self.parameters, self.recipe.clip or torch.inf)
+        norm = nn.utils.clip_grad_norm_(self.parameters, self.config.clip or torch.inf)
         if bool((loss + norm).isfinite()):
             self.optimizer.step()
         self.iteration += 1
         return {"loss": loss.detach(), "grad_norm": norm, "lr": torch.tensor(lr)}
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the optimizer's state and the number of iterations done."""
+        """Return the state of the optimizer and the number of completed iterations."""
         return {"optimizer": self.optimizer.state_dict(), "iteration": self.iteration}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a state."""
+        """Restore the state of `state_dict`."""
         self.optimizer.load_state_dict(state["optimizer"])
         self.iteration = int(state["iteration"])
 
 
 class AlternatingSteps:
-    """Several steps on each batch, one after the other.
+    """Several steps on each batch, in order.
 
-    As for autoencoders with an implicit encoder, of which one step trains the score of the
-    encoder and the next the encoder with that score. What they log gets their name as a prefix;
-    the `"loss"` is that of the last.
+    For example, autoencoders with an implicit encoder alternate between a step for the score of
+    the encoder and a step for the encoder. The metrics of a step have its name as a prefix. The
+    `"loss"` is that of the last step.
     """
 
     def __init__(self, steps: Mapping[str, Step]) -> None:
-        """Make one step of many.
+        """Combine steps.
 
         Args:
-            steps: The steps by name, in their order.
+            steps: The steps by name, in order.
         """
         self.steps = dict(steps)
 
     def __call__(self, batch: Tensor, generator: Generator) -> Mapping[str, Tensor]:
-        """Take all steps on a batch."""
+        """Run all steps on a batch."""
         metrics: dict[str, Tensor] = {}
         for name, step in self.steps.items():
             logged = step(batch, generator)
@@ -133,6 +133,6 @@ class AlternatingSteps:
         return {name: step.state_dict() for name, step in self.steps.items()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a state."""
+        """Restore the state of `state_dict`."""
         for name, step in self.steps.items():
             step.load_state_dict(state[name])

@@ -11,14 +11,14 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 import torch
+from fdsm.cli.training import _named
+from fdsm.runs.reference import Reference
 from PIL import Image
 
 import fdsm
 from fdsm.cli import main
-from fdsm.cli.training import _named
 from fdsm.data import DataError, Dataset, Digits
 from fdsm.paper.tables import table2 as deep_ebm
-from fdsm.runs.reference import Reference
 
 from ..recipes.tiny import tiny
 
@@ -378,7 +378,7 @@ def test_a_table_is_reproduced_beside_the_published_numbers(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = [replace(tiny, name=name) for name in ("FD-SSM", "SSM")]
-    monkeypatch.setattr(deep_ebm, "TABLE", tuple(rows))
+    monkeypatch.setattr(deep_ebm, "CPU", tuple(rows))
     arguments = ["reproduce", "table2", "--seeds", "1", "--out", str(tmp_path)]
     main(arguments)
     shown = " ".join(capsys.readouterr().out.split())
@@ -401,7 +401,7 @@ def test_rows_that_cannot_be_made_are_named_in_the_end(
 
     rows = [replace(tiny, name="SSM"), replace(tiny, name="FD-SSM", data=Digits())]
     monkeypatch.setattr(Digits, "load", absent)
-    monkeypatch.setattr(deep_ebm, "TABLE", tuple(rows))
+    monkeypatch.setattr(deep_ebm, "CPU", tuple(rows))
     code, error = failed(["reproduce", "table2", "--seeds", "1", "--out", str(tmp_path)], capsys)
     assert code == 1
     assert "deep_ebm/FD-SSM: there is no such data" in error

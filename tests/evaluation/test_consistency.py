@@ -1,4 +1,4 @@
-"""Lemma 2: finite-difference objectives train as the exact ones, to second order in the step."""
+"""Lemma 2: finite-difference gradients agree with exact ones to second order in the step."""
 
 import math
 
@@ -39,7 +39,7 @@ OBJECTIVES = {
 
 @pytest.mark.parametrize("name", OBJECTIVES)
 @pytest.mark.parametrize("accuracy", [2, 4])
-def test_angle_falls_as_a_power_of_the_step(
+def test_angle_decreases_as_a_power_of_the_step(
     name: str, accuracy: int, generator: Generator
 ) -> None:
     make = OBJECTIVES[name]
@@ -69,7 +69,9 @@ class Kink(nn.Module):
         return -nn.functional.elu(x[:, 0] - self.theta)
 
 
-def test_double_backward_of_elu_drops_a_term_that_differences_keep(generator: Generator) -> None:
+def test_double_backward_of_elu_omits_a_term_that_differences_include(
+    generator: Generator,
+) -> None:
     r"""Autodiff takes the derivative of a jump to be zero.
 
     The mean curvature of ELU at $x - θ$ is $E[e^{x-θ}; x < θ]$. Its slope in $θ$ at 0 is
@@ -107,7 +109,7 @@ def test_angle_of_known_gradients() -> None:
         gradient_angle(along(0, 0), along(1, 0), model, x)
 
 
-def test_both_objectives_see_the_same_randomness(generator: Generator) -> None:
+def test_both_objectives_use_the_same_random_numbers(generator: Generator) -> None:
     model, x = density(nn.Softplus()), torch.randn(8, 5, generator=generator)
     state = generator.get_state()
     same = SlicedDSM(0.3, directions=2)
@@ -115,7 +117,7 @@ def test_both_objectives_see_the_same_randomness(generator: Generator) -> None:
     assert torch.equal(generator.get_state(), state)
 
 
-def test_dropout_draws_the_same_for_both(generator: Generator) -> None:
+def test_both_objectives_use_the_same_dropout_masks(generator: Generator) -> None:
     model = nn.Sequential(
         density(nn.Softplus())[:4], nn.Dropout(0.5), nn.Linear(16, 1), nn.Flatten(0)
     )
@@ -124,7 +126,7 @@ def test_dropout_draws_the_same_for_both(generator: Generator) -> None:
     assert gradient_angle(fd, exact, model, x) < 1e-4
 
 
-def test_nothing_to_train_is_refused() -> None:
+def test_models_without_parameters_are_refused() -> None:
     with pytest.raises(ValueError, match="no parameters to train"):
         gradient_angle(SSM(), SSM(), nn.Identity(), torch.ones(2, 3))
 
@@ -222,7 +224,9 @@ def test_report_says_that_the_fallback_was_used(name: str, generator: Generator)
     assert report.angle == pytest.approx(math.degrees(gradient_angle(objective, exact, model, x)))
 
 
-def test_report_tells_that_an_untrained_network_in_float32_is_noise(generator: Generator) -> None:
+def test_report_shows_the_rounding_error_of_an_untrained_network_in_float32(
+    generator: Generator,
+) -> None:
     model = density(nn.Softplus()).float()
     with torch.no_grad():
         for p in model.parameters():

@@ -1,4 +1,4 @@
-"""Fréchet distances against closed forms and torchmetrics."""
+"""Fréchet distances compared with closed forms and torchmetrics."""
 
 import math
 
@@ -98,7 +98,7 @@ def test_moments_in_batches_of_any_size(batch: int, generator: Generator) -> Non
     torch.testing.assert_close(moments.covariance, images.flatten(1).T.cov())
 
 
-def test_moments_survive_a_large_mean() -> None:
+def test_moments_are_accurate_for_a_large_mean() -> None:
     """Sums of squares would lose a spread of 1e-6 around one; merged deviations do not."""
     images = 1 - 1e-6 * torch.rand(1000, 1, 2, 2)
     moments = feature_moments(Pixels(), images, batch=10, levels=None)
@@ -106,13 +106,13 @@ def test_moments_survive_a_large_mean() -> None:
     torch.testing.assert_close(moments.covariance, expected, rtol=1e-6, atol=1e-22)
 
 
-def test_stored_moments_stand_for_the_images(generator: Generator) -> None:
+def test_moments_can_replace_the_images(generator: Generator) -> None:
     real, fake = torch.rand(2, 50, 1, 2, 2, generator=generator)
     stored = feature_moments(Pixels(), real)
     assert fid(Pixels(), stored, fake) == fid(Pixels(), real, fake)
 
 
-def test_bytes_are_levels_and_samples_are_clipped_and_rounded(generator: Generator) -> None:
+def test_samples_are_clipped_and_rounded_to_levels(generator: Generator) -> None:
     stored = torch.randint(256, (64, 1, 2, 2), generator=generator).to(torch.uint8)
     exact = stored / 255
     assert fid(Pixels(), stored, exact).value == pytest.approx(0, abs=1e-8)
@@ -123,7 +123,7 @@ def test_bytes_are_levels_and_samples_are_clipped_and_rounded(generator: Generat
     assert fid(Pixels(), stored, wild).value == pytest.approx(0, abs=1e-8)
 
 
-def test_images_and_features_that_cannot_be_meant_are_refused() -> None:
+def test_invalid_images_and_features_are_refused() -> None:
     class Flat:
         name = "flat"
 

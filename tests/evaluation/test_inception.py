@@ -1,4 +1,4 @@
-"""The architecture of the FID network; the real weights are not part of the tests."""
+"""The architecture of the FID network, without the real weights."""
 
 from pathlib import Path
 
@@ -62,7 +62,7 @@ def test_maps_have_the_published_sizes(network: Inception) -> None:
     torch.testing.assert_close(features, network(grey.expand(-1, 3, -1, -1)))
 
 
-def test_values_are_those_of_another_implementation(network: Inception) -> None:
+def test_values_agree_with_torchvision(network: Inception) -> None:
     """The numbers are torchvision's 0.28, its pooling replaced by that of 2015, same weights."""
     features = network(torch.linspace(0, 1, 192).view(1, 3, 8, 8))[0].double()
     assert features.mean().item() == pytest.approx(0.1966298669, rel=1e-4)
@@ -97,9 +97,11 @@ def test_other_weights_are_refused(network: Inception, tmp_path: Path) -> None:
         inception_features(tmp_path / "nothing.pth")
     path = tmp_path / "weights.pth"
     torch.save({"weight": torch.zeros(2)}, path)
-    with pytest.raises(ValueError, match="470 of its 470 tensors missing and 0 classes"):
+    with pytest.raises(
+        ValueError, match="470 of its 470 tensors are missing, and it has 0 classes"
+    ):
         inception_features(path)
     names_only = {name: torch.zeros(1) for name in as_published(network, 1000)}
     torch.save(names_only | {"fc.weight": torch.zeros(1000, 1)}, path)
-    with pytest.raises(ValueError, match="and 1000 classes in place of 1008"):
+    with pytest.raises(ValueError, match="and it has 1000 classes instead of 1008"):
         inception_features(path)

@@ -10,7 +10,7 @@ from torch.distributions import LogNormal, MultivariateNormal, Normal
 from fdsm.evaluation import Measurement, bits_per_dim, log_densities, nll
 
 
-def test_the_entropy_of_a_gaussian(generator: Generator) -> None:
+def test_mean_nll_is_the_entropy_of_a_gaussian(generator: Generator) -> None:
     """E[-log p] = ½ log det(2πe Σ)."""
     root = torch.tensor([[2.0, 0.0], [0.5, 0.3]])
     x = torch.randn(20_000, 2, generator=generator) @ root.T
@@ -23,7 +23,7 @@ def test_the_entropy_of_a_gaussian(generator: Generator) -> None:
     assert measured.settings["unit"] == "nats"
 
 
-def test_the_constant_of_an_unnormalised_density(generator: Generator) -> None:
+def test_log_partition_is_added_with_its_error(generator: Generator) -> None:
     x = torch.randn(10, 3, generator=generator)
     log_z = 1.5 * math.log(2 * math.pi)
     exact = nll(lambda x: Normal(0.0, 1.0).log_prob(x).sum(1), x)
@@ -38,7 +38,7 @@ def test_the_constant_of_an_unnormalised_density(generator: Generator) -> None:
     assert estimated.settings["log_partition"] == log_z
 
 
-def test_in_the_space_of_the_data_by_the_change_of_variables(generator: Generator) -> None:
+def test_log_det_gives_the_likelihood_of_the_data(generator: Generator) -> None:
     """A normal of log(x) is a log-normal of x."""
     z = torch.randn(50, 3, generator=generator)
     x = z.exp()

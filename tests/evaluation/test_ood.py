@@ -1,4 +1,4 @@
-"""Typicality and the area under the ROC curve, against counting pairs and torchmetrics."""
+"""Typicality, and AUCs compared with counts of pairs and torchmetrics."""
 
 import math
 
@@ -34,7 +34,7 @@ def test_auc_agrees_with_torchmetrics(generator: Generator) -> None:
     assert auc(inside, outside).value == pytest.approx(expected, abs=1e-6)
 
 
-def test_only_the_order_of_scores_counts(generator: Generator) -> None:
+def test_auc_depends_only_on_the_order_of_scores(generator: Generator) -> None:
     """Scores of thousands of nats must not saturate, as they do in a sigmoid."""
     inside = torch.randn(100, generator=generator)
     outside = torch.randn(100, generator=generator) + 1
@@ -44,7 +44,7 @@ def test_only_the_order_of_scores_counts(generator: Generator) -> None:
     assert auc(outside, inside).value == pytest.approx(1 - plain.value)
 
 
-def test_the_error_is_the_spread_over_samples(generator: Generator) -> None:
+def test_error_agrees_with_the_spread_over_samples(generator: Generator) -> None:
     """For N(0, 1) inside and N(δ, τ²) outside the area is Φ(δ / √(1 + τ²))."""
     truth = 0.5 * (1 + math.erf(0.8 / math.sqrt(2 * (1 + 3**2))))
     runs = [
@@ -63,7 +63,7 @@ def test_the_error_is_the_spread_over_samples(generator: Generator) -> None:
     }  # fmt: skip
 
 
-def test_auc_refuses_what_has_no_order() -> None:
+def test_nan_and_empty_sets_are_refused() -> None:
     ones = torch.ones(3)
     with pytest.raises(ValueError, match="1 and 0 NaN"):
         auc(torch.tensor([math.nan, 1.0]), ones)
@@ -72,7 +72,7 @@ def test_auc_refuses_what_has_no_order() -> None:
     assert auc(ones[:1], ones).error is None
 
 
-def test_typicality_of_groups_by_hand() -> None:
+def test_typicality_of_groups_computed_by_hand() -> None:
     values, reference = torch.tensor([1.0, 3.0, -4.0, 0.0, 9.0]), torch.tensor([0.0, 2.0])
     assert typicality(values, reference).tolist() == [0, 2, 5, 1, 8]
     assert typicality(values, reference, m=2).tolist() == [1, 3]
@@ -96,7 +96,7 @@ def test_scores_of_a_density(generator: Generator) -> None:
     torch.testing.assert_close(ood_scores(constant, reference, x), scores)
 
 
-def test_groups_at_random_are_of_the_same_examples(generator: Generator) -> None:
+def test_random_groups_have_the_same_examples(generator: Generator) -> None:
     reference, x = torch.randn(2, 40, 3, generator=generator)
     ordered = ood_scores(log_density, reference, x, m=1)
     single = ood_scores(log_density, reference, x, m=1, generator=generator)
@@ -110,7 +110,7 @@ def test_groups_at_random_are_of_the_same_examples(generator: Generator) -> None
     assert not torch.equal(again[0], again[2])
 
 
-def test_nothing_to_tell_apart(generator: Generator) -> None:
+def test_auc_of_the_same_distribution_is_one_half(generator: Generator) -> None:
     train, *tests = torch.randn(3, 6000, 5, generator=generator)
     measured = ood_auc(log_density, train, *tests, m=2, generator=generator)
     assert measured.error is not None
@@ -122,7 +122,7 @@ def test_nothing_to_tell_apart(generator: Generator) -> None:
 
 
 @pytest.mark.parametrize(("mean", "deviation"), [(1.0, 1.0), (0.0, 3.0)])
-def test_the_error_includes_that_of_the_reference_mean(
+def test_error_includes_that_of_the_reference_mean(
     mean: float, deviation: float, generator: Generator
 ) -> None:
     """Inside N(0, 1), outside N(μ, τ²), 50 reference rows: the deviation of z is 1.
@@ -161,7 +161,7 @@ def test_complete_separation_has_an_error() -> None:
     assert auc(low, low + 0.0).settings["error"] == "DeLong"
 
 
-def test_the_error_near_complete_separation_covers_the_truth(generator: Generator) -> None:
+def test_error_near_complete_separation_covers_the_true_value(generator: Generator) -> None:
     """One inside score in fifty is above all outside scores: the area is 0.98.
 
     No such score is drawn in 36 % of the samples, and the area is then measured as 1.
@@ -174,8 +174,8 @@ def test_the_error_near_complete_separation_covers_the_truth(generator: Generato
     assert sum(covered) > 0.95 * 400
 
 
-def test_both_tails_are_outside_and_larger_groups_tell_more(generator: Generator) -> None:
-    """Data too probable give themselves away as well as data too improbable."""
+def test_both_tails_are_detected_and_larger_groups_separate_better(generator: Generator) -> None:
+    """Data with a density that is too high are detected as well as data where it is too low."""
     train, inside, other = torch.randn(3, 2000, 50, generator=generator)
     for factor in (0.85, 1.15):
         values = [

@@ -1,4 +1,4 @@
-"""Exact score matching against closed forms and against Hessians by an independent route."""
+"""Exact score-matching losses compared with closed forms and Hessians."""
 
 from collections.abc import Callable
 
@@ -46,7 +46,7 @@ def test_standard_normal_on_its_own_data(generator: Generator) -> None:
     assert "summed" in str(measured.settings["scale"])
 
 
-def test_any_gaussian_row_by_row(generator: Generator) -> None:
+def test_losses_of_a_gaussian_in_closed_form(generator: Generator) -> None:
     """The Hessian is -P and the score -P(x - μ)."""
     precision, mean = precision_matrix(5, generator), torch.randn(5, generator=generator)
     x = torch.randn(7, 5, generator=generator)
@@ -60,7 +60,7 @@ def test_any_gaussian_row_by_row(generator: Generator) -> None:
     torch.testing.assert_close(sm_losses_of_score(score, x), expected)
 
 
-def test_a_network_against_its_hessian(generator: Generator) -> None:
+def test_losses_of_a_network_agree_with_its_hessian(generator: Generator) -> None:
     model, x = network(4), torch.randn(6, 4, generator=generator)
     expected = []
     for row in x:
@@ -82,7 +82,7 @@ def test_a_network_with_one_hidden_layer_in_closed_form(generator: Generator) ->
     torch.testing.assert_close(sm_losses(model, x), expected)
 
 
-def test_a_score_without_a_potential_against_its_jacobian(generator: Generator) -> None:
+def test_losses_of_a_non_conservative_score_agree_with_its_jacobian(generator: Generator) -> None:
     score = nn.Sequential(nn.Linear(4, 9), nn.Tanh(), nn.Linear(9, 4))
     x = torch.randn(6, 4, generator=generator)
     jacobians = torch.stack([torch.func.jacrev(score)(row) for row in x])
@@ -92,7 +92,7 @@ def test_a_score_without_a_potential_against_its_jacobian(generator: Generator) 
 
 
 @pytest.mark.parametrize("chunk", [1, 3, 5, 100])
-def test_images_in_chunks_of_any_size(chunk: int, generator: Generator) -> None:
+def test_losses_do_not_depend_on_the_chunk_size(chunk: int, generator: Generator) -> None:
     model, x = convolutional(), torch.randn(5, 2, 4, 4, generator=generator)
     whole = 32 * SM()(model, x).detach()
     torch.testing.assert_close(sm_losses(model, x, chunk=chunk), whole)
@@ -109,7 +109,7 @@ def test_channels_last_images_give_the_same_losses(generator: Generator) -> None
     torch.testing.assert_close(sm_losses_of_score(score, channels_last), expected)
 
 
-def test_conditions_go_with_their_rows(generator: Generator) -> None:
+def test_conditions_are_split_with_their_rows(generator: Generator) -> None:
     x, a = torch.randn(5, 3, generator=generator), torch.rand(5, generator=generator)
     log_density = lambda x, a: -a * x.square().sum(1) / 2
     expected = -3 * a + a.square() * x.square().sum(1) / 2
@@ -130,7 +130,7 @@ def test_float32_models_are_summed_in_float64(generator: Generator) -> None:
     torch.testing.assert_close(losses, sm_losses(log_density, x), rtol=1e-6, atol=0)
 
 
-def test_nothing_is_left_behind(generator: Generator) -> None:
+def test_no_gradients_are_left_behind(generator: Generator) -> None:
     model, x = network(3), torch.randn(4, 3, generator=generator)
     with torch.no_grad():
         inside = sm_losses(model, x)
@@ -162,7 +162,7 @@ def test_relative_fisher_divergence(generator: Generator) -> None:
     assert shifted.error == pytest.approx(8**0.5 / 4 / 50_000**0.5, rel=0.05)
 
 
-def test_what_would_give_a_wrong_number_is_refused() -> None:
+def test_invalid_models_and_data_are_refused() -> None:
     x = torch.zeros(3, 2)
     with pytest.raises(ValueError, match="without gradients"):
         sm_losses_of_score(lambda x: -x.detach(), x)
@@ -185,10 +185,10 @@ def test_what_would_give_a_wrong_number_is_refused() -> None:
     [(lambda: QuadraticResNet((1, 8, 8), width=2), (1, 8, 8)), (lambda: NICE(50, 16), (50,))],
     ids=["resnet", "nice"],
 )
-def test_series_agree_with_a_double_backward_per_coordinate(
+def test_taylor_agrees_with_a_double_backward_per_coordinate(
     model: Callable[[], nn.Module], shape: tuple[int, ...], generator: Generator
 ) -> None:
-    """Both have more coordinates than are taken at a time, and more rows than fit at once."""
+    """There are more coordinates and rows than in one chunk."""
     f, x = model(), torch.rand(25, *shape, generator=generator)
     calls: list[None] = []
     f.register_forward_hook(lambda *_: calls.append(None))
@@ -200,7 +200,7 @@ def test_series_agree_with_a_double_backward_per_coordinate(
     assert single.mean().item() == pytest.approx(truth.mean().item(), rel=1e-5)
 
 
-def test_models_without_a_rule_are_left_to_autodiff(generator: Generator) -> None:
+def test_models_without_a_taylor_rule_use_autodiff(generator: Generator) -> None:
     x = torch.rand(5, 3, generator=generator)
     f = lambda x: torch.special.i0(x).sum(1)
     torch.testing.assert_close(sm_losses(f, x), sm_losses(f, x, derivative=Autodiff()))

@@ -25,10 +25,9 @@ from fdsm.paper.tables import table4 as ood
 from fdsm.paper.tables import table5 as ncsn
 from fdsm.paper.tables import table6_celeba as autoencoder_celeba
 from fdsm.paper.tables import table6_mnist as autoencoder_mnist
-from fdsm.recipes.autoencoder import Autoencoder
+from fdsm.recipes.autoencoder import Autoencoder, ImageAutoencoder
 from fdsm.recipes.ebm import EBM
 from fdsm.recipes.flow import Flow
-from fdsm.recipes.image_autoencoder import ImageAutoencoder
 from fdsm.recipes.kernel import KernelFamily
 from fdsm.recipes.score_network import ScoreNetwork
 

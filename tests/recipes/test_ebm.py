@@ -29,7 +29,7 @@ def network(row: EBM, width: int = 2) -> nn.Module:
     return ResNet(width, gain=1.8).build(images(row).shape)
 
 
-@pytest.mark.parametrize("row", deep_ebm.TABLE, ids=lambda row: row.name)
+@pytest.mark.parametrize("row", deep_ebm.CPU, ids=lambda row: row.name)
 def test_rows_are_compared_by_the_exact_objective(row: EBM) -> None:
     """Under the same random numbers, whatever their own objective takes of them."""
     row, data, model = replace(row, validation_rows=6), images(row), network(row)
@@ -49,7 +49,7 @@ def test_rows_are_compared_by_the_exact_objective(row: EBM) -> None:
 
 def test_the_first_validation_number_is_the_objective() -> None:
     """It is what decides when to stop; without a validation_metric it is the only one."""
-    row = replace(deep_ebm.TABLE[2], validation_rows=6)
+    row = replace(deep_ebm.CPU[2], validation_rows=6)
     data, model = images(row), network(row)
     assert next(iter(row.validate(model, data, Generator()))) == "loss"
     row = replace(row, validation_metric=None)
@@ -96,7 +96,7 @@ def test_a_step_of_the_published_width() -> None:
 
 
 def test_the_first_row_is_what_times_are_compared_with() -> None:
-    for table in (deep_ebm.TABLE, deep_ebm.PAPER):
+    for table in (deep_ebm.CPU, deep_ebm.PAPER):
         assert [row.name for row in table] == [
             "DSM", "FD-DSM*", "FD-DSM", "SSM", "SSMVR", "FD-SSM*", "FD-SSM",
             "Taylor-DSM", "Taylor-SSM",
@@ -104,9 +104,9 @@ def test_the_first_row_is_what_times_are_compared_with() -> None:
 
 
 def test_sources_say_how_long_and_where_they_differ() -> None:
-    for row in (*deep_ebm.TABLE, *deep_ebm.PAPER):
+    for row in (*deep_ebm.CPU, *deep_ebm.PAPER):
         assert f"{row.plan.iterations:,} iterations" in row.provenance
         assert ("ε is 0.05" in row.provenance) == row.name.startswith("FD")
         assert ("Noise of 0.005" in row.provenance) == ("SSM" in row.name)
-    for row in deep_ebm.TABLE:
+    for row in deep_ebm.CPU:
         assert f"of {row.plan.batch} with" in row.provenance

@@ -5,6 +5,7 @@ from typing import Any, cast
 
 import pytest
 import torch
+from fdsm.runs.reference import experiments, rows
 from torch import Generator, Tensor, nn
 
 from fdsm.data import (
@@ -25,10 +26,9 @@ from fdsm.paper.tables import table3 as nice_mnist
 from fdsm.paper.tables import table5 as ncsn
 from fdsm.paper.tables import table6_mnist as autoencoder_mnist
 from fdsm.paper.tables import toy_densities as density
-from fdsm.recipes.autoencoder import VAE, WAE, Autoencoder
-from fdsm.recipes.ood_sources import Rotated, ShuffledFeatures
+from fdsm.recipes import VAE, WAE, Autoencoder
+from fdsm.recipes.ebm import Rotated, ShuffledFeatures
 from fdsm.recipes.recipe import Recipe, TrainingPlan
-from fdsm.runs.reference import experiments, rows
 from fdsm.serialize import to_json
 from fdsm.training import AlternatingSteps, GradientStep, ShuffledBatches, fit
 
@@ -81,7 +81,7 @@ def test_the_divergence_of_the_latent_has_the_right_gradient(
 ) -> None:
     """For $z ~ N(0, b²)$ the divergence from $N(0, 1)$ has the derivative $b - 1/b$."""
     line = Line(b)
-    step = autoencoder_mnist.TABLE[0].step(line, cast(Dataset, None))
+    step = autoencoder_mnist.CPU[0].step(line, cast(Dataset, None))
     assert isinstance(step, AlternatingSteps)
     inner = step.steps["model"]
     assert isinstance(inner, GradientStep)
@@ -95,7 +95,7 @@ def test_the_score_of_the_latent_is_learnt_without_moving_the_encoder() -> None:
     with torch.no_grad():
         line.score.weight.fill_(0.0)
     recipe = replace(
-        autoencoder_mnist.TABLE[1], plan=replace(autoencoder_mnist.TABLE[1].plan, iterations=600)
+        autoencoder_mnist.CPU[1], plan=replace(autoencoder_mnist.CPU[1].plan, iterations=600)
     )
     step = recipe.step(line, cast(Dataset, None))
     assert isinstance(step, AlternatingSteps)
@@ -125,7 +125,7 @@ def test_autoencoders_weigh_their_losses_as_published(
 def test_a_kernel_family_reaches_the_least_loss_of_a_gaussian() -> None:
     """For $N(0, I)$ in two dimensions it is $-1$."""
     recipe = replace(
-        dkef_uci.TABLE[0],
+        dkef_uci.CPU[0],
         data=SyntheticData(GaussianDensity((0.0, 0.0)), n=2000),
         inducing=30,
         penalty_steps=20,
@@ -146,7 +146,7 @@ def test_a_kernel_family_reaches_the_least_loss_of_a_gaussian() -> None:
 
 def test_inducing_points_start_at_rows_of_the_data(generator: Generator) -> None:
     recipe = replace(
-        dkef_uci.TABLE[0], data=SyntheticData(GaussianDensity((5.0, -5.0)), n=200), inducing=30
+        dkef_uci.CPU[0], data=SyntheticData(GaussianDensity((5.0, -5.0)), n=200), inducing=30
     )
     data = recipe.data.load()
     model = recipe.build(data.shape)
@@ -159,7 +159,7 @@ def test_inducing_points_start_at_rows_of_the_data(generator: Generator) -> None
 
 def test_a_flow_reaches_the_entropy_of_a_gaussian() -> None:
     target = GaussianDensity((1.0, -1.0), ((1.0, 0.8), (0.8, 1.0)))
-    recipe = next(row for row in nice_mnist.TABLE if row.name == "MLE")
+    recipe = next(row for row in nice_mnist.CPU if row.name == "MLE")
     recipe = replace(
         recipe,
         data=SyntheticData(target, n=4000),
@@ -180,7 +180,7 @@ def test_a_true_density_has_no_fisher_divergence_and_is_sampled() -> None:
         def forward(self, x: Tensor) -> Tensor:
             return mixture.log_density(x)
 
-    recipe = replace(density.TABLE[0], data=SyntheticData(mixture, n=1000))
+    recipe = replace(density.CPU[0], data=SyntheticData(mixture, n=1000))
     data, generator = recipe.data.load(), Generator().manual_seed(0)
     metrics = recipe.evaluate(Truth(), data, generator)
     assert metrics["fisher"].value == pytest.approx(0, abs=1e-8)
@@ -250,7 +250,7 @@ def apart(rows: dict[str, Tensor]) -> Dataset:
 @pytest.mark.parametrize("split", ["train", "validation", "test"])
 def test_each_split_is_used_for_what_it_is_for(split: str) -> None:
     """Changing the other rows changes neither the validation nor the exact loss."""
-    recipe = replace(density.TABLE[0], sm_eval_rows=50, ood_sources=())
+    recipe = replace(density.CPU[0], sm_eval_rows=50, ood_sources=())
     model = recipe.build(torch.Size([2]))
     rows = {
         name: torch.randn(100, 2, generator=Generator().manual_seed(i))
@@ -269,7 +269,7 @@ def test_each_split_is_used_for_what_it_is_for(split: str) -> None:
 
 
 def test_a_kernel_family_validates_on_validation_rows_and_tunes_its_penalty() -> None:
-    recipe = replace(dkef_uci.TABLE[0], inducing=20, penalty_steps=5)
+    recipe = replace(dkef_uci.CPU[0], inducing=20, penalty_steps=5)
     train, held = (torch.randn(300, 2, generator=Generator().manual_seed(i)) for i in (0, 1))
     values = []
     for shift in (0.0, 1.0):
@@ -287,7 +287,7 @@ def test_a_kernel_family_validates_on_validation_rows_and_tunes_its_penalty() ->
 
 def test_the_loss_of_a_kernel_family_is_summed_over_dimensions(generator: Generator) -> None:
     """With kernels that are flat, it is that of the base measure: $-d/4 + ‖x‖²/32$."""
-    recipe = replace(dkef_uci.TABLE[0], inducing=10)
+    recipe = replace(dkef_uci.CPU[0], inducing=10)
     torch.manual_seed(0)
     model = recipe.build(torch.Size([2]))
     assert isinstance(model, DKEF)
@@ -302,7 +302,7 @@ def test_the_loss_of_a_kernel_family_is_summed_over_dimensions(generator: Genera
 
 
 def test_reconstruction_is_a_negative_log_likelihood(generator: Generator) -> None:
-    recipe = replace(autoencoder_mnist.TABLE[0], likelihood_rows=10, temperatures=10)
+    recipe = replace(autoencoder_mnist.CPU[0], likelihood_rows=10, temperatures=10)
     images = torch.bernoulli(torch.full((20, 1, 4, 4), 0.5), generator=generator)
     data = apart({"train": images, "validation": images, "test": images})
     model = recipe.build(torch.Size([1, 4, 4]))
@@ -324,7 +324,9 @@ class Far:
 def test_what_is_far_outside_is_told_from_the_test_rows() -> None:
     """With outside and inside exchanged the area would be zero."""
     recipe = replace(
-        density.TABLE[0], data=SyntheticData(GaussianDensity((0.0, 0.0)), n=1000), ood_sources=(Far(),)
+        density.CPU[0],
+        data=SyntheticData(GaussianDensity((0.0, 0.0)), n=1000),
+        ood_sources=(Far(),),
     )
     model = nn.Module()
     model.forward = lambda x: -x.square().sum(1) / 2  # type: ignore[method-assign]
@@ -335,16 +337,16 @@ def test_what_is_far_outside_is_told_from_the_test_rows() -> None:
 
 def test_what_contradicts_itself_is_refused() -> None:
     with pytest.raises(ValueError, match="are not those of the network"):
-        replace(ncsn.TABLE[0], levels=Geometric(5.0, 0.01, 10))
+        replace(ncsn.CPU[0], levels=Geometric(5.0, 0.01, 10))
     with pytest.raises(ValueError, match=r"plan.batch must be at least 2"):
-        replace(dkef_uci.TABLE[0], plan=replace(dkef_uci.TABLE[0].plan, batch=1))
+        replace(dkef_uci.CPU[0], plan=replace(dkef_uci.CPU[0].plan, batch=1))
     with pytest.raises(ValueError, match=r"for images, but an event has shape \(3,\)"):
-        autoencoder_mnist.TABLE[0].build(torch.Size([3]))
+        autoencoder_mnist.CPU[0].build(torch.Size([3]))
 
 
 def test_tables_are_trained_for_longer_unless_somebody_chose() -> None:
     table, image = Table("t.csv"), ImageFolder("photos")
-    small, mine = deep_ebm.TABLE[0], TrainingPlan(20, 8)
+    small, mine = deep_ebm.CPU[0], TrainingPlan(20, 8)
     assert small.with_data(table).plan.iterations == 4000
     assert small.with_data(image).plan == small.plan
     assert replace(small, plan=mine).with_data(table).plan == mine
@@ -353,7 +355,7 @@ def test_tables_are_trained_for_longer_unless_somebody_chose() -> None:
 
 def test_autoencoders_are_first_tried_on_data_of_ones_own() -> None:
     own = Array("x.npy")
-    small = autoencoder_mnist.TABLE[0]
+    small = autoencoder_mnist.CPU[0]
     assert small.with_data(own).plan.iterations == small.plan.iterations // 10
     assert small.with_data(own).likelihood_rows == small.likelihood_rows // 10
     published = autoencoder_mnist.PAPER[0]

@@ -12,11 +12,11 @@ from fdsm.data import Affine, Chain, Dataset, ImageFolder, ToFloat
 from fdsm.models import DecoderCNN
 from fdsm.paper.tables import table6_celeba as autoencoder_celeba
 from fdsm.paper.tables import table6_mnist as autoencoder_mnist
+from fdsm.recipes import ConvVAE, ImageAutoencoder
 from fdsm.recipes.autoencoder import Autoencoder
 from fdsm.recipes.frechet import InceptionFeatures
-from fdsm.recipes.image_autoencoder import VAE, WAE, ImageAutoencoder
 
-PAPER, TABLE = autoencoder_celeba.PAPER, autoencoder_celeba.TABLE
+PAPER, CPU = autoencoder_celeba.PAPER, autoencoder_celeba.CPU
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +24,7 @@ def _as_users_have_it() -> None:
     torch.set_default_dtype(torch.float32)
 
 
-@pytest.mark.parametrize("kind", [VAE, WAE])
+@pytest.mark.parametrize("kind", [ConvVAE, WAE])
 def test_losses_are_weighed_as_published(
     kind: type[VAE] | type[WAE], generator: Generator
 ) -> None:
@@ -42,7 +42,7 @@ def test_losses_are_weighed_as_published(
     torch.testing.assert_close(auto.loss(x, z, divergence), expected)
 
 
-@pytest.mark.parametrize("recipe", [TABLE[0], TABLE[2]], ids=lambda row: row.name)
+@pytest.mark.parametrize("recipe", [CPU[0], CPU[2]], ids=lambda row: row.name)
 def test_a_decoder_that_knows_one_image_is_far_from_none(
     recipe: ImageAutoencoder, generator: Generator
 ) -> None:
@@ -71,23 +71,23 @@ def test_a_decoder_that_knows_one_image_is_far_from_none(
 
 
 def test_images_of_ones_own_go_from_minus_one_to_one() -> None:
-    source = TABLE[0].with_data(ImageFolder("photos")).data
+    source = CPU[0].with_data(ImageFolder("photos")).data
     dark = source.transform.deterministic(torch.zeros(1, 3, 16, 16, dtype=torch.uint8))
     assert dark.mean().item() == pytest.approx(-1, abs=0.01)
     with pytest.raises(ValueError, match="square images"):
-        TABLE[0].build(torch.Size([3, 16, 32]))
+        CPU[0].build(torch.Size([3, 16, 32]))
 
 
 def test_rows_are_those_of_the_paper() -> None:
     names = [f"CelebA {kind} {name}" for kind in ("VAE", "WAE") for name in ("SSMVR", "FD-SSMVR")]
-    assert [row.name for row in PAPER] == [row.name for row in TABLE] == names
-    assert all(row.provenance for row in (*PAPER, *TABLE))
+    assert [row.name for row in PAPER] == [row.name for row in CPU] == names
+    assert all(row.provenance for row in (*PAPER, *CPU))
     for row in PAPER:
         assert (row.plan.iterations, row.plan.batch, row.latent) == (100_000, 128, 32)
         assert (row.distance.features, row.distance.samples) == (InceptionFeatures(), 10_000)
 
 
-@pytest.mark.parametrize("row", [TABLE[1], autoencoder_mnist.TABLE[3]], ids=lambda row: row.name)
+@pytest.mark.parametrize("row", [CPU[1], autoencoder_mnist.CPU[3]], ids=lambda row: row.name)
 def test_what_is_timed_trains_the_score_alone(
     row: ImageAutoencoder | Autoencoder, generator: Generator
 ) -> None:

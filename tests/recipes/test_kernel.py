@@ -11,18 +11,17 @@ from torch import Generator, Tensor
 from torch.distributions import Independent, MultivariateNormal, Normal
 
 from fdsm.data import Chain, Dataset, Table
-from fdsm.evaluation.score_matching import median_of
+from fdsm.evaluation.measurement import median_of
 from fdsm.models import DKEF, SlicedEquations
 from fdsm.objectives import SSM
-from fdsm.paper.tables.table1 import PAPER, TABLE
+from fdsm.paper.tables.table1 import CPU, PAPER
 from fdsm.projections import Rademacher
-from fdsm.recipes.kernel import KernelFamily
-from fdsm.recipes.local_gaussian_proposal import Neighbourhoods, refined
-from fdsm.samplers import GaussianMixture, importance_log_partition
+from fdsm.recipes.kernel import KernelFamily, LocalGaussians, adapt_proposal
+from fdsm.samplers import GaussianMixtureProposal, importance_log_partition
 from fdsm.serialize import differences, to_json
 from fdsm.training import GradientStep
 
-ROWS = {row.name: row for row in TABLE}
+ROWS = {row.name: row for row in CPU}
 WAYS = ["SSM", "SSMVR", "FD-SSM", "FD-SSM-all", "Taylor-SSM", "Taylor-SM"]
 
 
@@ -32,7 +31,7 @@ def test_rows_are_the_tables_by_the_ways_then_the_steps_and_more_patience() -> N
     longer = ["Parkinsons SSM longer", "Parkinsons FD-SSM longer"]
     ways = [f"{table} {way}" for table in tables for way in WAYS]
     assert list(ROWS) == [*ways, *steps, *longer]
-    assert PAPER == TABLE
+    assert PAPER == CPU
 
 
 def test_rows_of_other_steps_differ_in_nothing_else() -> None:
@@ -56,7 +55,7 @@ def test_rows_with_more_patience_differ_in_nothing_else() -> None:
         assert "1,000 iterations without a better" in other.provenance
 
 
-@pytest.mark.parametrize("row", TABLE, ids=lambda row: row.name)
+@pytest.mark.parametrize("row", CPU, ids=lambda row: row.name)
 def test_sources_name_what_was_taken_where_they_disagree(row: KernelFamily) -> None:
     assert "App. C.2" in row.provenance
     assert "moments of all data" in row.provenance
@@ -144,7 +143,7 @@ def test_neighbourhoods_are_a_density_with_the_moments_of_their_samples(
     generator: Generator,
 ) -> None:
     rows = torch.randn(60, 2, generator=generator) * torch.tensor([1.0, 3.0])
-    near = Neighbourhoods.of(rows, 1.0, neighbours=8)
+    near = LocalGaussians.of(rows, 1.0, neighbours=8)
     axis = torch.linspace(-20, 20, 201)
     density = near.log_density(torch.cartesian_prod(axis, axis)).exp()
     assert density.sum().item() * 0.2**2 == pytest.approx(1, abs=5e-3)
@@ -157,7 +156,7 @@ def test_neighbourhoods_are_a_density_with_the_moments_of_their_samples(
 
 def test_neighbourhoods_are_those_of_the_formula(generator: Generator) -> None:
     rows = torch.randn(20, 3, generator=generator)
-    near = Neighbourhoods.of(rows, 0.5, neighbours=7, most=4)
+    near = LocalGaussians.of(rows, 0.5, neighbours=7, most=4)
     parts = MultivariateNormal(near.centres, scale_tril=near.factors)
     x = torch.randn(5, 3, generator=generator)
     log_parts = parts.log_prob(x[:, None])  # type: ignore[no-untyped-call]
@@ -170,7 +169,7 @@ def test_neighbourhoods_are_those_of_the_formula(generator: Generator) -> None:
 
 
 def test_rows_that_coincide_have_neighbourhoods() -> None:
-    near = Neighbourhoods.of(torch.zeros(5, 2), 1.0)
+    near = LocalGaussians.of(torch.zeros(5, 2), 1.0)
     assert near.log_density(torch.zeros(1, 2)).item() == pytest.approx(
         -math.log(2 * math.pi * 1e-13), rel=1e-6
     )
@@ -181,10 +180,10 @@ def test_refinement_finds_what_rows_do_not_show(generator: Generator) -> None:
     mean, scales = torch.tensor([1.5, 0.0, 0.0]), torch.tensor([0.05, 0.5, 1.0])
     normal = Independent(Normal(mean, scales), 1)
     rows = torch.randn(200, 3, generator=generator)
-    broad = GaussianMixture(torch.zeros(1, 3), 2.0)
+    broad = GaussianMixtureProposal(torch.zeros(1, 3), 2.0)
     sizes = []
     for rounds in (0, 2):
-        proposal = refined(
+        proposal = adapt_proposal(
             normal.log_prob, rows, broad, pilot=2000, rounds=rounds, generator=generator
         )
         found = importance_log_partition(normal.log_prob, proposal, 4000, generator=generator)
@@ -214,7 +213,7 @@ def test_a_table_of_ones_own_gets_a_plan_for_a_trial(
     path, generator = tmp_path / "own.csv", Generator().manual_seed(0)
     values = torch.randn(n, 2, generator=generator).tolist()
     path.write_text("\n".join(f"{a},{b}" for a, b in values), encoding="utf-8")
-    recipe = TABLE[0].with_data(Table(path))
+    recipe = CPU[0].with_data(Table(path))
     described = cast(dict[str, Any], to_json(recipe))
     assert (described["inducing"], described["plan"]["batch"]) == (inducing, batch)
     assert described["plan"]["validate_every"] == 20

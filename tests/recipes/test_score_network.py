@@ -36,7 +36,7 @@ def greys() -> Dataset:
 def recipe(samples: int = 500) -> ScoreNetwork:
     distance = Frechet(RandomFeatures((4, 8)), samples)
     return replace(
-        ncsn.TABLE[0], distance=distance, watched=replace(distance, reference=for_validation)
+        ncsn.CPU[0], distance=distance, watched=replace(distance, reference=for_validation)
     )
 
 
@@ -63,21 +63,23 @@ def test_the_distance_is_watched_with_fewer_samples(generator: Generator) -> Non
 
 def test_other_images_are_compared_by_features_that_fit_them() -> None:
     """A classifier of grey digits would not take photographs."""
-    other = ncsn.TABLE[0].with_data(ImageFolder("photos"))
+    other = ncsn.CPU[0].with_data(ImageFolder("photos"))
     assert other.watched is not None
     assert other.distance.features == other.watched.features == RandomFeatures()
     assert other.distance.name == other.watched.name == "frechet_random"
 
 
 def test_small_rows_differ_in_nothing_but_the_objective() -> None:
-    first = ncsn.TABLE[0]
-    for row in ncsn.TABLE:
-        changed = replace(row, name=first.name, objective=first.objective, provenance=first.provenance)
+    first = ncsn.CPU[0]
+    for row in ncsn.CPU:
+        changed = replace(
+            row, name=first.name, objective=first.objective, provenance=first.provenance
+        )
         assert changed == first
 
 
 def test_rows_say_which_are_of_the_paper() -> None:
-    for row in (*ncsn.TABLE, *ncsn.PAPER):
+    for row in (*ncsn.CPU, *ncsn.PAPER):
         assert ("not of the paper" in row.provenance) == (row.name == "DSM")
         assert ("ε is 0.1" in row.provenance) == (row.name == "FD-SSMVR")
 

@@ -7,20 +7,20 @@ from torch import nn
 
 from fdsm.data import GaussianMixtureDensity, SyntheticData
 from fdsm.objectives import DSM
-from fdsm.paper.tables.toy_densities import TABLE
+from fdsm.paper.tables.toy_densities import CPU
 from fdsm.recipes.networks import GaussianTail
 from fdsm.recipes.recipe import TrainingPlan
 from fdsm.training import ExponentialSchedule
 
 tiny = replace(
-    TABLE[0],
+    CPU[0],
     name="tiny",
     data=SyntheticData(GaussianMixtureDensity(((0.0, 0.0), (1.0, 1.0)), (0.5, 0.3)), n=200),
     network=GaussianTail((8, 8)),
     step_size=ExponentialSchedule(0.5),
     plan=TrainingPlan(40, 32, 5, 10, 10, ema_decay=0.9, num_samples=8),
     tempering=replace(
-        TABLE[0].tempering, schedule=replace(TABLE[0].tempering.schedule, hold=2, anneal=5)
+        CPU[0].tempering, schedule=replace(CPU[0].tempering.schedule, hold=2, anneal=5)
     ),
     sm_eval_rows=10,
 )

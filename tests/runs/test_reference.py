@@ -1,15 +1,15 @@
 from pathlib import Path
 
 import pytest
+from fdsm.runs.reference import Reference, UnknownRecipeError, experiments, rows
 
 from fdsm.recipes.recipe import Density, Recipe
-from fdsm.runs.reference import Reference, UnknownRecipeError, experiments, rows
 
 FILE = """
 from dataclasses import replace
-from fdsm.paper.tables.digits import TABLE
+from fdsm.paper.tables.digits import CPU
 
-mine = replace(TABLE[0], name="mine")
+mine = replace(CPU[0], name="mine")
 """
 
 

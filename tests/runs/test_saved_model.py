@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from fdsm.runs.check import check
+from fdsm.runs.reference import Reference, rows
 from torch import Tensor, nn
 
 from fdsm.data import Affine, Chain, DataError, Dataset, GaussianDensity, SyntheticData
@@ -13,8 +15,6 @@ from fdsm.derivatives import Autodiff, Taylor
 from fdsm.objectives import DSM, SM, SSM
 from fdsm.recipes.ebm import EBM
 from fdsm.recipes.recipe import Density
-from fdsm.runs.check import check
-from fdsm.runs.reference import Reference, rows
 from fdsm.runs.run import Run, RunError
 from fdsm.runs.saved_model import SavedModel, density_of, open_trained, save_trained, score
 from fdsm.runs.score import read_rows

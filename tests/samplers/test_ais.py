@@ -9,7 +9,7 @@ from torch import Generator, Tensor
 
 from fdsm.samplers import ais, log_likelihood_ais, log_mean_exp, sigmoid_schedule
 
-from .targets import Normal, standard_normal
+from .sampler_cases import Normal, standard_normal
 
 D = 32
 
@@ -30,7 +30,7 @@ def pair(x: Tensor) -> Tensor:
     return parts.logsumexp(0)
 
 
-def test_a_correlated_normal_within_a_tenth_of_a_nat(generator: Generator) -> None:
+def test_normalising_constant_of_a_correlated_normal(generator: Generator) -> None:
     target, x = wide(), torch.randn(300, D, generator=generator)
     found = ais(
         standard_normal, target.log_density, x, temperatures=sigmoid_schedule(250),
@@ -44,7 +44,7 @@ def test_a_correlated_normal_within_a_tenth_of_a_nat(generator: Generator) -> No
     assert plain.effective_sample_size < 15  # it is not an easy one
 
 
-def test_a_mixture_within_a_tenth_of_a_nat(generator: Generator) -> None:
+def test_normalising_constant_of_a_mixture(generator: Generator) -> None:
     x = torch.randn(800, D, generator=generator)
     found = ais(
         standard_normal, pair, x, temperatures=sigmoid_schedule(200), step_size=0.2,
@@ -64,7 +64,7 @@ def test_two_temperatures_are_importance_sampling(generator: Generator) -> None:
     torch.testing.assert_close(found.log_weights, pair(x) - standard_normal(x))
 
 
-def test_weights_are_collected_before_the_move() -> None:
+def test_weights_are_computed_before_the_move() -> None:
     """With steps too small to move, the weights telescope to the plain ones at the start."""
     x = torch.randn(10, D)
     found = ais(standard_normal, pair, x, temperatures=(0.0, 0.3, 1.0), step_size=1e-4)
@@ -87,7 +87,7 @@ def test_the_mean_weight_is_unbiased_for_few_temperatures(generator: Generator) 
     assert torch.equal(found.step_sizes, torch.full((20_000,), 0.4))
 
 
-def test_both_directions_bound_the_truth(generator: Generator) -> None:
+def test_forward_and_reverse_estimates_bound_the_true_value(generator: Generator) -> None:
     target, few = wide(), sigmoid_schedule(60)
     prior = standard_normal
     below = ais(
@@ -103,7 +103,7 @@ def test_both_directions_bound_the_truth(generator: Generator) -> None:
         assert 5 * weights.std() / math.sqrt(200) < gap < 5
 
 
-def test_where_the_target_is_nothing_weights_are_nothing(generator: Generator) -> None:
+def test_weights_are_zero_where_the_target_is_zero(generator: Generator) -> None:
     """Half of a standard normal without its normaliser."""
     half = lambda x: torch.where(x[:, 0] > 0, -x.square().sum(1) / 2, -torch.inf)
     x = torch.randn(4000, 2, generator=generator)
@@ -116,7 +116,7 @@ def test_where_the_target_is_nothing_weights_are_nothing(generator: Generator) -
     assert found.samples.isfinite().all()
 
 
-def test_the_likelihood_of_a_linear_decoder(generator: Generator) -> None:
+def test_likelihood_of_a_linear_decoder(generator: Generator) -> None:
     """$x = Wz + b + sn$ is $N(b, WW^T + s²I)$."""
     w, b = torch.randn(5, 3, generator=generator), torch.randn(5, generator=generator)
     s = 0.7
@@ -145,7 +145,7 @@ def test_latents_and_data_may_have_any_shape(generator: Generator) -> None:
     assert ((found.value - exact).abs() < 5 * found.error).all()
 
 
-def test_the_published_schedule() -> None:
+def test_sigmoid_schedule_of_the_paper() -> None:
     """$(σ(t) - σ(-4)) / (σ(4) - σ(-4))$ at 1000 equal distances from -4 to 4."""
     betas = sigmoid_schedule()
     sigmoid = lambda t: 1 / (1 + math.exp(-t))
@@ -160,18 +160,18 @@ def test_the_published_schedule() -> None:
 @pytest.mark.parametrize(
     "betas", [(), (1.0,), (0.0, 0.5), (0.1, 1.0), (0.0, 0.7, 0.3, 1.0), (0.0, 0.5, 0.5, 1.0)]
 )
-def test_temperatures_must_rise_from_zero_to_one(betas: tuple[float, ...]) -> None:
-    with pytest.raises(ValueError, match="rise from exactly 0 to exactly 1"):
+def test_temperatures_must_increase_from_zero_to_one(betas: tuple[float, ...]) -> None:
+    with pytest.raises(ValueError, match="increase from exactly 0 to exactly 1"):
         ais(standard_normal, standard_normal, torch.zeros(1, 1), temperatures=betas)
 
 
-def test_a_start_that_is_none_is_refused() -> None:
+def test_invalid_arguments_are_refused() -> None:
     x, wrong = torch.zeros(2, 1), lambda x: x.log().sum(1)
-    with pytest.raises(ValueError, match="the prior is not finite at its own samples"):
+    with pytest.raises(ValueError, match="the prior is not finite at `x`"):
         ais(wrong, standard_normal, x)
-    with pytest.raises(ValueError, match="target is infinite or not a number"):
+    with pytest.raises(ValueError, match="target is infinite or NaN"):
         ais(standard_normal, lambda x: -wrong(x), x)
     with pytest.raises(ValueError, match="chains must be"):
         log_likelihood_ais(lambda x, z: z.sum(1), x, (1,), chains=0)
-    with pytest.raises(ValueError, match="count must be a whole number from 2 up"):
+    with pytest.raises(ValueError, match="count must be an integer of at least 2"):
         sigmoid_schedule(1)

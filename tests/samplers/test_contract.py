@@ -1,10 +1,11 @@
-"""What holds for every sampler: the same bits again, no graph, nothing touched, any shape."""
+"""All samplers: reproducible, without a graph or side effects, for any shape."""
 
 import io
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from rich.console import Console
@@ -14,7 +15,7 @@ from torch import Generator, Tensor, nn
 
 from fdsm.derivatives import score_of
 from fdsm.samplers import (
-    GaussianMixture,
+    GaussianMixtureProposal,
     Temperatures,
     ais,
     annealed_langevin,
@@ -25,7 +26,7 @@ from fdsm.samplers import (
     tempered_langevin,
 )
 
-from .targets import standard_normal
+from .sampler_cases import standard_normal
 
 
 class Model(nn.Module):
@@ -65,7 +66,7 @@ ESTIMATES: dict[str, tuple[Sampler, int]] = {
     ),
     "importance": (
         lambda m, x, **k: torch.tensor(
-            importance_log_partition(m, GaussianMixture(x, 1.0), 10, batch=4, **k).value
+            importance_log_partition(m, GaussianMixtureProposal(x, 1.0), 10, batch=4, **k).value
         ),
         3,
     ),
@@ -78,19 +79,19 @@ def seeded(seed: int) -> Generator:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_the_generator_decides(name: str) -> None:
+def test_results_depend_only_on_the_generator(name: str) -> None:
     sampler, _ = ALL[name]
     x = torch.randn(4, 2)
     state = torch.get_rng_state()
     first, again, other = (sampler(Model(), x, generator=seeded(seed)) for seed in (0, 0, 1))
     assert torch.equal(first, again)
-    if name != "weights":  # of a density against itself, which are one
+    if name != "weights":  # all weights are one if both densities are equal
         assert not torch.equal(first, other)
     assert torch.equal(torch.get_rng_state(), state)
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_nothing_is_kept_or_touched(name: str) -> None:
+def test_no_graph_is_kept_and_inputs_are_unchanged(name: str) -> None:
     sampler, _ = ALL[name]
     model, x = Model(), torch.randn(4, 2).requires_grad_()
     before = x.detach().clone()
@@ -106,8 +107,9 @@ def test_nothing_is_kept_or_touched(name: str) -> None:
 @pytest.mark.parametrize("name", SAMPLERS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("shape", [(3,), (3, 2), (3, 1, 4, 4)])
-def test_shape_and_dtype_are_kept(name: str, dtype: torch.dtype, shape: tuple[int, ...]) -> None:
-    """And rows do not mix: a chain that starts far away leaves the others as they are."""
+def test_shape_and_dtype_are_preserved_and_chains_are_independent(
+    name: str, dtype: torch.dtype, shape: tuple[int, ...]
+) -> None:
     sampler, _ = SAMPLERS[name]
     x = torch.randn(shape, dtype=dtype)
     found = sampler(Model(), x, generator=seeded(0))
@@ -121,7 +123,7 @@ def test_shape_and_dtype_are_kept(name: str, dtype: torch.dtype, shape: tuple[in
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_progress_sees_every_step(name: str) -> None:
+def test_progress_receives_every_step(name: str) -> None:
     sampler, steps = ALL[name]
     seen = []
 
@@ -136,7 +138,7 @@ def test_progress_sees_every_step(name: str) -> None:
     assert torch.equal(watched, sampler(Model(), x, generator=seeded(0)))
 
 
-def test_rich_can_show_the_progress() -> None:
+def test_progress_can_be_shown_with_rich() -> None:
     console = Console(file=io.StringIO(), force_terminal=True, width=80)
     progress = partial(track, description="sampling", console=console)
     x = torch.zeros(1, 1)
@@ -154,10 +156,12 @@ def test_rich_can_show_the_progress() -> None:
         (torch.zeros(2, 2, dtype=torch.long), TypeError, "floating-point"),
         (torch.zeros(0, 2), ValueError, r"at least one chain.*\(0, 2\)"),
         (torch.tensor(1.0), ValueError, "at least one chain"),
+        (torch.zeros(2, 2, device="meta"), ValueError, "meta device"),
+        (np.zeros((2, 2)), TypeError, r"got numpy.ndarray: use torch.from_numpy\(x\)"),
         (torch.tensor([[0.0], [torch.nan]]), ValueError, r"not finite in rows \[1\] of 2"),
     ],
 )
-def test_impossible_starts_are_refused(
+def test_invalid_starting_points_are_refused(
     name: str, x: Tensor, error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):
@@ -165,7 +169,7 @@ def test_impossible_starts_are_refused(
 
 
 @pytest.mark.parametrize("size", [0.0, -0.1, float("nan"), float("inf")])
-def test_impossible_steps_are_refused(size: float) -> None:
+def test_invalid_step_sizes_are_refused(size: float) -> None:
     x, score = torch.zeros(1, 1), lambda x, *_: -x
     calls: list[Callable[[], Any]] = [
         lambda: langevin(score, x, 1, size),
@@ -183,14 +187,14 @@ def test_impossible_steps_are_refused(size: float) -> None:
 
 
 @pytest.mark.parametrize("steps", [0, -1, 1.5])
-def test_impossible_numbers_of_steps_are_refused(steps: int) -> None:
+def test_invalid_numbers_of_steps_are_refused(steps: int) -> None:
     x, score = torch.zeros(1, 1), lambda x, *_: -x
     for call in (
         lambda: langevin(score, x, steps, 0.1),
         lambda: annealed_langevin(score, x, (1.0,), steps=steps),
         lambda: hmc(standard_normal, x, steps),
     ):
-        with pytest.raises(ValueError, match="steps must be a whole number from 1 up"):
+        with pytest.raises(ValueError, match="steps must be an integer of at least 1"):
             call()
 
 

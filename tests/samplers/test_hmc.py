@@ -8,9 +8,9 @@ import torch
 from torch import Generator, Tensor
 
 from fdsm.derivatives import score_of
-from fdsm.samplers import Adaptation, hmc, leapfrog
+from fdsm.samplers import StepAdaptation, hmc, leapfrog
 
-from .targets import assert_moments, correlated, standard_normal
+from .sampler_cases import assert_moments, correlated, standard_normal
 
 N = 10_000
 
@@ -45,7 +45,7 @@ def test_leapfrog_is_reversible(generator: Generator) -> None:
     torch.testing.assert_close(-p_back.detach(), p, rtol=0, atol=1e-9)
 
 
-def test_leapfrog_keeps_volumes() -> None:
+def test_leapfrog_preserves_volume() -> None:
     def flow(state: Tensor) -> Tensor:
         x, p = state[None, :2], state[None, 2:]
         return torch.cat(leapfrog(score_of(bent), x, p, 7, torch.tensor([0.15])), 1)[0]
@@ -161,7 +161,7 @@ def test_moves_out_of_the_support_are_rejected(generator: Generator) -> None:
 
 
 @pytest.mark.parametrize("wrong", [torch.inf, -torch.inf, torch.nan])
-def test_no_chain_enters_where_the_density_is_not_finite(
+def test_moves_to_points_without_finite_density_are_rejected(
     wrong: float, generator: Generator
 ) -> None:
     def log_density(x: Tensor) -> Tensor:
@@ -173,18 +173,18 @@ def test_no_chain_enters_where_the_density_is_not_finite(
     assert found.samples.std() > 0.3
 
 
-def test_the_step_adapts_to_the_acceptance(generator: Generator) -> None:
+def test_step_sizes_adapt_to_the_target_acceptance(generator: Generator) -> None:
     """Whether the first step is too short or too long, and in 100 dimensions."""
     for first in (0.1, 1.9):
         found = hmc(
             standard_normal, torch.randn(100, 100, generator=generator), 40, burn_in=150,
-            leapfrog=5, step_size=first, adapt=Adaptation(largest=2.0), generator=generator,
+            leapfrog=5, step_size=first, adapt=StepAdaptation(max_step=2.0), generator=generator,
         )  # fmt: skip
         assert found.acceptance.mean() == pytest.approx(0.65, abs=0.04)
         assert found.step_sizes.std() / found.step_sizes.mean() < 0.2
 
 
-def test_steps_adapt_in_the_burn_in_only(generator: Generator) -> None:
+def test_step_sizes_adapt_only_during_the_burn_in(generator: Generator) -> None:
     x = torch.randn(50, 1, generator=generator)
     shape = {"leapfrog": 1, "step_size": 1e-3, "generator": generator}
     flat = lambda x: 1e-9 * x.sum(1)
@@ -198,7 +198,7 @@ def test_steps_adapt_in_the_burn_in_only(generator: Generator) -> None:
 
 
 def test_adaptation_stays_within_its_bounds() -> None:
-    adapt, step = Adaptation(smallest=0.1, largest=0.2), torch.tensor([0.1, 0.2, 0.15, 0.15])
+    adapt, step = StepAdaptation(min_step=0.1, max_step=0.2), torch.tensor([0.1, 0.2, 0.15, 0.15])
     found = adapt(step, torch.tensor([0.0, 1.0, 0.64, 0.66]))
     torch.testing.assert_close(found, torch.tensor([0.1, 0.2, 0.147, 0.153]))
 
@@ -215,7 +215,7 @@ def test_states_are_kept_after_the_burn_in(generator: Generator) -> None:
     assert hmc(standard_normal, torch.zeros(4, 3), 3).history.shape == (0, 4, 3)
 
 
-def test_jitter_breaks_the_period(generator: Generator) -> None:
+def test_jitter_prevents_periodic_chains(generator: Generator) -> None:
     """A step of 1 turns a normal by 60°, so six of them bring every chain back."""
     x = torch.zeros(500, 1)
     moves = {"leapfrog": 6, "step_size": 1.0, "adapt": None, "generator": generator}
@@ -225,16 +225,16 @@ def test_jitter_breaks_the_period(generator: Generator) -> None:
     assert_moments(jittered.samples, torch.zeros(1), torch.eye(1))
 
 
-def test_a_start_outside_of_the_support_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"not finite in rows \[1\] of 2"):
+def test_starting_points_outside_of_the_support_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"not finite at the starting points in rows \[1\] of 2"):
         hmc(lambda x: x.log().sum(1), torch.tensor([[1.0], [-1.0]]), 1)
 
 
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"leapfrog": 0}, "leapfrog must be a whole number from 1 up, but is 0"),
-        ({"burn_in": -1}, "burn_in must be a whole number from 0 up"),
+        ({"leapfrog": 0}, "leapfrog must be an integer of at least 1, but is 0"),
+        ({"burn_in": -1}, "burn_in must be an integer of at least 0"),
         ({"every": 0}, "every must be"),
         ({"jitter": 1.0}, "jitter must be at least 0 and less than 1"),
         ({"step_size": 0.6}, "between 0.0001 and 0.5"),
@@ -246,8 +246,9 @@ def test_numbers_out_of_range_are_refused(wrong: dict[str, float], message: str)
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"target": 1.0}, {"up": 0.9}, {"down": 1.0}, {"smallest": 0.0}, {"largest": 1e-5}]
+    "wrong",
+    [{"target": 1.0}, {"grow": 0.9}, {"shrink": 1.0}, {"min_step": 0.0}, {"max_step": 1e-5}],
 )
-def test_adaptations_that_make_no_sense_are_refused(wrong: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match=r"must be .* but got"):
-        Adaptation(**wrong)
+def test_invalid_adaptations_are_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=r"expected .* but got"):
+        StepAdaptation(**wrong)

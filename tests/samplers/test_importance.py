@@ -6,30 +6,37 @@ import pytest
 import torch
 from torch import Generator, Tensor
 
-from fdsm.samplers import GaussianMixture, Mixture, Proposal, importance_log_partition
+from fdsm.samplers import (
+    GaussianMixtureProposal,
+    MixtureProposal,
+    Proposal,
+    importance_log_partition,
+)
 
-from .targets import Normal, correlated
+from .sampler_cases import Normal, correlated
 
 
-def normal(d: int, scale: float) -> GaussianMixture:
-    return GaussianMixture(torch.zeros(1, d), scale)
+def normal(d: int, scale: float) -> GaussianMixtureProposal:
+    return GaussianMixtureProposal(torch.zeros(1, d), scale)
 
 
-def rows(generator: Generator) -> GaussianMixture:
-    return GaussianMixture(correlated().sample(300, generator), 0.8)
+def rows(generator: Generator) -> GaussianMixtureProposal:
+    return GaussianMixtureProposal(correlated().sample(300, generator), 0.8)
 
 
 @pytest.mark.parametrize("kind", ["normal", "rows", "both"])
 def test_proposals_agree_on_a_correlated_normal(kind: str, generator: Generator) -> None:
     target, broad, close = correlated(), normal(2, 2.0), rows(generator)
-    proposal: Proposal = {"normal": broad, "rows": close, "both": Mixture((close, broad))}[kind]
+    proposal: Proposal = {"normal": broad, "rows": close, "both": MixtureProposal((close, broad))}[
+        kind
+    ]
     found = importance_log_partition(target.log_density, proposal, 20_000, generator=generator)
     assert abs(found.value - target.log_partition) < 5 * found.error
     assert found.error < 0.02
     assert found.samples == 20_000
 
 
-def test_the_effective_sample_size_in_closed_form(generator: Generator) -> None:
+def test_effective_sample_size_in_closed_form(generator: Generator) -> None:
     r"""For N(0, t²) by N(0, s²) it is $(t \sqrt{2s² - t²} / s²)^d$ of the samples."""
     t, s, d, n = 0.7, 1.2, 5, 100_000
     target = Normal(torch.zeros(d), t**2 * torch.eye(d))
@@ -39,7 +46,7 @@ def test_the_effective_sample_size_in_closed_form(generator: Generator) -> None:
     assert found.error == pytest.approx(math.sqrt((1 / share - 1) / n), rel=0.03)
 
 
-def test_the_error_is_the_spread_of_repetitions(generator: Generator) -> None:
+def test_error_agrees_with_the_spread_of_repetitions(generator: Generator) -> None:
     target = correlated()
     estimates = [
         importance_log_partition(target.log_density, normal(2, 2.0), 500, generator=generator)
@@ -67,7 +74,9 @@ class Prepared:
 
 @pytest.mark.parametrize("batch", [1, 7, 40, 1000])
 @pytest.mark.parametrize("offset", [0.0, 1e4, -1e4])
-def test_portions_make_no_difference(batch: int, offset: float, generator: Generator) -> None:
+def test_result_does_not_depend_on_the_batch_size(
+    batch: int, offset: float, generator: Generator
+) -> None:
     target, x = correlated(), torch.randn(100, 2, generator=generator)
     proposal = Prepared(x)
     f = lambda x: target.log_density(x) + offset
@@ -82,16 +91,16 @@ def test_portions_make_no_difference(batch: int, offset: float, generator: Gener
     assert sum(proposal.portions) == 100
 
 
-def test_half_of_a_density_has_half_the_normaliser(generator: Generator) -> None:
+def test_half_of_a_density_has_half_the_normalising_constant(generator: Generator) -> None:
     half = lambda x: torch.where(x[:, 0] > 0, -x.square().sum(1) / 2, -torch.inf)
     found = importance_log_partition(half, normal(2, 1.0), 10_000, generator=generator)
     assert abs(found.value - math.log(math.pi)) < 5 * found.error
     assert found.effective_sample_size == pytest.approx(5000, rel=0.05)
 
 
-def test_a_mixture_is_normalised_and_sampled_as_it_says(generator: Generator) -> None:
+def test_mixture_is_normalised_and_its_samples_follow_it(generator: Generator) -> None:
     centres, s = torch.tensor([[-1.0, 0.0], [2.0, 1.0], [2.0, -1.0]]), 0.5
-    mixture = Mixture((GaussianMixture(centres, s), normal(2, 1.0)))
+    mixture = MixtureProposal((GaussianMixtureProposal(centres, s), normal(2, 1.0)))
     axis = torch.linspace(-6, 7, 301)
     mass = mixture.log_density(torch.cartesian_prod(axis, axis)).exp().sum()
     assert (mass * (axis[1] - axis[0]) ** 2).item() == pytest.approx(1, abs=1e-6)
@@ -104,9 +113,9 @@ def test_a_mixture_is_normalised_and_sampled_as_it_says(generator: Generator) ->
     torch.testing.assert_close(x.T.cov(), v, rtol=0, atol=0.06)
 
 
-def test_proposals_take_images(generator: Generator) -> None:
+def test_proposals_support_images(generator: Generator) -> None:
     """N(0, I) without its normaliser on events of shape (1, 2, 2)."""
-    q = GaussianMixture(torch.zeros(1, 1, 2, 2, dtype=torch.float32), 1.2)
+    q = GaussianMixtureProposal(torch.zeros(1, 1, 2, 2, dtype=torch.float32), 1.2)
     assert q.sample(3, generator).shape == (3, 1, 2, 2)
     assert q.sample(3, generator).dtype == torch.float32
     f = lambda x: -x.flatten(1).square().sum(1) / 2
@@ -114,11 +123,11 @@ def test_proposals_take_images(generator: Generator) -> None:
     assert abs(found.value - 2 * math.log(2 * math.pi)) < 5 * found.error
 
 
-def test_what_makes_no_sense_is_refused() -> None:
+def test_invalid_arguments_are_refused() -> None:
     q = normal(1, 1.0)
-    with pytest.raises(ValueError, match="not a number, so there is no mean"):
+    with pytest.raises(ValueError, match="NaN, so their mean does not exist"):
         importance_log_partition(lambda x: x[:, 0].log(), q, 100)
-    with pytest.raises(ValueError, match="n must be a whole number from 2 up, but is 1"):
+    with pytest.raises(ValueError, match="n must be an integer of at least 2, but is 1"):
         importance_log_partition(lambda x: x[:, 0], q, 1)
     with pytest.raises(ValueError, match="batch must be"):
         importance_log_partition(lambda x: x[:, 0], q, 10, batch=0)
@@ -129,8 +138,8 @@ def test_what_makes_no_sense_is_refused() -> None:
     with pytest.raises(ValueError, match="scale must be a positive number"):
         normal(1, 0.0)
     with pytest.raises(ValueError, match="at least one centre"):
-        GaussianMixture(torch.zeros(0, 2), 1.0)
+        GaussianMixtureProposal(torch.zeros(0, 2), 1.0)
     with pytest.raises(TypeError, match="floating-point"):
-        GaussianMixture(torch.zeros(1, 2, dtype=torch.long), 1.0)
+        GaussianMixtureProposal(torch.zeros(1, 2, dtype=torch.long), 1.0)
     with pytest.raises(ValueError, match="at least one proposal"):
-        Mixture(())
+        MixtureProposal(())

@@ -1,7 +1,8 @@
-"""Langevin dynamics against its exact discrete-time moments, which a factor would change."""
+"""Langevin dynamics compared with its exact discrete-time moments."""
 
 import math
 import warnings
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -17,8 +18,9 @@ from fdsm.samplers import (
     langevin,
     tempered_langevin,
 )
+from fdsm.samplers.langevin import score_lipschitz
 
-from .targets import assert_moments, correlated
+from .sampler_cases import assert_moments, correlated
 
 N = 20_000
 
@@ -28,7 +30,7 @@ def replayed(seed: int, *shape: int) -> list[Tensor]:
     return [torch.randn(shape[1:], generator=draw) for _ in range(shape[0])]
 
 
-def test_two_steps_by_hand() -> None:
+def test_two_steps_computed_by_hand() -> None:
     """From 1 with score -3x, a = 0.1 and T = 4: x ← 0.7 x + √0.8 z."""
     z = replayed(3, 2, 1, 1)
     draw = Generator().manual_seed(3)
@@ -37,26 +39,26 @@ def test_two_steps_by_hand() -> None:
     torch.testing.assert_close(x, by_hand)
 
 
-def test_without_temperature_it_climbs() -> None:
+def test_zero_temperature_is_gradient_ascent() -> None:
     x = langevin(lambda x: 2 - x, torch.tensor([[4.0]]), 3, 0.5, temperature=0.0)
     assert x.item() == pytest.approx(2 + 2 * 0.5**3, abs=1e-12)
 
 
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 3.0])
-def test_it_settles_at_the_variance_of_the_discrete_chain(
+def test_stationary_variance_is_that_of_the_discrete_chain(
     temperature: float, generator: Generator
 ) -> None:
     """$C = (I-aP) C (I-aP) + 2aT I$ is solved by $C = T (P - aP²/2)^{-1}$."""
     target, a = correlated(), 0.2
     p = target.precision
     biased = temperature * torch.linalg.inv(p - a * p @ p / 2)
-    assert (biased / temperature - target.covariance).abs().max() > 0.1  # which is no accident
+    assert (biased / temperature - target.covariance).abs().max() > 0.1  # the bias is visible
     start = torch.zeros(N, 2)
     x = langevin(target.score, start, 80, a, temperature=temperature, generator=generator)
     assert_moments(x, target.mean, biased)
 
 
-def test_short_steps_sample_the_density(generator: Generator) -> None:
+def test_small_steps_sample_the_density(generator: Generator) -> None:
     """At a = 0.005 the bias is 1.1 %, half a standard error of this many chains."""
     target = correlated()
     start = target.sample(4000, generator)
@@ -64,7 +66,43 @@ def test_short_steps_sample_the_density(generator: Generator) -> None:
     assert_moments(x, target.mean, target.covariance)
 
 
-def test_annealing_by_hand() -> None:
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+@pytest.mark.parametrize("spread", [0.0, 1.0])
+def test_default_step_has_the_right_stationary_variance(
+    scale: float, spread: float, generator: Generator
+) -> None:
+    """With a = 0.1 / L the variance is too large by 1 / (1 - 0.05) along the stiffest axis."""
+    target = correlated()
+    cov = scale**2 * target.covariance
+    precision = torch.linalg.inv(cov)
+    score = lambda x: -x @ precision
+    start = spread * scale * torch.randn(N, 2, generator=generator)
+    x = langevin(score, start, 400, generator=generator)
+    a = 0.1 / torch.linalg.eigvalsh(precision).max()
+    biased = torch.linalg.inv(precision - a * precision @ precision / 2)
+    assert ((biased - cov).diagonal() / cov.diagonal()).max() < 0.053
+    assert_moments(x, torch.zeros(2), biased)
+
+
+def test_default_step_of_a_curved_density_is_stable(generator: Generator) -> None:
+    """For -x⁴/4 the curvature at x = 2 is 12; the variance is 2 Γ(3/4) / Γ(1/4) = 0.676."""
+    x = langevin(lambda x: -(x**3), torch.full((N, 1), 2.0), 800, generator=generator)
+    assert x.var().item() == pytest.approx(0.676, rel=0.05)
+
+
+def test_lipschitz_constant_is_the_largest_curvature(generator: Generator) -> None:
+    precisions = torch.logspace(-2, 2, 20)
+    found = score_lipschitz(lambda x: -precisions * x, torch.zeros(50, 20), generator)
+    assert found == pytest.approx(100, rel=1e-3)
+
+
+@pytest.mark.parametrize("score", [torch.ones_like, lambda x: x / 0])
+def test_a_score_without_curvature_has_no_default_step(score: Callable[[Tensor], Tensor]) -> None:
+    with pytest.raises(ValueError, match="Pass `step_size`"):
+        langevin(score, torch.zeros(3, 2), 1)
+
+
+def test_annealing_computed_by_hand() -> None:
     """Two levels, two steps each: a_1 = 0.01 · 4 = 0.04 and a_2 = 0.01, then the denoising."""
     z = replayed(5, 4, 1, 1)
     seen = []
@@ -113,8 +151,8 @@ def blurred_pair(x: Tensor, sigma: Tensor) -> Tensor:
     return ((odds @ centres)[:, None] - x) / variance
 
 
-def test_annealing_finds_the_shares_of_far_modes(generator: Generator) -> None:
-    """Started at the rarer mode; Langevin dynamics without annealing stays there."""
+def test_annealing_finds_the_weights_of_distant_modes(generator: Generator) -> None:
+    """Chains start at the rarer mode; without annealing they stay there."""
     levels, start = Geometric(8.0, 0.1, 15).levels, torch.full((4000, 1), 4.0)
     x = annealed_langevin(
         blurred_pair, start, levels, steps=100, step_size=1e-3, generator=generator
@@ -126,7 +164,7 @@ def test_annealing_finds_the_shares_of_far_modes(generator: Generator) -> None:
     assert (stuck > 0).all()
 
 
-def test_the_published_temperatures() -> None:
+def test_temperatures_of_the_paper() -> None:
     values = Temperatures().values
     assert len(values) == 2700
     assert set(values[:501]) == {100.0}
@@ -137,7 +175,7 @@ def test_the_published_temperatures() -> None:
     assert list(values) == sorted(values, reverse=True)
 
 
-def test_tempering_by_hand() -> None:
+def test_tempering_computed_by_hand() -> None:
     """With e = 0.2 the score counts 0.02 and the noise 0.2 √T; σ₀ = 0.5 denoises by 0.25."""
     z = replayed(7, 3, 1, 1)
     x = torch.ones(1, 1)
@@ -151,7 +189,7 @@ def test_tempering_by_hand() -> None:
     torch.testing.assert_close(found, x + 0.25 * (-3 * x))
 
 
-def test_the_published_sampler_has_the_moments_of_the_discrete_chain(generator: Generator) -> None:
+def test_sampler_of_the_paper_has_the_moments_of_the_discrete_chain(generator: Generator) -> None:
     """On N(0.5, s²): V ← (1-a/s²)² V + 2aT with a = 0.02²/2, and (1 - 0.01/s²)² at last."""
     s2, a, variance = 0.04, 0.0002, 1.0
     for temperature in Temperatures().values:
@@ -163,7 +201,7 @@ def test_the_published_sampler_has_the_moments_of_the_discrete_chain(generator: 
 
 
 def test_tempering_crosses_between_modes(generator: Generator) -> None:
-    """From one mode of a ring to all eight, as Langevin dynamics at one temperature is not."""
+    """From one mode of a ring to all eight. At a constant temperature chains stay at one mode."""
     ring = GaussianRing(scale=0.2)
     start = ring.means(torch.zeros(1))[:1].repeat(500, 1)
     schedule = Temperatures(hold=100, anneal=600, cool=50, hottest=50.0)
@@ -174,7 +212,7 @@ def test_tempering_crosses_between_modes(generator: Generator) -> None:
     assert (torch.cdist(stuck, ring.means(x)).argmin(1) == 0).double().mean() > 0.8
 
 
-def test_divergence_is_told_with_its_extent() -> None:
+def test_divergence_warning_counts_the_chains() -> None:
     x = torch.tensor([[0.0], [1.0], [2.0]])
     with pytest.warns(DivergenceWarning, match="2 of 3 chains"):
         langevin(lambda x: -1000 * x, x, 200, 1.0, temperature=0.0)
@@ -186,22 +224,22 @@ def test_divergence_is_told_with_its_extent() -> None:
 @pytest.mark.parametrize(
     ("levels", "message"),
     [
-        ((0.1, 1.0), "must fall"),
+        ((0.1, 1.0), "must decrease"),
         ((1.0, 0.0), "positive"),
         ((), "at least one"),
     ],
 )
-def test_levels_that_make_no_sense_are_refused(levels: tuple[float, ...], message: str) -> None:
+def test_invalid_levels_are_refused(levels: tuple[float, ...], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         annealed_langevin(lambda x, sigma: -x, torch.zeros(1, 1), levels)
 
 
-def test_schedules_that_make_no_sense_are_refused() -> None:
-    with pytest.raises(ValueError, match="hold must be a whole number from 0 up, but is -1"):
+def test_invalid_schedules_are_refused() -> None:
+    with pytest.raises(ValueError, match="hold must be an integer of at least 0, but is -1"):
         Temperatures(hold=-1)
     with pytest.raises(ValueError, match="steps must be"):
         Temperatures(0, 0, 0)
     with pytest.raises(ValueError, match="hottest must be a positive"):
         Temperatures(hottest=0.0)
-    with pytest.raises(ValueError, match="temperature must not be negative"):
+    with pytest.raises(ValueError, match="temperature must be finite and not negative"):
         langevin(lambda x: -x, torch.zeros(1, 1), 1, 0.1, temperature=-1.0)

@@ -6,14 +6,14 @@ from fdsm.data import Affine, Chain, Noise
 from fdsm.training import ShuffledBatches, derived_seed
 
 
-def test_an_epoch_has_every_row_once_and_the_next_another_order(generator: Generator) -> None:
+def test_each_epoch_has_every_row_once_in_a_new_order(generator: Generator) -> None:
     batches = ShuffledBatches(torch.arange(10.0), Chain(()), size=5, seed=1)
     epochs = [torch.cat([batches(2 * e + i, generator) for i in range(2)]) for e in range(2)]
     assert all(torch.equal(epoch.sort().values, torch.arange(10.0)) for epoch in epochs)
     assert not torch.equal(epochs[0], epochs[1])
 
 
-def test_any_batch_can_be_asked_for_first(generator: Generator) -> None:
+def test_batches_do_not_depend_on_the_order_of_calls(generator: Generator) -> None:
     rows = torch.arange(13.0)
     one, other = (ShuffledBatches(rows, Chain(()), size=4, seed=3) for _ in range(2))
     in_order = [one(i, generator) for i in range(8)]
@@ -22,7 +22,7 @@ def test_any_batch_can_be_asked_for_first(generator: Generator) -> None:
     assert all(len(batch) == 4 for batch in in_order)
 
 
-def test_batches_are_transformed_with_the_given_randomness() -> None:
+def test_batches_are_transformed_with_random_numbers_of_the_generator() -> None:
     transform = Chain((Affine(1 / 255), Noise(0.5)))
     batches = ShuffledBatches(
         torch.full((4, 2), 255, dtype=torch.uint8), transform, size=4, seed=0
@@ -33,12 +33,22 @@ def test_batches_are_transformed_with_the_given_randomness() -> None:
     torch.testing.assert_close(a, expected)
 
 
-def test_too_few_rows_are_refused() -> None:
-    with pytest.raises(ValueError, match="a batch of 5 cannot be taken from 3 rows: choose a sm"):
-        ShuffledBatches(torch.zeros(3, 2), Chain(()), size=5, seed=0)
+def test_a_batch_has_all_rows_if_there_are_fewer_than_the_batch_size(generator: Generator) -> None:
+    batches = ShuffledBatches(torch.arange(82.0), Chain(()), size=128, seed=0)
+    equal = ShuffledBatches(torch.arange(82.0), Chain(()), size=82, seed=0)
+    for i in range(3):
+        batch = batches(i, generator)
+        assert torch.equal(batch.sort().values, torch.arange(82.0))
+        assert torch.equal(batch, equal(i, generator))
 
 
-def test_derived_seeds_differ_by_every_label() -> None:
+@pytest.mark.parametrize(("rows", "size"), [(0, 4), (3, 0)])
+def test_empty_data_and_empty_batches_are_refused(rows: int, size: int) -> None:
+    with pytest.raises(ValueError, match=f"got a batch size of {size} and {rows} rows"):
+        ShuffledBatches(torch.zeros(rows, 2), Chain(()), size=size, seed=0)
+
+
+def test_derived_seeds_are_different_for_different_labels() -> None:
     seeds = {
         derived_seed(s, *labels) for s in (0, 1) for labels in ((), (0,), (1,), ("a",), ("a", 1))
     }

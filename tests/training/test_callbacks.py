@@ -3,30 +3,31 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 from rich.console import Console
+from torch import nn
 
 from fdsm.training import (
+    EMA,
     EarlyStop,
     IterationEvent,
     JsonLines,
     LogMetrics,
     ProgressBar,
     SaveCheckpoint,
-    TensorBoard,
     Validate,
 )
-from fdsm.training.loggers import records
 
 
-def moment(iteration: int, loss: float = 0.0, iterations: int = 100) -> IterationEvent:
+def event(iteration: int, loss: float = 0.0, iterations: int = 100) -> IterationEvent:
     return IterationEvent(iteration, iterations, iteration / 2, 7.5, {"loss": loss})
 
 
-def test_a_record_has_time_and_metrics(tmp_path: Path) -> None:
+def test_metrics_are_logged_every_few_iterations_and_at_the_end(tmp_path: Path) -> None:
     log = JsonLines(tmp_path / "metrics.jsonl")
     callback = LogMetrics([log], every=2)
     for i in range(1, 6):
-        callback(moment(i, loss=10.0 * i, iterations=5))
+        callback(event(i, loss=10.0 * i, iterations=5))
     lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
     assert [json.loads(line)["iteration"] for line in lines] == [2, 4, 5]
     assert json.loads(lines[0]) == {
@@ -34,32 +35,7 @@ def test_a_record_has_time_and_metrics(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-def test_a_continued_log_forgets_what_came_after_the_checkpoint(tmp_path: Path) -> None:
-    path = tmp_path / "metrics.jsonl"
-    log = JsonLines(path)
-    for i in range(1, 6):
-        log({"iteration": i, "loss": 1.0})
-    with path.open("a") as file:
-        file.write('{"iteration": 6, "lo')  # torn by a kill
-    JsonLines(path, iteration=3)({"iteration": 4, "loss": 2.0})
-    assert [(r["iteration"], r["loss"]) for r in records(path)] == [
-        (1, 1.0), (2, 1.0), (3, 1.0), (4, 2.0),
-    ]  # fmt: skip
-
-
-def test_tensorboard_gets_the_same_numbers(tmp_path: Path) -> None:
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    log = TensorBoard(tmp_path)
-    log({"iteration": 5, "seconds": 1.0, "loss": -2.5})
-    log({"iteration": 5, "seconds": 1.0, "validation": {"nll": 3.5}})
-    log.writer.close()
-    events = EventAccumulator(str(tmp_path)).Reload()
-    assert [(e.step, e.value) for e in events.Scalars("loss")] == [(5, -2.5)]
-    assert [(e.step, e.value) for e in events.Scalars("validation/nll")] == [(5, 3.5)]
-
-
-def test_validation_keeps_the_best_and_stops_when_there_is_none_for_long() -> None:
+def test_validation_tracks_the_best_value_and_stops_after_the_patience() -> None:
     values = {1: 5.0, 2: 3.0, 3: 4.0, 4: 3.0, 5: 3.5}
     best, logged = [], []
     callback = Validate(
@@ -70,37 +46,105 @@ def test_validation_keeps_the_best_and_stops_when_there_is_none_for_long() -> No
         on_best=lambda m: best.append(m.iteration),
     )
     for i in range(1, 5):
-        callback(moment(i))
-    with pytest.raises(EarlyStop, match="no better loss than 3 of iteration 2 in 3 iterations"):
-        callback(moment(5))
+        callback(event(i))
+    with pytest.raises(
+        EarlyStop,
+        match="loss has not improved for 3 iterations; the best value is 3, at iteration 2",
+    ):
+        callback(event(5))
     assert best == [1, 2]
     assert logged[2] == {"iteration": 3, "seconds": 1.5, "validation": {"loss": 4.0, "other": -3}}
 
 
-def test_validation_goes_on_from_a_state_and_watches_what_it_is_told() -> None:
-    callback = Validate(lambda i: {"a": 0.0, "b": float(i)}, [], every=1, watched="b", patience=2)
-    callback(moment(1))
-    other = Validate(lambda i: {"a": 0.0, "b": float(i)}, [], every=1, watched="b", patience=2)
+def test_validation_resumes_from_its_state_and_uses_the_chosen_metric() -> None:
+    callback = Validate(lambda i: {"a": 0.0, "b": float(i)}, [], every=1, metric="b", patience=2)
+    callback(event(1))
+    other = Validate(lambda i: {"a": 0.0, "b": float(i)}, [], every=1, metric="b", patience=2)
     other.load_state_dict(callback.state_dict())
-    other(moment(2))
-    with pytest.raises(EarlyStop, match="no better b than 1 of iteration 1"):
-        other(moment(3))
+    other(event(2))
+    with pytest.raises(
+        EarlyStop, match="b has not improved for 2 iterations; the best value is 1"
+    ):
+        other(event(3))
 
 
-def test_saving_is_done_when_it_is_time() -> None:
+def test_checkpoints_are_saved_every_few_iterations_and_at_the_end() -> None:
     saved: list[int] = []
     callback = SaveCheckpoint(lambda m: saved.append(m.iteration), every=4)
     for i in range(1, 11):
-        callback(moment(i, iterations=10))
+        callback(event(i, iterations=10))
     assert saved == [4, 8, 10]
 
 
-def test_the_bar_shows_loss_time_and_position() -> None:
+def test_progress_bar_shows_loss_time_and_iteration() -> None:
     console = Console(file=io.StringIO(), force_terminal=True, width=120)
     with ProgressBar("digits/DSM", console) as bar:
-        bar(moment(50, loss=0.25))
+        bar(event(50, loss=0.25))
     text = console.file.getvalue()  # type: ignore[attr-defined]
     assert "digits/DSM" in text
     assert "50/100" in text
     assert "loss 0.25" in text
     assert "7.5 ms" in text
+
+
+def test_average_follows_the_recursion() -> None:
+    model = nn.Linear(1, 1, bias=False)
+    with torch.no_grad():
+        model.weight.fill_(5.0)
+    average, expected = EMA(model, 0.9), 5.0
+    for t in range(200):
+        with torch.no_grad():
+            model.weight.fill_(float(t))
+        average(event(t + 1))
+        decay = min(0.9, (1 + t) / (10 + t))
+        expected = decay * expected + (1 - decay) * t
+    assert average.model.weight.item() == pytest.approx(expected)
+    assert 199 - average.model.weight.item() == pytest.approx(9, rel=1e-6)  # a / (1 - a) behind
+    assert model.weight.item() == 199
+
+
+def test_warm_up_of_the_average() -> None:
+    """With weights 1 after a start at 0, one minus the average is the product of the decays."""
+    model = nn.Linear(1, 1, bias=False)
+    nn.init.zeros_(model.weight)
+    average, expected = EMA(model, 0.999), 1.0
+    nn.init.ones_(model.weight)
+    for t, decay in enumerate((1 / 10, 2 / 11, 3 / 12)):
+        average(event(t + 1))
+        expected *= decay
+        assert 1 - average.model.weight.item() == pytest.approx(expected, rel=1e-4)
+
+
+def test_buffers_are_copied() -> None:
+    model = nn.BatchNorm1d(1)
+    average = EMA(model, 0.9)
+    model(torch.tensor([[3.0], [5.0]]))  # momentum 0.1 of mean 4 and variance 2
+    average(event(1))
+    assert isinstance(average.model, nn.BatchNorm1d)
+    for buffer, expected in (
+        (average.model.running_mean, 0.4),
+        (average.model.running_var, 0.9 + 0.2),
+        (average.model.num_batches_tracked, 1),
+    ):
+        assert buffer is not None
+        assert buffer.item() == pytest.approx(expected)
+
+
+def test_average_resumes_from_its_state() -> None:
+    model = nn.Linear(2, 1)
+    whole = EMA(model, 0.99)
+    for t in range(3):
+        whole(event(t))
+    half = EMA(nn.Linear(2, 1), 0.99)
+    half.load_state_dict(whole.state_dict())
+    half.source = model
+    with torch.no_grad():
+        model.weight.add_(1)
+    for average in (whole, half):
+        average(event(4))
+    assert torch.equal(whole.model.weight, half.model.weight)
+
+
+def test_decay_must_be_between_zero_and_one() -> None:
+    with pytest.raises(ValueError, match=r"in \(0, 1\), but is 1"):
+        EMA(nn.Linear(1, 1), 1.0)

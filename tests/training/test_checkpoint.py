@@ -1,4 +1,4 @@
-"""Checkpoints come back bit for bit, or not at all."""
+"""Checkpoints are loaded bit for bit or refused."""
 
 from pathlib import Path
 
@@ -25,13 +25,15 @@ STATES = st.dictionaries(
 
 
 @given(state=STATES)
-def test_what_is_saved_is_loaded(state: dict, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_loading_returns_the_saved_state(
+    state: dict, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     path = tmp_path_factory.mktemp("state") / "a.safetensors"
     save(path, state)
     assert load(path) == state
 
 
-def test_tensors_of_all_kinds_and_places_come_back(tmp_path: Path) -> None:
+def test_tensors_of_all_dtypes_layouts_and_nestings_are_restored(tmp_path: Path) -> None:
     base = torch.arange(6.0).view(2, 3)
     state = {
         "a": {0: base, "transposed": base.T, "again": base},
@@ -49,7 +51,7 @@ def test_tensors_of_all_kinds_and_places_come_back(tmp_path: Path) -> None:
     assert back["nan"].isnan()
 
 
-def test_a_real_optimiser_goes_on_as_if_nothing_had_happened(tmp_path: Path) -> None:
+def test_training_resumes_bit_for_bit(tmp_path: Path) -> None:
     def trained(iterations: int, stop: int | None) -> torch.Tensor:
         torch.manual_seed(0)
         model = torch.nn.Linear(3, 1)
@@ -72,7 +74,7 @@ def test_a_real_optimiser_goes_on_as_if_nothing_had_happened(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("where", [0.3, 0.6, 0.999])
-def test_a_flipped_bit_is_noticed(where: float, tmp_path: Path) -> None:
+def test_a_flipped_bit_is_detected(where: float, tmp_path: Path) -> None:
     path = tmp_path / "a.safetensors"
     save(path, {"weights": torch.randn(100), "iteration": 5})
     content = bytearray(path.read_bytes())
@@ -96,7 +98,7 @@ def test_code_cannot_be_saved(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_last_few_are_kept(tmp_path: Path) -> None:
+def test_only_the_most_recent_checkpoints_are_kept(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path / "checkpoints", keep=2)
     for iteration in (5, 10, 15, 100_000_000):
         checkpoints.save(iteration, {"iteration": iteration})
@@ -104,17 +106,17 @@ def test_the_last_few_are_kept(tmp_path: Path) -> None:
     assert checkpoints.latest() == {"iteration": 100_000_000}
 
 
-def test_a_damaged_one_is_passed_over_with_a_warning(tmp_path: Path) -> None:
+def test_damaged_checkpoints_are_skipped_with_a_warning(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path, keep=3)
     for iteration in (1, 2):
         checkpoints.save(iteration, {"iteration": iteration})
     path = tmp_path / "00000002.safetensors"
     path.write_bytes(path.read_bytes()[:-10])
-    with pytest.warns(UserWarning, match=r"00000002\.safetensors.*going back to the one before"):
+    with pytest.warns(UserWarning, match=r"00000002\.safetensors.*Using the previous checkpoint"):
         assert checkpoints.latest() == {"iteration": 1}
     (tmp_path / "00000001.safetensors").unlink()
     with (
-        pytest.warns(UserWarning, match="going back"),
-        pytest.raises(CheckpointError, match="no whole checkpoint"),
+        pytest.warns(UserWarning, match="previous checkpoint"),
+        pytest.raises(CheckpointError, match="no valid checkpoint"),
     ):
         checkpoints.latest()

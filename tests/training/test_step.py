@@ -1,4 +1,4 @@
-"""Steps against updates computed by hand."""
+"""Steps compared with updates computed by hand."""
 
 import pytest
 import torch
@@ -17,19 +17,10 @@ from fdsm.training import (
     objective_loss,
 )
 
-
-class Line(nn.Module):
-    """The loss `a · batch`, whose gradient is the batch."""
-
-    def __init__(self, a: float = 1.0) -> None:
-        super().__init__()
-        self.a = nn.Parameter(torch.tensor(a))
-
-    def loss(self, batch: Tensor, generator: Generator, done: float) -> Tensor:
-        return self.a * batch
+from .loop_cases import Line
 
 
-def test_the_loss_is_the_mean_and_its_gradient_the_mean_gradient(generator: Generator) -> None:
+def test_the_gradient_is_that_of_the_mean_loss(generator: Generator) -> None:
     line = Line(2.0)
     step = GradientStep(line.loss, line, RMSprop(0.1), iterations=1)
     logged = step(torch.tensor([1.0, 5.0]), generator)
@@ -38,30 +29,13 @@ def test_the_loss_is_the_mean_and_its_gradient_the_mean_gradient(generator: Gene
     assert line.a.item() == pytest.approx(2 - 0.1 * 3 / (0.1 * 3))  # RMSprop: g / √(0.01 g²)
 
 
-def test_clipping_bounds_what_the_optimiser_sees_but_logs_the_norm(generator: Generator) -> None:
+def test_clipping_limits_the_gradient_and_logs_the_norm_before(generator: Generator) -> None:
     clipped, free = Line(), Line()
     for line, clip in ((clipped, 0.5), (free, None)):
         step = GradientStep(line.loss, line, Adam(0.1, clip=clip), iterations=1)
         assert step(torch.tensor([4.0]), generator)["grad_norm"] == pytest.approx(4.0)
     assert clipped.a.grad == pytest.approx(0.5)
     assert free.a.grad == pytest.approx(4.0)
-
-
-def test_weight_decay_is_decoupled(generator: Generator) -> None:
-    line = Line(2.0)
-    step = GradientStep(line.loss, line, Adam(0.1, weight_decay=0.5), iterations=1)
-    step(torch.tensor([1.0]), generator)
-    assert line.a.item() == pytest.approx(2 * (1 - 0.1 * 0.5) - 0.1, abs=1e-4)
-
-
-def test_the_betas_are_used(generator: Generator) -> None:
-    line = Line(0.0)
-    step = GradientStep(line.loss, line, Adam(0.1, betas=(0.5, 0.75)), iterations=2)
-    for x in (1.0, 3.0):
-        step(torch.tensor([x]), generator)
-    mean = (0.5 * 0.5 * 1 + 0.5 * 3) / 0.75
-    square = (0.75 * 0.25 * 1 + 0.25 * 9) / (1 - 0.75**2)
-    assert line.a.item() == pytest.approx(-0.1 - 0.1 * mean / square**0.5, rel=1e-4)
 
 
 def test_the_learning_rate_follows_its_schedule(generator: Generator) -> None:
@@ -72,7 +46,9 @@ def test_the_learning_rate_follows_its_schedule(generator: Generator) -> None:
 
 
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf])
-def test_a_loss_that_is_not_finite_changes_nothing(bad: float, generator: Generator) -> None:
+def test_a_non_finite_loss_changes_neither_weights_nor_optimizer(
+    bad: float, generator: Generator
+) -> None:
     line = Line()
     step = GradientStep(line.loss, line, Adam(0.1), iterations=2)
     step(torch.ones(1), generator)
@@ -82,7 +58,7 @@ def test_a_loss_that_is_not_finite_changes_nothing(bad: float, generator: Genera
     assert step.state_dict()["optimizer"]["state"][0]["exp_avg"] == moments
 
 
-def test_the_step_of_the_differences_goes_down(generator: Generator) -> None:
+def test_the_step_size_follows_its_schedule(generator: Generator) -> None:
     distances = []
 
     class Quartic(nn.Module):
@@ -104,11 +80,11 @@ def test_the_step_of_the_differences_goes_down(generator: Generator) -> None:
     assert lengths[1] / lengths[0] == pytest.approx(0.1)
 
 
-def test_alternating_steps_take_turns_and_keep_their_names(generator: Generator) -> None:
+def test_alternating_steps_run_in_order_and_prefix_their_metrics(generator: Generator) -> None:
     order = []
 
     def counting(name: str, line: Line) -> GradientStep:
-        def loss(batch: Tensor, generator: Generator, done: float) -> Tensor:
+        def loss(batch: Tensor, generator: Generator, progress: float) -> Tensor:
             order.append(name)
             return line.a * batch
 

@@ -15,7 +15,12 @@ from ...typing import Derivative, LogDensity, Score
 from ..guards import EAGERLY
 from ..records import Records, is_compiled
 from ..stencil import require_order
-from ..validation import check_arguments, require_density_shape, require_score_shape
+from ..validation import (
+    as_log_density,
+    check_arguments,
+    require_density_shape,
+    require_score_shape,
+)
 from .jet import Jet
 from .registry import MissingRule
 from .series import Propagation, Truncation, empty_rows
@@ -83,7 +88,7 @@ class Taylor:
         """Return $(v^T∇)^k f(x)$ for `k = 0, …, order`, from one call of `f`."""
         require_order(order)
         check_arguments(x, v, cond)
-        y = series(f, x, v[None], order, *cond)
+        y = series(as_log_density(f), x, v[None], order, *cond)
         require_density_shape(y.shape[1:], len(x))
         return tuple(math.factorial(k) * y[k] if k > 1 else y[k] for k in range(order + 1))
 
@@ -91,7 +96,7 @@ class Taylor:
     def sliced(self, f: LogDensity, x: Tensor, v: Tensor, *cond: Tensor) -> tuple[Tensor, Tensor]:
         """Return the slopes along all `v` and the sum of the curvatures, from one call of `f`."""
         check_arguments(x, v, cond, several=True)
-        y = series(f, x, v, 2, *cond)
+        y = series(as_log_density(f), x, v, 2, *cond)
         require_density_shape(y.shape[1:], len(x))
         return y[1:-1], 2 * y[-1]
 

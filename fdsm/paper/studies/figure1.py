@@ -1,18 +1,18 @@
-r"""The computing graphs of score-matching losses, as autograd recorded them (Figure 1).
+r"""Sizes of the computational graphs of score-matching losses (Figure 1).
 
-A gradient-based loss is the gradient of a forward pass, and for SSM the gradient of that once
-more, one after the other; what trains it walks back through all of it. The finite-difference loss
-is several forward passes beside each other. Each node of a graph is an operation of the backward
-pass, and the longest path is how many of them must wait for one another.
+The loss of SSM contains the gradient of a forward pass and the gradient of that gradient, one
+after the other, and training differentiates through all of it. A finite-difference loss consists
+of independent forward passes. A node is an operation that autograd recorded. The depth is the
+number of nodes on the longest path, which have to be processed one after the other.
 
-Taylor series propagate through functions of torch's with a backward pass written by hand where
-the order is at most two, so that one node stands for several operations there; how many such
-nodes there are is among the settings of each count. Nothing else hides operations: no loss here
-makes use of checkpoints.
+Up to second order, Taylor-mode derivatives use torch functions with a custom backward pass, where
+one node stands for several operations. The settings of each count give the number of such nodes.
+No loss here uses checkpointing, so nothing else hides operations.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Generator, Tensor, nn
@@ -25,10 +25,10 @@ from ...objectives import DSM, SSM, SSMVR, SlicedDSM, ViaScore
 from ...projections import Gaussian, Sphere
 from ...samplers import Progress
 from ...training import derived_seed
-from ...typing import LogDensity, Objective
+from ...typing import DensityFunction, Objective
 from ..run_store import RunStore
-from ..study import Findings, Graph
-from ..support.autograd_graph import depth_of, graph_of, recorded_nodes
+from ..study import StudyResult
+from ..support.autograd_graph import depth, leaf_of, recorded_nodes
 
 OBJECTIVES: Mapping[str, Objective] = {
     "SSM": SSM(Autodiff(), Gaussian()),
@@ -40,11 +40,11 @@ OBJECTIVES: Mapping[str, Objective] = {
     "DSM": DSM(0.1),
     "FD-DSM": SlicedDSM(0.1, FiniteDifference(), Sphere(0.1)),
 }
-"""What is compared; a star where evaluations are one by one, as in Table 2."""
+"""The objectives. A star marks evaluation one by one, as in Table 2."""
 
 
 def perceptron() -> nn.Module:
-    """Return a log-density on the plane, small enough for the graphs of its losses to be drawn."""
+    """Return a small log-density in the plane."""
     return nn.Sequential(
         nn.Linear(2, 8),
         nn.Softplus(),
@@ -57,43 +57,35 @@ def perceptron() -> nn.Module:
 
 @dataclass(frozen=True)
 class Figure1:
-    """The graphs of all losses of a perceptron, and their sizes for a deep network as well.
+    """Number of nodes and depth of the graphs of all losses, for a perceptron and a ResNet.
 
     Attributes:
-        width: The width of the `QuadraticResNet`, which does not change its graphs.
-        rows: How many examples a loss is of, which does not either.
-        title: What it shows.
-        provenance: Where in the paper it is.
+        width: Width of the `QuadraticResNet`. It does not change the graphs.
+        rows: Number of examples in a loss. It does not change the graphs.
     """
 
     width: int = 2
     rows: int = 2
-    title: str = field(default="Figure 1: the computing graphs of an update step", repr=False)
-    provenance: str = field(
-        default="Figure 1, which sketches the graphs of SSM and FD-SSM; Sec. 2.2 and 4. Here they "
-        "are those that autograd records of the loss of a perceptron with two hidden layers of "
-        "softplus, without the backward pass to the parameters, which walks through each node "
-        "once. Parallel evaluations are one batch and so one forward pass in the graph; three "
-        "beside each other, as the paper draws them, are those of FD-SSM*, one by one. "
-        "Taylor-SSM, SSMVR and (FD-)DSM are additions, and so are the counts for the network of "
-        "Table 2.",
-        repr=False,
+    provenance: ClassVar[str] = (
+        "Figure 1 of the paper sketches the graphs of SSM and FD-SSM (see also Sec. 2.2 and 4). "
+        "Here the nodes of the graphs are counted, for a perceptron with two hidden layers and "
+        "softplus, and for the network of Table 2. The backward pass to the parameters is not "
+        "included. It visits each node once. Parallel evaluations are one batch and therefore one "
+        "forward pass in the graph. FD-SSM* evaluates one by one, with three forward passes side "
+        "by side, as in the sketch. Taylor-SSM, SSMVR, DSM and FD-DSM are not in the figure."
     )
 
-    def measure(self, place: RunStore, seed: int, progress: Progress) -> Findings:
-        """Return the graphs for the perceptron, and nodes and depths for both networks."""
+    def run(self, store: RunStore, seed: int, progress: Progress) -> StudyResult:
+        """Return the sizes of the graphs for both networks."""
         models = self._models(seed)
         numbers: dict[str, Measurement] = {}
-        graphs: list[Graph] = []
         names = list(OBJECTIVES)
         for i in progress(range(len(names))):
             for network, (model, shape) in models.items():
-                x = torch.zeros(self.rows, *shape, dtype=torch.float64, device=place.device)
+                x = torch.zeros(self.rows, *shape, dtype=torch.float64, device=store.device)
                 loss = _loss(OBJECTIVES[names[i]], model.to(x), x, seed)
-                graph = graph_of(f"{names[i]}, {network}", loss)
-                numbers |= _sizes(graph, loss)
-                graphs += [graph] if network == "perceptron" else []
-        return Findings(numbers, graphs=tuple(graphs))
+                numbers |= graph_sizes(f"{names[i]}, {network}", loss)
+        return StudyResult(numbers)
 
     def _models(self, seed: int) -> dict[str, tuple[nn.Module, torch.Size]]:
         image = torch.Size([1, 32, 32])
@@ -105,23 +97,26 @@ class Figure1:
             }
 
 
-def _loss(objective: Objective, f: LogDensity, x: Tensor, seed: int) -> Tensor:
+def _loss(objective: Objective, f: DensityFunction, x: Tensor, seed: int) -> Tensor:
     generator = Generator(x.device).manual_seed(derived_seed(seed, "figure1", "noise"))
     return objective(f, x, generator=generator).mean()
 
 
-def _sizes(graph: Graph, loss: Tensor) -> dict[str, Measurement]:
-    by_hand = sum(isinstance(node, BackwardCFunction) for node in recorded_nodes(loss))
-    leaves = sum(name in {"parameter", "data"} for name in graph.nodes)
-    settings = {"of them parameters or data": leaves, "of them written by hand": by_hand}
+def graph_sizes(name: str, loss: Tensor) -> dict[str, Measurement]:
+    """Return the number of nodes and the depth of the graph of a loss."""
+    nodes = recorded_nodes(loss)
+    settings = {
+        "of them parameters or data": sum(leaf_of(node) is not None for node in nodes),
+        "of them written by hand": sum(isinstance(node, BackwardCFunction) for node in nodes),
+    }
     return {
-        f"nodes, {graph.name}": Measurement(len(graph.nodes), settings=settings),
-        f"depth, {graph.name}": Measurement(depth_of(graph), settings={"of": "longest path"}),
+        f"nodes, {name}": Measurement(len(nodes), settings=settings),
+        f"depth, {name}": Measurement(depth(nodes), settings={"of": "longest path"}),
     }
 
 
-STUDY = Figure1()
-"""A narrow network: its graphs are those of a wide one."""
+CPU = Figure1()
+"""A narrow network. Its graphs are those of a wide one."""
 
 PAPER = Figure1(width=128)
 """The published width."""

@@ -1,126 +1,121 @@
-r"""What a directional derivative of order $T$ costs and how exact it is (Figure 2).
+r"""Cost and error of directional derivatives of order $T$ (Figure 2).
 
-Nested autograd differentiates all that it did before once more, so that its graph grows by a
-factor with every order. Finite differences take $T + 1$ values of the function, and Taylor series
+Nested autograd differentiates all its previous operations once more, so that its graph grows by a
+factor with every order. Finite differences need $T + 1$ values of the function. Taylor mode needs
 one forward pass with $T + 1$ coefficients, whose products cost up to $T²$.
 """
 
 import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import ClassVar, cast
 
 from torch import Tensor
 
 from ...derivatives import Autodiff
 from ...evaluation import Measurement
 from ...projections import Sphere
-from ...runs.saved_model import SavedModel, density_of
+from ...recipes import HasLogDensity
+from ...runs import SavedModel
 from ...samplers import Progress
 from ...serialize import Json
 from ...typing import LogDensity
 from ..run_store import RunStore
-from ..study import Findings
-from ..support.derivative_cost import Budget, cost_panels, costs, growth_of
-from ..support.fd_error import Accuracy, accuracy_of, relative_error
+from ..study import StudyResult
+from ..support.derivative_cost import Budget, cost_panels, growth_numbers, measure_costs
+from ..support.fd_error import FDErrors, measure_errors, relative_error
 
 
 @dataclass(frozen=True)
 class Figure2:
-    """Time, memory and error against the order, on a trained deep log-density.
+    """Time, memory and error against the order, for a trained deep energy-based model.
 
     Attributes:
-        target: What the run of the model is for.
-        recipe: The recipe of the model, as `experiment/row`.
-        budget: How far costs are measured.
-        rows: How many test images the costs are of.
-        error_rows: How many the errors are of.
-        steps: The steps among which the best one is looked for.
-        drawn: The orders whose error is drawn against the step.
-        checked: Up to which order Taylor series are held against nested autograd.
-        title: What it shows.
-        provenance: Where in the paper it is.
+        target: Table of the model.
+        row: Row of the model.
+        budget: Limits of the measurement of costs.
+        cost_rows: Number of test images for the costs.
+        error_rows: Number of test images for the errors.
+        steps: Step sizes for the errors.
+        plotted_orders: The orders whose error is plotted against the step.
+        checked_order: Highest order at which Taylor mode is compared with nested autograd.
     """
 
     target: str = "table2"
-    recipe: str = "deep_ebm/FD-DSM"
+    row: str = "FD-DSM"
     budget: Budget = Budget()
-    rows: int = 1
+    cost_rows: int = 1
     error_rows: int = 8
     steps: tuple[float, ...] = tuple(10 ** (k / 3) for k in range(-9, 7))
-    drawn: tuple[int, ...] = (1, 2, 4, 8)
-    checked: int = 4
-    title: str = field(
-        default="Figure 2: time, memory and error of directional derivatives", repr=False
-    )
-    provenance: str = field(
-        default="Figure 2 and Sec. 3.3, which give neither the orders nor the step nor the "
-        "precision, and claim errors within 1 %. Costs are in float64, in which the differences "
-        "are exact enough, of test images along random unit directions, with the graph to train "
-        "through; memory is what that graph keeps beside parameters and data, not the peak. The "
-        "error is relative to Taylor series in float64, root mean square over images; in float64 "
-        "with the step that `step_size` recommends from values alone, in float32 with the best "
-        "step in hindsight. Time is of one thread: the paper's parallel differences take about "
-        "as long at any order while a GPU has room, on one thread they cannot but be linear in "
-        "their T + 1 evaluations. Nested autograd goes as far as a budget of time and memory "
-        "allows. Taylor series are an addition; up to order 2 one node of theirs stands for "
-        "several operations.",
-        repr=False,
+    plotted_orders: tuple[int, ...] = (1, 2, 4, 8)
+    checked_order: int = 4
+    provenance: ClassVar[str] = (
+        "Figure 2 and Sec. 3.3. The paper claims errors within 1 %. It gives neither the orders "
+        "nor the step nor the precision. Costs are measured in float64, where finite differences "
+        "are accurate enough, on test images along random unit directions, with the graph that is "
+        "needed for training. Memory is the amount that this graph saves besides parameters and "
+        "data. The error is the root mean square over images, relative to Taylor mode in float64. "
+        "In float64 the step is the one that `step_size` recommends from function values. In "
+        "float32 it is the best of all steps in hindsight. Times are those of one thread. On a "
+        "GPU with free capacity the paper's parallel differences take about the same time at any "
+        "order. On one thread the time is linear in the T + 1 evaluations. Nested autograd is "
+        "measured up to a limit of time and memory. Taylor mode is not in the paper. Up to order "
+        "2 one of its nodes stands for several operations."
     )
 
-    def measure(self, place: RunStore, seed: int, progress: Progress) -> Findings:
-        """Return costs and errors of the trained model of a run."""
-        trained = place.trained(self.target, self.recipe, seed)
-        x = _test_rows(trained, self.error_rows)
-        v = Sphere(1.0).sample(x, trained.run.generator("figure2", seed))
-        wide = density_of(trained.run, copy.deepcopy(trained.model).double())
-        narrow = density_of(trained.run, copy.deepcopy(trained.model).float())
-        return self.of(narrow, wide, x, v, progress)
+    def run(self, store: RunStore, seed: int, progress: Progress) -> StudyResult:
+        """Return costs and errors for the trained model of a run."""
+        saved = store.trained(self.target, self.row, seed)
+        x = _test_rows(saved, self.error_rows)
+        v = Sphere(1.0).sample(x, saved.run.generator("figure2", seed))
+        recipe = cast(HasLogDensity, saved.run.recipe)
+        wide = recipe.log_density(copy.deepcopy(saved.model).double())
+        narrow = recipe.log_density(copy.deepcopy(saved.model).float())
+        return self.for_density(narrow, wide, x, v, progress)
 
-    def of(
+    def for_density(
         self, narrow: LogDensity, wide: LogDensity, x: Tensor, v: Tensor, progress: Progress
-    ) -> Findings:
-        """Return costs and errors of any log-density.
+    ) -> StudyResult:
+        """Return costs and errors for any log-density.
 
         Args:
             narrow: The log-density in float32.
             wide: The same in float64.
-            x: Where, shape `(B, *E)`, in float32.
+            x: Points, shape `(B, *E)`, in float32.
             v: Unit directions, shape `(B, *E)`, in float32.
-            progress: Watches the orders.
+            progress: Wraps the loops over orders to show their progress.
 
         Returns:
-            Panels of time, memory, nodes and errors, and what they come down to in numbers.
+            Plots of time, memory, nodes and errors, and numbers that summarise them.
         """
-        spent = costs(
-            wide, x[: self.rows].double(), v[: self.rows].double(), self.budget, progress
-        )
-        orders = self.budget.orders
-        accuracy = accuracy_of(narrow, wide, x, v, orders, self.steps, progress)
-        numbers = growth_of(spent) | accuracy.numbers() | self._agreement(wide, x, v, accuracy)
-        drawn = [order for order in self.drawn if order <= orders]
-        return Findings(numbers, (*cost_panels(spent), *accuracy.panels(drawn)))
+        rows, max_order = self.cost_rows, self.budget.max_order
+        costs = measure_costs(wide, x[:rows].double(), v[:rows].double(), self.budget, progress)
+        errors = measure_errors(narrow, wide, x, v, max_order, self.steps, progress)
+        numbers = growth_numbers(costs) | errors.numbers() | self._agreement(wide, x, v, errors)
+        plotted = [order for order in self.plotted_orders if order <= max_order]
+        return StudyResult(numbers, (*cost_panels(costs), *errors.panels(plotted)))
 
     def _agreement(
-        self, wide: LogDensity, x: Tensor, v: Tensor, accuracy: Accuracy
+        self, wide: LogDensity, x: Tensor, v: Tensor, errors: FDErrors
     ) -> dict[str, Measurement]:
-        nested = Autodiff().jet(wide, x.double(), v.double(), self.checked)
-        pairs = zip(nested, accuracy.exact, strict=False)
-        worst = max(relative_error(approximate.detach(), exact) for approximate, exact in pairs)
-        settings: dict[str, Json] = {"up to order": self.checked, "rows": len(x)}
+        nested = Autodiff().jet(wide, x.double(), v.double(), self.checked_order)
+        pairs = zip(nested, errors.exact, strict=False)
+        worst = max(relative_error(derivative.detach(), exact) for derivative, exact in pairs)
+        settings: dict[str, Json] = {"up to order": self.checked_order, "rows": len(x)}
         return {"Taylor against nested autograd": Measurement(worst, settings=settings)}
 
 
-def _test_rows(trained: SavedModel, rows: int) -> Tensor:
-    data = trained.run.recipe.data.load()
-    return trained.transform.deterministic(data.test[:rows].to(trained.run.device)).float()
+def _test_rows(saved: SavedModel, rows: int) -> Tensor:
+    data = saved.run.recipe.data.load()
+    return saved.transform.deterministic(data.test[:rows].to(saved.run.device)).float()
 
 
-STUDY = Figure2()
-"""On one image, which lets nested autograd get far in a minute."""
+CPU = Figure2()
+"""One image, so that nested autograd reaches a high order within a minute."""
 
 PAPER = Figure2(
-    budget=Budget(repeats=50, enough=60.0, seconds=120.0, bytes=10e9),
-    rows=8,
+    budget=Budget(repeats=50, timing_seconds=60.0, max_seconds=120.0, max_bytes=10e9),
+    cost_rows=8,
     error_rows=64,
-    checked=3,
+    checked_order=3,
 )
-"""With the network of the published width, as trained at that scale."""
+"""The network of the published width, trained at that scale."""

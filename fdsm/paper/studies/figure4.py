@@ -1,65 +1,63 @@
-"""Losses against time while models are trained (Figure 4 of the paper).
+"""Loss against training time (Figure 4 of the paper).
 
-The losses are those that were logged on validation rows, the same quantity for all rows of a
-panel. Time is that of an iteration, measured in turn with the other rows of the panel, since the
-seconds of runs on a shared machine say more about the others on it.
+The losses are those that training logged on validation rows, the same quantity for all rows of a
+panel. Time is the number of iterations times the time of a step. Step times are measured
+interleaved, because the durations of runs on a shared machine depend on its other load.
 """
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import ClassVar
 
 from ...evaluation import Measurement
-from ...runs.run import Run
+from ...report.figure import Line, Panel
+from ...runs import Run
 from ...samplers import Progress
 from ...training.loggers import records
 from ..run_store import RunStore
-from ..study import Findings, Line, Panel
-from ..support.step_cost import pace
+from ..study import StudyResult
+from ..support.step_cost import measure_step_costs
 
-POINTS = 200
-"""How many points a curve has at most."""
+MAX_POINTS = 200
+"""Maximum number of points of a curve."""
 
 
 @dataclass(frozen=True)
-class Race:
-    """Rows of a table whose losses are drawn together.
+class LossCurves:
+    """Rows of a table whose losses are plotted in one panel.
 
     Attributes:
-        title: What it shows.
+        title: Title of the panel.
         target: The table.
-        experiment: The module with its recipes.
-        rows: The rows; times are compared with that of the first.
-        logged: What is drawn, one of the validation numbers.
-        label: What that is.
-        log: Whether to draw it on a logarithmic axis.
+        rows: The rows. Times are compared with that of the first.
+        metric: Name of the validation metric.
+        label: Label of the vertical axis.
+        log_scale: Whether the vertical axis is logarithmic.
     """
 
     title: str
     target: str
-    experiment: str
     rows: tuple[str, ...]
-    logged: str
+    metric: str
     label: str
-    log: bool = False
+    log_scale: bool = False
 
 
 _DENSITIES = (
-    Race(
+    LossCurves(
         "DSM on MNIST",
         "table2",
-        "deep_ebm",
         ("DSM", "FD-DSM"),
         "dsm",
         "multi-scale DSM loss of validation images",
-        log=True,
+        log_scale=True,
     ),
-    Race(
+    LossCurves(
         "SSM on MNIST",
         "table2",
-        "deep_ebm",
         ("SSM", "FD-SSM", "Taylor-SSM"),
         "ssm",
         "SSMVR loss of validation images",
@@ -67,109 +65,106 @@ _DENSITIES = (
 )
 
 
-def _scores(logged: str) -> Race:
+def _score_networks(metric: str) -> LossCurves:
     rows, label = ("SSMVR", "FD-SSMVR"), "Fréchet distance of samples"
-    return Race("Score networks", "table5", "ncsn", rows, logged, label, log=True)
+    return LossCurves("Score networks", "table5", rows, metric, label, log_scale=True)
 
 
 @dataclass(frozen=True)
-class LossAgainstTime:
-    """Curves of losses against time, and how much sooner one gets to where the other does.
+class Figure4:
+    """Curves of losses against time, and ratios of the times to reach the same loss.
 
     Attributes:
-        races: What is drawn.
-        title: What it shows.
-        provenance: Where in the paper it is, and what was chosen where that leaves it open.
+        panels: The panels.
     """
 
-    races: tuple[Race, ...]
-    title: str = field(default="Loss against time of training", repr=False)
-    provenance: str = field(
-        default="Figure 4 and Secs 6.1 and 6.4, with losses of validation images under the same "
-        "random numbers: multi-scale DSM by the exact gradient, SSMVR by the score, and the "
-        "Fréchet distance of samples. The paper does not say what its losses are; the code logs "
-        "these two of the current training batch. Time is iterations times that of a training "
-        "step, measured in turn for the rows of a panel; that of validating is left out.",
-        repr=False,
+    panels: tuple[LossCurves, ...]
+    provenance: ClassVar[str] = (
+        "Figure 4 and Secs 6.1 and 6.4. The losses are computed on validation images with the "
+        "same random numbers at each validation: multi-scale DSM with the exact gradient, SSMVR "
+        "with the score, and the Fréchet distance of samples. The paper does not say how its "
+        "losses are computed. The code logs the first two on the current training batch. Time is "
+        "the number of iterations times the time of a training step, measured interleaved for the "
+        "rows of a panel. The time of validation is not included."
     )
 
-    def measure(self, place: RunStore, seed: int, progress: Progress) -> Findings:
-        """Return the curves of the runs, which are trained now if they have not been.
+    def run(self, store: RunStore, seed: int, progress: Progress) -> StudyResult:
+        """Return the curves of the runs, training them first if necessary.
 
         Args:
-            place: Where the runs of the tables are.
-            seed: Of which seed.
-            progress: Watches the runs.
+            store: The runs of the tables.
+            seed: Seed of the runs.
+            progress: Wraps the loop over runs to show its progress.
         """
-        wanted = [(race, row) for race in self.races for row in race.rows]
-        runs: dict[Race, dict[str, Run]] = {race: {} for race in self.races}
+        wanted = [(panel, row) for panel in self.panels for row in panel.rows]
+        runs: dict[LossCurves, dict[str, Run]] = {panel: {} for panel in self.panels}
         for i in progress(range(len(wanted))):
-            race, row = wanted[i]
-            run = place.trained(race.target, f"{race.experiment}/{row}", seed).run
-            if logs(run.folder, race.logged):
-                runs[race][row] = run
+            panel, row = wanted[i]
+            run = store.trained(panel.target, row, seed).run
+            if logged_values(run.folder, panel.metric):
+                runs[panel][row] = run
         numbers: dict[str, Measurement] = {}
-        found = {race: curves(race, running) for race, running in runs.items()}
-        for race, lines in found.items():
-            numbers |= ratios(race, lines)
-        drawn = tuple(
+        curves = {panel: loss_curves(panel, by_row) for panel, by_row in runs.items()}
+        for panel, lines in curves.items():
+            numbers |= time_ratios(panel, lines)
+        plots = tuple(
             Panel(
-                race.title,
+                panel.title,
                 "seconds of training",
-                race.label,
-                tuple(map(thinned, lines)),
-                y_log=race.log,
+                panel.label,
+                tuple(map(thin_out, lines)),
+                y_log=panel.log_scale,
             )
-            for race, lines in found.items()
+            for panel, lines in curves.items()
             if lines
         )
-        return Findings(numbers, drawn)
+        return StudyResult(numbers, plots)
 
 
-def logs(folder: Path, logged: str) -> list[tuple[int, float]]:
-    """Return a validation number of a run and the iterations after which it was logged.
+def logged_values(folder: Path, metric: str) -> list[tuple[int, float]]:
+    """Return the logged values of a validation metric of a run.
 
     Args:
-        folder: The folder of the run.
-        logged: Which number.
+        folder: Directory of the run.
+        metric: Name of the metric.
 
     Returns:
-        Pairs of both, without what was not finite.
+        Pairs of iteration and value, without values that are not finite.
     """
     return [
-        (record["iteration"], record["validation"][logged])
+        (record["iteration"], record["validation"][metric])
         for record in records(folder / "metrics.jsonl")
-        if record.get("validation", {}).get(logged) is not None
+        if record.get("validation", {}).get(metric) is not None
     ]
 
 
-def curves(race: Race, runs: Mapping[str, Run]) -> list[Line]:
-    """Return what runs logged against the time of their steps, which is measured now, in turn.
+def loss_curves(panel: LossCurves, runs: Mapping[str, Run]) -> list[Line]:
+    """Return the logged metric of each run against time. The step times are measured now.
 
     Args:
-        race: What is drawn.
-        runs: The runs that logged it, by row.
+        panel: The panel.
+        runs: The runs that logged its metric, by row.
 
     Returns:
-        A curve for each.
+        A curve for each run.
     """
-    paces = pace(list(runs.values()))
+    costs = measure_step_costs(list(runs.values()))
     return [
-        curve(row, logs(run.folder, race.logged), its.milliseconds)
-        for (row, run), its in zip(runs.items(), paces, strict=True)
+        curve(row, logged_values(run.folder, panel.metric), cost.milliseconds)
+        for (row, run), cost in zip(runs.items(), costs, strict=True)
     ]
 
 
 def curve(name: str, points: Sequence[tuple[int, float]], milliseconds: float) -> Line:
-    """Return numbers after some iterations against time.
+    """Return values against time.
 
     Args:
-        name: What to call it.
-        points: Pairs of iterations and numbers.
-        milliseconds: The time of an iteration.
+        name: Name of the curve.
+        points: Pairs of iteration and value.
+        milliseconds: Time of an iteration.
 
     Returns:
-        The curve, in seconds.
+        The curve, with time in seconds.
 
     Example:
         >>> curve("loss", [(0, 3.0), (40, 1.0)], 50.0).x
@@ -179,18 +174,18 @@ def curve(name: str, points: Sequence[tuple[int, float]], milliseconds: float) -
     return Line(name, seconds, tuple(value for _, value in points))
 
 
-def reached(line: Line, level: float) -> float:
-    """Return when a curve is first at or below a level, straight between its points.
+def time_to_reach(line: Line, level: float) -> float:
+    """Return when a curve first reaches a level, with linear interpolation.
 
     Args:
         line: The curve.
         level: The level.
 
     Returns:
-        The time; infinite if it never is.
+        The first time at which the curve is at or below the level, or infinity.
 
     Example:
-        >>> reached(Line("loss", (0.0, 2.0, 4.0), (3.0, 1.0, 0.0)), 1.5)
+        >>> time_to_reach(Line("loss", (0.0, 2.0, 4.0), (3.0, 1.0, 0.0)), 1.5)
         1.5
     """
     if line.y[0] <= level:
@@ -202,48 +197,51 @@ def reached(line: Line, level: float) -> float:
     return math.inf
 
 
-def ratios(race: Race, lines: Sequence[Line]) -> dict[str, Measurement]:
-    """Return by how much sooner rows get to where the worse of them and the first ends.
+def time_ratios(panel: LossCurves, lines: Sequence[Line]) -> dict[str, Measurement]:
+    """Return the time of each row to reach a loss, relative to that of the first row.
+
+    The loss is the higher of the final losses of both rows.
 
     Args:
-        race: What is compared.
-        lines: The curves of its rows, those that there are.
+        panel: The panel.
+        lines: The curves of those of its rows that exist.
 
     Returns:
-        For each row but the first, its time over that of the first; none for a first that is
-        there from the beginning.
+        A ratio for each row but the first. A row is left out if the first row has that loss from
+        the start.
     """
     curves = {line.name: line for line in lines}
-    first = curves.pop(race.rows[0], None)
+    first = curves.pop(panel.rows[0], None)
     if first is None:
         return {}
-    found = {}
+    ratios = {}
     for row, line in curves.items():
         level = max(first.y[-1], line.y[-1])
-        mine, its = reached(line, level), reached(first, level)
-        if its > 0:
-            found[f"{race.logged}_time_{row}_over_{first.name}"] = Measurement(
-                mine / its, settings={"level": level, "seconds": [mine, its]}
+        seconds, first_seconds = time_to_reach(line, level), time_to_reach(first, level)
+        if first_seconds > 0:
+            ratios[f"{panel.metric}_time_{row}_over_{first.name}"] = Measurement(
+                seconds / first_seconds,
+                settings={"level": level, "seconds": [seconds, first_seconds]},
             )
-    return found
+    return ratios
 
 
-def thinned(line: Line, points: int = POINTS) -> Line:
-    """Return a curve with at most so many of its points, the first and the last among them.
+def thin_out(line: Line, max_points: int = MAX_POINTS) -> Line:
+    """Return a curve with a limited number of its points, including the first and the last.
 
     Example:
-        >>> thinned(Line("loss", (0.0, 1.0, 2.0, 3.0, 4.0), (5.0, 4.0, 3.0, 2.0, 1.0)), 3).x
+        >>> thin_out(Line("loss", (0.0, 1.0, 2.0, 3.0, 4.0), (5.0, 4.0, 3.0, 2.0, 1.0)), 3).x
         (0.0, 2.0, 4.0)
     """
     count = len(line.x)
-    if count <= points:
+    if count <= max_points:
         return line
-    kept = [round(i * (count - 1) / (points - 1)) for i in range(points)]
+    kept = [round(i * (count - 1) / (max_points - 1)) for i in range(max_points)]
     return Line(line.name, tuple(line.x[i] for i in kept), tuple(line.y[i] for i in kept))
 
 
-STUDY = LossAgainstTime((*_DENSITIES, _scores("frechet_classifier")))
-"""From runs at the scale of minutes."""
+CPU = Figure4((*_DENSITIES, _score_networks("frechet_classifier")))
+"""Runs at the scale `cpu`."""
 
-PAPER = LossAgainstTime((*_DENSITIES, _scores("fid")))
-"""From runs at the scale of the paper, whose distances are by Inception's features."""
+PAPER = Figure4((*_DENSITIES, _score_networks("fid")))
+"""Runs at the scale of the paper, with the FID."""

@@ -1,54 +1,54 @@
-r"""The angle between the gradients of finite-difference and exact objectives (Lemma 2).
+r"""Angle between the gradients of finite-difference and exact objectives (Lemma 2).
 
 The paper bounds the angle between the two parameter gradients by a multiple of the step $ε$. Odd
-terms cancel in a central difference, so that it falls as $ε²$; and in floating point it rises
-again for small steps, as $u/ε$ where the objective takes first differences and as $u/ε²$ where
-it takes second ones.
+terms cancel in a central difference, so that the angle decreases as $ε²$. In floating point it
+increases again for small steps: as $u/ε$ for objectives with first differences, and as $u/ε²$ for
+objectives with second differences.
 
-Activations must be smooth: with ELU, which is differentiable once, exact gradients lose a term
-that finite differences keep, and the angle does not vanish.
+Activations must be smooth. With ELU, which has only one continuous derivative, exact gradients
+lose a term that finite differences keep, and the angle does not vanish.
 """
 
 import copy
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Generator, Tensor, nn
 
 from ...derivatives import Autodiff, FiniteDifference, PrecisionWarning
 from ...evaluation import Measurement, gradient_angle, mean_of
-from ...nested import replaced
 from ...noise import Arithmetic
 from ...objectives import SSM, SSMVR, MultiscaleDSM, SlicedDSM, ViaScore
 from ...projections import Sphere
+from ...report.figure import Line, Panel
 from ...samplers import Progress
+from ...serialize import replace_fields
 from ...training import derived_seed
 from ...typing import Objective
 from ..run_store import RunStore
-from ..study import Findings, Line, Panel
-from ..support.lines import line_of
-from ..support.powers import exponent
-from ..support.stepping import stepping
+from ..study import StudyResult
+from ..support.analysis import loglog_slope, measured_line, with_step_size
 
 PRECISIONS = {"float64": torch.float64, "float32": torch.float32}
 
 
 @dataclass(frozen=True)
 class Case:
-    """An objective, and the trained model that it is studied on.
+    """An objective and a trained log-density.
 
     Attributes:
-        name: The name of the objective.
-        objective: The objective by finite differences; its step does not matter.
-        recipe: The recipe of the model, of a log-density, as `experiment/row`.
-        target: What its runs are for.
+        name: Name of the objective.
+        objective: The objective with finite differences. Its step is replaced.
+        row: Row of the model.
+        target: Table of the model.
     """
 
     name: str
     objective: Objective
-    recipe: str
+    row: str
     target: str = "table2"
 
 
@@ -59,24 +59,24 @@ def angles(
     steps: Sequence[float],
     seed: int,
 ) -> Tensor:
-    """Return the angles between the gradients by finite differences and by autodiff.
+    """Return the angles between finite-difference gradients and exact gradients.
 
-    Both see the same noise and the same directions, which are only scaled from step to step.
+    Both use the same noise and directions. Only the length of the directions depends on the step.
 
     Args:
-        objective: The objective by finite differences.
+        objective: The objective with finite differences.
         model: The log-density.
-        batches: The data, in batches of shape `(B, *E)`.
-        steps: The lengths of the directions.
-        seed: Decides noise and directions.
+        batches: Batches of data, each of shape `(B, *E)`.
+        steps: Lengths of the directions.
+        seed: Random seed of noise and directions.
 
     Returns:
         The angles in radians, shape `(batches, steps)`.
     """
     found = torch.empty(len(batches), len(steps), dtype=torch.float64)
     for j, step in enumerate(steps):
-        differenced = stepping(objective, step)
-        exact = replaced(differenced, "derivative", lambda _: Autodiff())
+        differenced = with_step_size(objective, step)
+        exact = replace_fields(differenced, "derivative", lambda _: Autodiff())
         for i, x in enumerate(batches):
             generator = Generator(x.device).manual_seed(derived_seed(seed, "angle", i))
             found[i, j] = gradient_angle(differenced, exact, model, x, generator=generator)
@@ -85,68 +85,61 @@ def angles(
 
 @dataclass(frozen=True)
 class Lemma2:
-    """How the angle depends on the step, in float64 and in float32, on trained networks.
+    """Angle against the step size, in float64 and float32, for trained networks.
 
     Attributes:
-        cases: What is compared.
-        steps: The lengths $ε$ of the directions.
-        fitted: From and to which step the exponent is fitted, in float64.
-        published: The steps that the paper uses.
-        rows: How many rows a batch has.
-        batches: How many batches, for the errors.
-        title: What it shows.
-        provenance: Where in the paper it is.
+        cases: Objectives and models.
+        steps: Step sizes $ε$.
+        fit_range: Smallest and largest step to which the exponent is fitted, in float64.
+        published_steps: The step sizes of the paper.
+        batch_size: Number of rows in a batch.
+        batches: Number of batches.
     """
 
     cases: tuple[Case, ...]
     steps: tuple[float, ...] = (1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
-    fitted: tuple[float, float] = (0.01, 0.1)
-    published: tuple[float, ...] = (0.05, 0.1)
-    rows: int = 16
+    fit_range: tuple[float, float] = (0.01, 0.1)
+    published_steps: tuple[float, ...] = (0.05, 0.1)
+    batch_size: int = 16
     batches: int = 3
-    title: str = field(
-        default="Lemma 2: the angle between gradients by finite differences and exact ones",
-        repr=False,
-    )
-    provenance: str = field(
-        default="Lemma 2 and App. A.3 (FD-SSM), App. B.5 (FD-DSM). The paper states the bound for "
-        "one example and shows no measurement; here the gradients are of batches, on the networks "
-        "of Table 2, which have the smooth activation of the authors' final runs instead of the "
-        "ELU of the text: the lemma asks for four continuous derivatives.",
-        repr=False,
+    provenance: ClassVar[str] = (
+        "Lemma 2 and App. A.3 (FD-SSM), App. B.5 (FD-DSM). The paper states the bound for one "
+        "example and reports no measurement. Here the gradients are those of batches, for the "
+        "networks of Table 2. Their activation is the smooth one of the authors' final runs, not "
+        "the ELU of the text, because the lemma assumes four continuous derivatives."
     )
 
-    def measure(self, place: RunStore, seed: int, progress: Progress) -> Findings:
-        """Return the angle against the step for each case, before and after training."""
+    def run(self, store: RunStore, seed: int, progress: Progress) -> StudyResult:
+        """Return the angle against the step size for each case, before and after training."""
         numbers: dict[str, Measurement] = {}
         lines: dict[str, list[Line]] = {name: [] for name in PRECISIONS}
         for i in progress(range(len(self.cases))):
             case = self.cases[i]
-            for when, model, batches in self._models(case, place, seed):
-                steps = self.steps if when == "trained" else self.published
+            for when, model, batches in self._models(case, store, seed):
+                steps = self.steps if when == "trained" else self.published_steps
                 for precision, dtype in PRECISIONS.items():
                     found = self._angles(case, model.to(dtype), batches, steps, seed)
                     numbers |= self._published(f"{case.name}, {precision}, {when}", steps, found)
                     if when == "trained":
                         lines[precision].append(
-                            line_of(case.name, steps, [*map(mean_of, found.T)])
+                            measured_line(case.name, steps, [*map(mean_of, found.T)])
                         )
                     if when == "trained" and precision == "float64":
                         numbers[f"exponent, {case.name}"] = self._exponent(found)
         panels = [self._panel(precision, lines[precision]) for precision in PRECISIONS]
-        return Findings(numbers, tuple(panels))
+        return StudyResult(numbers, tuple(panels))
 
     def _models(
-        self, case: Case, place: RunStore, seed: int
+        self, case: Case, store: RunStore, seed: int
     ) -> Iterator[tuple[str, nn.Module, list[Tensor]]]:
-        """Yield the network before and after training, with batches of what it was tested on."""
-        trained = place.trained(case.target, case.recipe, seed)
-        run = trained.run
-        rows = run.recipe.data.load().test[: self.rows * self.batches].to(run.device)
-        x = trained.transform.sample(rows, run.generator("lemma2"))
-        batches = list(torch.split(x, self.rows))
-        yield "untrained", run.build(trained.shape).eval(), batches
-        yield "trained", copy.deepcopy(trained.model), batches
+        """Yield the network before and after training, with batches of test data."""
+        saved = store.trained(case.target, case.row, seed)
+        run = saved.run
+        rows = run.recipe.data.load().test[: self.batch_size * self.batches].to(run.device)
+        x = saved.transform.sample(rows, run.generator("lemma2"))
+        batches = list(torch.split(x, self.batch_size))
+        yield "untrained", run.build(saved.shape).eval(), batches
+        yield "trained", copy.deepcopy(saved.model), batches
 
     def _angles(
         self,
@@ -158,30 +151,32 @@ class Lemma2:
     ) -> Tensor:
         dtype = next(model.parameters()).dtype
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", PrecisionWarning)  # rounding is what is measured
+            warnings.simplefilter(
+                "ignore", PrecisionWarning
+            )  # rounding is part of the measurement
             return angles(case.objective, model, [x.to(dtype) for x in batches], steps, seed)
 
     def _published(
         self, label: str, steps: Sequence[float], found: Tensor
     ) -> dict[str, Measurement]:
-        """Return the angles at the steps of the paper, in degrees."""
+        """Return the angles at the step sizes of the paper, in degrees."""
         numbers = {}
         for j, step in enumerate(steps):
-            if step in self.published:
+            if step in self.published_steps:
                 cosine = found[:, j].cos().mean().item()
                 measured = mean_of(found[:, j].rad2deg(), unit="degrees", cosine=cosine)
                 numbers[f"angle, {label}, ε = {step}"] = measured
         return numbers
 
     def _exponent(self, found: Tensor) -> Measurement:
-        first, last = self.fitted
+        first, last = self.fit_range
         chosen = [j for j, step in enumerate(self.steps) if first <= step <= last]
         steps = [self.steps[j] for j in chosen]
-        exponents = [exponent(steps, row) for row in found[:, chosen].tolist()]
+        exponents = [loglog_slope(steps, row) for row in found[:, chosen].tolist()]
         return mean_of(torch.tensor(exponents, dtype=torch.float64), fitted=[first, last])
 
     def _panel(self, precision: str, lines: Sequence[Line]) -> Panel:
-        j = max(range(len(self.steps)), key=lambda j: (self.steps[j] <= self.fitted[1], j))
+        j = max(range(len(self.steps)), key=lambda j: (self.steps[j] <= self.fit_range[1], j))
         scale = lines[0].y[j] / self.steps[j] ** 2
         theory = tuple(scale * step**2 for step in self.steps)
         reference = Line("ε²", self.steps, theory, reference=True)
@@ -190,18 +185,18 @@ class Lemma2:
 
 
 CASES = (
-    Case("FD-SSM", SSM(FiniteDifference(), Sphere(0.05)), "deep_ebm/FD-SSM"),
+    Case("FD-SSM", SSM(FiniteDifference(), Sphere(0.05)), "FD-SSM"),
     Case(
         "FD-DSM",
         MultiscaleDSM(SlicedDSM(0.1, FiniteDifference(), Sphere(0.05)), Arithmetic(0.05, 1.2)),
-        "deep_ebm/FD-DSM",
+        "FD-DSM",
     ),
-    Case("FD-SSMVR", ViaScore(SSMVR(FiniteDifference(), Sphere(0.05))), "deep_ebm/FD-SSM"),
+    Case("FD-SSMVR", ViaScore(SSMVR(FiniteDifference(), Sphere(0.05))), "FD-SSM"),
 )
-"""FD-DSM is the multi-scale form that the network is trained by."""
+"""FD-DSM is the multi-scale form with which the network is trained."""
 
-STUDY = Lemma2(CASES)
-"""On the small networks of Table 2."""
+CPU = Lemma2(CASES)
+"""The small networks of Table 2."""
 
-PAPER = Lemma2(CASES, rows=64, batches=10)
-"""On those of the published size."""
+PAPER = Lemma2(CASES, batch_size=64, batches=10)
+"""The networks of the published size."""

@@ -1,18 +1,19 @@
-r"""Noise contrast and probability flow against FD-SSM (Sec. 7 and App. B.7 of the paper).
+r"""Noise-contrastive estimation and minimum probability flow against FD-SSM (Sec. 7, App. B.7).
 
-NCE against shifted data, MPF to a small sphere and the naive difference $R$ all have the mean
-gradient of SSM as the step vanishes. What differs is the gradient of one example: a one-sided
-form has a term $2 v^T∇\log p / ε²$ of mean zero, so that its standard deviation grows as $1/ε$,
-while the terms of a symmetric form cancel in pairs.
+NCE with shifted data as noise, MPF to a small sphere and the naive difference $R$ all have the
+mean gradient of SSM as the step size vanishes. The variance of the gradient of one example
+differs. A one-sided form has a term $2 v^T∇\log p / ε²$ with mean zero, so that its standard
+deviation grows as $1/ε$. In a symmetric form these terms cancel in pairs.
 
-The first two panels are exact: the family of `wells`, whose data are mixtures of Gaussians,
-integrated by quadrature over data and directions. In its coordinates the standard deviation of a
-one-sided gradient tends to $2\sqrt{2}/ε$. The third is of networks on a density on the plane.
+The first two panels are exact. They use the family of `fdsm.paper.support.double_well`, with
+quadrature over data and directions. In its coordinates the standard deviation of a one-sided
+gradient tends to $2\sqrt{2}/ε$. The third panel shows networks trained on a density in the plane.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Generator, Tensor, nn
@@ -24,6 +25,7 @@ from ...objectives import MPF, NCE, SSM, NaiveFD
 from ...objectives.directions import Sliced
 from ...projections import Sphere
 from ...recipes.networks import GaussianTail, Network
+from ...report.figure import Line, Panel
 from ...samplers import Progress
 from ...training import (
     Adam,
@@ -35,11 +37,9 @@ from ...training import (
 )
 from ...typing import LogDensity, Objective, Projection
 from ..run_store import RunStore
-from ..study import Findings, Line, Panel
-from ..support.double_well import DoubleWell, Family, quadrature
-from ..support.lines import line_of
-from ..support.powers import exponent
-from ..support.stepping import stepping
+from ..study import StudyResult
+from ..support.analysis import loglog_slope, measured_line, with_step_size
+from ..support.double_well import DoubleWell, DoubleWellFamily, quadrature
 
 
 @dataclass(frozen=True)
@@ -79,24 +79,30 @@ OBJECTIVES: tuple[tuple[str, Sliced], ...] = (
 
 
 def gradient_moments(
-    objective: Sliced, family: Family, phi: Tensor, step: float, *, nodes: int, angles: int
+    objective: Sliced,
+    family: DoubleWellFamily,
+    phi: Tensor,
+    step: float,
+    *,
+    nodes: int,
+    angles: int,
 ) -> tuple[Tensor, float]:
-    r"""Return mean and standard deviation of the gradient of an example, by quadrature.
+    r"""Return mean and standard deviation of the gradient of one example, by quadrature.
 
     Args:
-        objective: The objective, of any step.
+        objective: The objective. Its step size is replaced.
         family: The model and the data.
         phi: The parameters, shape `(2,)`.
-        step: The step $ε$.
-        nodes: How many nodes each well has.
-        angles: How many directions there are.
+        step: The step size $ε$.
+        nodes: Number of quadrature nodes of each Gaussian.
+        angles: Number of directions.
 
     Returns:
         The mean, shape `(2,)`, and $\sqrt{\mathrm{tr}\,\mathrm{Cov}}$.
     """
     x, v, weights = quadrature(family.data, step, nodes, angles)
     rows = phi.repeat(len(x), 1).requires_grad_()
-    losses = stepping(objective, step).at(family.log_density(), x, v, rows)
+    losses = with_step_size(objective, step).at(family.log_density(), x, v, rows)
     (gradients,) = torch.autograd.grad(losses.sum(), rows)
     mean = weights @ gradients
     variance = weights @ (gradients - mean).square().sum(1)
@@ -104,36 +110,34 @@ def gradient_moments(
 
 
 @dataclass(frozen=True)
-class Contrast:
-    """Bias and noise of gradients against the step, and what they do to training.
+class ContrastiveGradients:
+    """Bias and noise of gradients against the step size, and their effect on training.
 
     Attributes:
-        steps: The steps of which bias and noise are computed.
-        fitted: Up to which step their exponents are fitted.
-        shown: The step at which they are put in numbers, among `steps`.
-        data: The data of the family.
-        start: The parameters there, as $φ - φ^*$.
-        nodes: The nodes of the quadrature per well.
-        angles: The directions of the quadrature.
-        trained: The steps with which networks are trained.
-        density: What they learn.
-        network: The networks.
-        optimizer: How they are trained.
-        iterations: For how long.
-        batch: On how many rows at a time.
-        trainings: How many networks each.
-        title: What it shows.
-        provenance: Where in the paper it is.
+        steps: Step sizes for bias and noise.
+        max_fit_step: Largest step size to which the exponents are fitted.
+        reported_step: Step size at which bias and noise are reported. One of `steps`.
+        data: Data of the double-well family.
+        start: Parameters of the double-well family, as $φ - φ^*$.
+        nodes: Number of quadrature nodes of each Gaussian.
+        angles: Number of directions of the quadrature.
+        training_steps: Step sizes for the training of networks.
+        density: The density that networks learn.
+        network: The network.
+        optimizer: The optimizer.
+        iterations: Number of training iterations.
+        batch: Number of rows in a batch.
+        trainings: Number of networks for each objective and step size.
     """
 
     steps: tuple[float, ...] = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
-    fitted: float = 0.02
-    shown: float = 0.1
+    max_fit_step: float = 0.02
+    reported_step: float = 0.1
     data: DoubleWell = DoubleWell()
     start: tuple[float, float] = (1.0, 1.0)
     nodes: int = 12
     angles: int = 32
-    trained: tuple[float, ...] = (0.01, 0.1)
+    training_steps: tuple[float, ...] = (0.01, 0.1)
     density: KnownDensity = GaussianMixtureDensity(
         ((-1.5, 0.0), (1.0, 1.2), (1.2, -1.0)), (0.6, 0.35, 0.45), (0.5, 0.2, 0.3)
     )
@@ -142,37 +146,34 @@ class Contrast:
     iterations: int = 500
     batch: int = 128
     trainings: int = 3
-    title: str = field(
-        default="NCE, MPF and the naive difference: the mean gradient of SSM, but not its noise",
-        repr=False,
-    )
-    provenance: str = field(
-        default="Sec. 7 (NCE whose noise is shifted data) and App. B.7 (MPF and R), where the "
-        "paper claims an error of o(1) and measures nothing; the experiment is ours. MPF is shown "
-        "as published, in one direction, and as the library has it, in a direction and its "
-        "opposite.",
-        repr=False,
+    provenance: ClassVar[str] = (
+        "Sec. 7 (NCE with shifted data as noise) and App. B.7 (MPF and R). The paper claims an "
+        "error of o(1) and reports no measurement. The experiment is ours. MPF is shown as "
+        "published, along one direction, and as in this library, along a direction and its "
+        "opposite."
     )
 
-    def measure(self, place: RunStore, seed: int, progress: Progress) -> Findings:
-        """Return bias and noise of the gradients, and how well networks learn."""
+    def run(self, store: RunStore, seed: int, progress: Progress) -> StudyResult:
+        """Return bias and noise of the gradients, and the error of trained networks."""
         numbers, noise, bias = self._moments()
         exact = self._fisher(SSM(Autodiff()), seed)
         numbers["fisher, SSM"] = exact
-        lines = [line_of("SSM", self.trained, [exact] * len(self.trained))]
+        lines = [measured_line("SSM", self.training_steps, [exact] * len(self.training_steps))]
         for i in progress(range(len(OBJECTIVES))):
             name, objective = OBJECTIVES[i]
-            found = [self._fisher(stepping(objective, step), seed) for step in self.trained]
-            for step, measured in zip(self.trained, found, strict=True):
+            found = [
+                self._fisher(with_step_size(objective, step), seed) for step in self.training_steps
+            ]
+            for step, measured in zip(self.training_steps, found, strict=True):
                 numbers[f"fisher, {name}, ε = {step}"] = measured
-            lines.append(line_of(name, self.trained, found))
+            lines.append(measured_line(name, self.training_steps, found))
         label, title = "relative Fisher divergence", f"After {self.iterations} iterations"
-        learnt = Panel(title, "step ε", label, tuple(lines), x_log=True, y_log=True)
-        return Findings(numbers, (noise, bias, learnt))
+        training = Panel(title, "step ε", label, tuple(lines), x_log=True, y_log=True)
+        return StudyResult(numbers, (noise, bias, training))
 
     def _moments(self) -> tuple[dict[str, Measurement], Panel, Panel]:
-        """Return the noise and the bias of gradients, with their exponents."""
-        family = Family(self.data)
+        """Return noise and bias of the gradients, with their exponents."""
+        family = DoubleWellFamily(self.data)
         numbers: dict[str, Measurement] = {}
         phi = family.optimum() + torch.tensor(self.start, dtype=torch.float64)
         noises, biases = [], []
@@ -202,15 +203,17 @@ class Contrast:
         )
 
     def _exponents(self, label: str, values: Sequence[float]) -> dict[str, Measurement]:
-        """Return the exponent of a quantity, and its value at the step that is shown."""
-        few = [step for step in self.steps if step <= self.fitted]
+        """Return the exponent of a quantity, and its value at the reported step size."""
+        few = [step for step in self.steps if step <= self.max_fit_step]
         return {
-            f"exponent of the {label}": Measurement(exponent(few, values[: len(few)])),
-            f"{label}, ε = {self.shown}": Measurement(values[self.steps.index(self.shown)]),
+            f"exponent of the {label}": Measurement(loglog_slope(few, values[: len(few)])),
+            f"{label}, ε = {self.reported_step}": Measurement(
+                values[self.steps.index(self.reported_step)]
+            ),
         }
 
     def _fisher(self, objective: Objective, seed: int) -> Measurement:
-        """Return the mean relative Fisher divergence of networks trained by an objective."""
+        """Return the mean relative Fisher divergence of networks trained with an objective."""
         x = self._sample(20_000, Generator().manual_seed(derived_seed(seed, "test")))
         found = []
         for i in range(self.trainings):
@@ -233,14 +236,14 @@ class Contrast:
         return self.density.sample(n, generator, dtype=torch.float64)
 
 
-STUDY = Contrast()
-"""A minute on one core."""
+CPU = ContrastiveGradients()
+"""One minute on one core."""
 
-PAPER = Contrast(
-    trained=(0.01, 0.03, 0.1, 0.3),
+PAPER = ContrastiveGradients(
+    training_steps=(0.01, 0.03, 0.1, 0.3),
     network=GaussianTail(),
     iterations=5000,
     batch=512,
     trainings=10,
 )
-"""Longer, of wider networks; the paper has no such experiment."""
+"""Wider networks, trained longer. The paper has no such experiment."""

@@ -1,33 +1,32 @@
-r"""How much the step $ε$ matters to a kernel family (the sentence on that in Sec. 6.1)."""
+"""Sensitivity of FD-SSM to the step size on a kernel family (a sentence in Sec. 6.1)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 
 from ...evaluation import Measurement, mean_of
-from ...runs.run import Run
+from ...report.figure import Line, Panel
+from ...runs import Run
 from ...samplers import Progress
-from ..published import NLL, published
+from ..catalogue import NLL, published
 from ..run_store import RunStore
-from ..study import Findings, Line, Panel
-from ..support.lines import line_of
+from ..study import StudyResult
+from ..support.analysis import measured_line
 
-LIKELIHOODS = {NLL: "proposal as published", "nll_near_data": "proposal near the data"}
-"""The metrics, by how the normaliser is estimated."""
+METRICS = {NLL: "proposal as published", "nll_near_data": "proposal near the data"}
+"""The metrics, each with its estimate of the partition function."""
 
 
 @dataclass(frozen=True)
-class Sensitivity:
-    """The likelihood of test rows against the step of the loss.
+class StepSensitivity:
+    """NLL of test rows against the step size of the loss.
 
     Attributes:
-        rows: The rows of Table 1 by their step.
-        target: The table.
-        experiment: The module with its recipes.
-        seeds: How many runs of each there are, with this seed and those after it.
-        title: What it shows.
-        provenance: Where in the paper it is.
+        rows: Step sizes and their rows.
+        target: The table of the rows.
+        seeds: Number of seeds of each row.
     """
 
     rows: tuple[tuple[float, str], ...] = (
@@ -37,56 +36,53 @@ class Sensitivity:
         (0.01, "Parkinsons FD-SSM 0.01"),
     )
     target: str = "table1"
-    experiment: str = "dkef_uci"
     seeds: int = 3
-    title: str = field(default="Sensitivity of FD-SSM to its step", repr=False)
-    provenance: str = field(
-        default="Sec. 6.1, on the choice of ε for Parkinsons: 14.17, 13.51, 14.03 and 14.00 nats "
-        "at 0.1, 0.05, 0.02 and 0.01, each of one run as it seems. Table 1 has 13.69 at "
-        "0.1, so that two runs of one setting differ about as much as those of several. "
-        "Here the normaliser is estimated from the base measure, as published, and from a "
-        "proposal near the data; how far to trust either is its effective sample size. "
-        "The error of one run is that over test rows and of the normaliser, that of "
-        "several the standard error of their mean.",
-        repr=False,
+    provenance: ClassVar[str] = (
+        "Sec. 6.1, on the choice of ε for Parkinsons. The paper gives 14.17, 13.51, 14.03 and "
+        "14.00 nats at 0.1, 0.05, 0.02 and 0.01, apparently of one run each. Table 1 gives 13.69 "
+        "at 0.1, so that two runs with one setting differ about as much as runs with different "
+        "settings. Here the partition function is estimated from the base measure, as published, "
+        "and from a proposal near the data. The effective sample size shows how reliable each "
+        "estimate is. The error of one run combines test rows and partition function. The error "
+        "of several runs is the standard error of their mean."
     )
 
-    def measure(self, place: RunStore, seed: int, progress: Progress) -> Findings:
-        """Return the likelihoods of the runs, which are made now if they have not been.
+    def run(self, store: RunStore, seed: int, progress: Progress) -> StudyResult:
+        """Return the NLLs of runs of Table 1, running them first if necessary.
 
         Args:
-            place: Where the runs of the table are.
+            store: The runs of the table.
             seed: The first seed.
-            progress: Watches samples that are drawn.
+            progress: Wraps sampling loops to show their progress.
         """
-        found: dict[str, list[Measurement]] = {metric: [] for metric in LIKELIHOODS}
+        found: dict[str, list[Measurement]] = {metric: [] for metric in METRICS}
         for _, row in self.rows:
-            recipe = f"{self.experiment}/{row}"
             seeds = range(seed, seed + self.seeds)
-            runs = [place.evaluated(self.target, recipe, s, progress) for s in seeds]
+            runs = [store.evaluated(self.target, row, s, progress) for s in seeds]
             for metric, measured in found.items():
-                measured.append(likelihood(runs, metric))
+                measured.append(mean_over_runs(runs, metric))
         steps = [step for step, _ in self.rows]
         numbers = {
             f"NLL at ε = {step}, {how}": one
-            for metric, how in LIKELIHOODS.items()
+            for metric, how in METRICS.items()
             for step, one in zip(steps, found[metric], strict=True)
         }
-        lines = [line_of(how, steps, found[metric]) for metric, how in LIKELIHOODS.items()]
+        lines = [measured_line(how, steps, found[metric]) for metric, how in METRICS.items()]
         label = "negative log-likelihood of test rows (nats)"
-        panel = Panel("Parkinsons", "step ε", label, (*lines, given(steps)), x_log=True)
-        return Findings(numbers, (panel,))
+        panel = Panel("Parkinsons", "step ε", label, (*lines, published_line(steps)), x_log=True)
+        return StudyResult(numbers, (panel,))
 
 
-def likelihood(runs: Sequence[Run], metric: str) -> Measurement:
-    """Return a metric of runs of one setting.
+def mean_over_runs(runs: Sequence[Run], metric: str) -> Measurement:
+    """Return the mean of a metric over runs with the same settings.
 
     Args:
-        runs: The runs, with a result each.
-        metric: Which.
+        runs: Evaluated runs.
+        metric: Name of the metric.
 
     Returns:
-        That of one run as it is, else the mean with its standard error and their deviation.
+        The mean with its standard error and the standard deviation. For a single run, the
+        measurement of the run with its own error.
     """
     found = [run.result["metrics"][metric] for run in runs]
     if len(found) == 1:
@@ -95,14 +91,14 @@ def likelihood(runs: Sequence[Run], metric: str) -> Measurement:
     return mean_of(values, deviation=values.std().item())
 
 
-def given(steps: Sequence[float]) -> Line:
-    """Return the numbers of the paper at some of its steps."""
+def published_line(steps: Sequence[float]) -> Line:
+    """Return the published numbers at some steps."""
     values = tuple(published("sensitivity", str(step))[NLL].value for step in steps)
     return Line("published", tuple(steps), values, reference=True)
 
 
-STUDY = Sensitivity()
-"""From runs of Table 1, which is at the published setting at either scale."""
+CPU = StepSensitivity()
+"""Runs of Table 1, which have the published settings at both scales."""
 
-PAPER = STUDY
+PAPER = CPU
 """The same."""

@@ -1,20 +1,21 @@
 r"""FD-SSM of a latent-variable model through SUMO (App. B.6 of the paper).
 
-The model is linear, $z ∼ N(0, I)$, $x|z ∼ N(Wz + b, s²I)$, so that everything is known: the
-marginal $N(b, WW^T + s²I)$, hence the loss that SUMO bounds, and the posterior. If the encoder is
-the posterior all importance weights are $p(x)$, and bound and loss are equal for every example.
-Otherwise the bound exceeds the loss by the variance of the estimated slope. As the nodes share
-their draws, an encoder that is only too wide costs nothing: its weights are $p(x)$ times something
-that is the same at all nodes. Only a wrong mean does.
+The model is linear, $z ∼ N(0, I)$, $x|z ∼ N(Wz + b, s²I)$, so that everything is known in closed
+form: the marginal $N(b, WW^T + s²I)$, therefore the loss that SUMO bounds, and the posterior. If
+the encoder is the posterior, all importance weights are $p(x)$, and bound and loss are equal for
+every example. Otherwise the bound exceeds the loss by the variance of the estimated slope. The
+nodes share their random draws. An encoder that is only too wide therefore costs nothing, because
+its weights are $p(x)$ times a factor that is the same at all nodes. A wrong mean does cost.
 
-The paper draws the number of terms independently for $x + v$, $x - v$ and $x$. Then the bound
-exceeds the loss by $\mathrm{Var}[\mathrm{SUMO}] / 4ε²$ more, which is why the library shares the
-draws among the three.
+The paper draws the number of terms independently for $x + v$, $x - v$ and $x$. This adds
+$\mathrm{Var}[\mathrm{SUMO}] / 4ε²$ to the excess of the bound, which is why the library shares the
+draws.
 """
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Generator, Tensor, nn
@@ -24,6 +25,7 @@ from ...evaluation import Measurement, mean_of
 from ...objectives import MLE, SSM, SUMO
 from ...objectives.latent import LogWeight, draw_terms, log_likelihood
 from ...projections import Sphere
+from ...report.figure import Line, Panel
 from ...samplers import Progress
 from ...training import (
     Adam,
@@ -34,24 +36,24 @@ from ...training import (
     derived_seed,
     objective_loss,
 )
-from ...typing import LogDensity
+from ...typing import DensityFunction, LogDensity
 from ..run_store import RunStore
-from ..study import Findings, Line, Panel
-from ..support.lines import line_of
+from ..study import StudyResult
+from ..support.analysis import measured_line
 
 FD_SSM = SSM(FiniteDifference(), Sphere(0.1))
-BY_SUMO = "FD-SSM by SUMO"
-SLIGHTLY_WRONG = "shrunk by 10 %"
+WITH_SUMO = "FD-SSM by SUMO"
+COMPARED_ENCODER = "shrunk by 10 %"
 """The encoder for which shared and independent draws are compared."""
 
 
 class LinearGaussian(nn.Module):
-    r"""A linear model with an encoder $q(z|x) = N(Ax + c, FF^T)$, in float64.
+    r"""A linear latent-variable model with an encoder $q(z|x) = N(Ax + c, FF^T)$, in float64.
 
     Args:
         loadings: The matrix $W$, shape `(D, Q)`.
         mean: The mean $b$, shape `(D,)`.
-        noise: The deviation $s$.
+        noise: The standard deviation $s$.
     """
 
     def __init__(self, loadings: Tensor, mean: Tensor, noise: float) -> None:
@@ -70,7 +72,7 @@ class LinearGaussian(nn.Module):
         return s2 * torch.eye(len(self.b), dtype=torch.float64) + self.W @ self.W.T
 
     def log_density(self, x: Tensor) -> Tensor:
-        """Return the log-density of the marginal, normalised, shape `(B, D) -> (B,)`."""
+        """Return the normalised log-density of the marginal, shape `(B, D) -> (B,)`."""
         factor = torch.linalg.cholesky(self.covariance())
         r = torch.linalg.solve_triangular(factor, (x - self.b).T, upper=False)
         constant = factor.diagonal().log().sum() + len(self.b) * math.log(2 * math.pi) / 2
@@ -88,12 +90,12 @@ class LinearGaussian(nn.Module):
         return value
 
     @torch.no_grad()
-    def encode(self, gain: float = 1.0, width: float = 1.0) -> "LinearGaussian":
-        """Return the same model, its encoder set to the posterior or to one that is wrong.
+    def set_encoder(self, gain: float = 1.0, width: float = 1.0) -> "LinearGaussian":
+        """Set the encoder to the posterior, or to a wrong one.
 
         Args:
-            gain: What the mean is multiplied by.
-            width: What the deviation is multiplied by.
+            gain: Factor of the posterior mean.
+            width: Factor of the posterior standard deviation.
 
         Returns:
             The model itself.
@@ -118,7 +120,7 @@ class LinearGaussian(nn.Module):
 def divergence(truth: LinearGaussian, model: LinearGaussian) -> float:
     """Return the Kullback-Leibler divergence of a model from the truth, in nats.
 
-    It is by how much the mean negative log-likelihood exceeds the least possible one.
+    It is the difference between the mean NLL and its minimum.
     """
     C, P = truth.covariance(), torch.linalg.inv(model.covariance())
     shift = truth.b - model.b
@@ -137,15 +139,15 @@ def relative_fisher(truth: LinearGaussian, model: LinearGaussian) -> float:
 
 @dataclass(frozen=True)
 class Excess:
-    """By how much a loss exceeds that of another log-density, for the same directions.
+    """Difference between the losses of two log-densities, with the same directions.
 
     Attributes:
         objective: The loss.
-        log_density: The other log-density, which takes no conditions.
+        log_density: The second log-density. It takes no conditions.
     """
 
     objective: SSM
-    log_density: LogDensity
+    log_density: DensityFunction
 
     def __call__(
         self, f: LogDensity, x: Tensor, /, *cond: Tensor, generator: Generator | None = None
@@ -158,17 +160,17 @@ class Excess:
 def independent_excess(
     model: LinearGaussian, x: Tensor, step: float, terms: int, generator: Generator
 ) -> Tensor:
-    """Return the excess at `x` if the estimates at the three nodes are drawn independently.
+    """Return the excess of the bound if the three nodes have independent random draws.
 
     Args:
         model: The model.
         x: The data, shape `(B, D)`.
-        step: The length of the directions.
-        terms: The most terms of the series.
-        generator: Source of everything random.
+        step: Length of the directions.
+        terms: Maximum number of terms of the series.
+        generator: Random generator.
 
     Returns:
-        By how much the bound exceeds the loss, shape `(B,)`.
+        Bound minus loss, shape `(B,)`.
     """
     v = Sphere(step).sample(x, generator)
     plus, minus, centre = (
@@ -188,26 +190,23 @@ def _estimate(
 
 
 @dataclass(frozen=True)
-class Bound:
-    """How tight the bound is, and what is learnt by it.
+class SUMOBound:
+    """Tightness of the bound, and models trained with it.
 
     Attributes:
-        loadings: The true $W$, a row for each dimension of the data.
+        loadings: The true $W$, one row for each dimension of the data.
         mean: The true $b$.
         noise: The true $s$.
-        encoders: The encoders by name, as the gain of the mean and the width of the posterior;
-            `SLIGHTLY_WRONG` must be among them.
-        gains: The gains of encoders as wide as the last of these.
-        terms: The most terms of the series.
-        steps: The steps with which independent draws are compared.
-        rows: On how many samples the excess is averaged.
-        optimizer: How models are trained.
-        iterations: For how long.
-        batch: On how many rows at a time.
-        trainings: How many models each.
-        looks: After how many iterations the divergence is measured, each time.
-        title: What it shows.
-        provenance: Where in the paper it is.
+        encoders: Name, `gain` and `width` of encoders. One of them is `COMPARED_ENCODER`.
+        gains: Gains of further encoders. Their width is that of the last of `encoders`.
+        terms: Maximum numbers of terms of the series.
+        steps: Step sizes for the comparison of shared and independent draws.
+        rows: Number of samples for the mean excess.
+        optimizer: The optimizer.
+        iterations: Number of training iterations.
+        batch: Number of rows in a batch.
+        trainings: Number of models for each objective.
+        measure_every: Iterations between two measurements of the divergence.
     """
 
     loadings: tuple[tuple[float, ...], ...] = ((1.0, 0.3), (-0.8, 0.5), (0.4, 1.0), (0.2, -0.7))
@@ -216,7 +215,7 @@ class Bound:
     encoders: tuple[tuple[str, float, float], ...] = (
         ("posterior", 1.0, 1.0),
         ("too wide", 1.0, 1.3),
-        (SLIGHTLY_WRONG, 0.9, 1.3),
+        (COMPARED_ENCODER, 0.9, 1.3),
         ("shrunk by 30 %", 0.7, 1.3),
     )
     gains: tuple[float, ...] = (0.5, 0.7, 0.8, 0.9, 0.95, 1.0)
@@ -227,48 +226,44 @@ class Bound:
     iterations: int = 800
     batch: int = 128
     trainings: int = 3
-    looks: int = 50
-    title: str = field(
-        default="SUMO: FD-SSM of a latent-variable model, by an upper bound", repr=False
-    )
-    provenance: str = field(
-        default="App. B.6, which has no experiment. Its bound is an upper one, though once called "
-        "lower; nodes share their draws, which the paper makes independently; and the series is "
-        "cut at 80 terms, since the square of an endless one has no mean. The model and its "
-        "training are ours.",
-        repr=False,
+    measure_every: int = 50
+    provenance: ClassVar[str] = (
+        "App. B.6, which has no experiment. Its bound is an upper bound, although the text once "
+        "calls it a lower bound. Here the nodes share their random draws; in the paper they are "
+        "independent. The series is cut at 80 terms, because the square of an infinite one has no "
+        "mean. The model and its training are ours."
     )
 
-    def measure(self, place: RunStore, seed: int, progress: Progress) -> Findings:
-        """Return the excess of the bound, and the divergence of models trained by it."""
+    def run(self, store: RunStore, seed: int, progress: Progress) -> StudyResult:
+        """Return the excess of the bound, and the divergence of models trained with it."""
         numbers, panels = self._tightness(Generator().manual_seed(derived_seed(seed, "excess")))
-        ways, truth, lines = self._ways(), self._truth(), []
-        names, learnt = list(ways), {name: self._starts(seed) for name in ways}
+        losses, truth, lines = self._losses(), self._truth(), []
+        names, models = list(losses), {name: self._initial_models(seed) for name in losses}
         for i in progress(range(len(names))):
             name = names[i]
             curves = torch.tensor([
-                self._train(ways[name](model), model, derived_seed(seed, "training", j))
-                for j, model in enumerate(learnt[name])
+                self._train(losses[name](model), model, derived_seed(seed, "training", j))
+                for j, model in enumerate(models[name])
             ]).double()
             found = [mean_of(values, unit="nats") for values in curves.T]
-            at = [self.looks * (k + 1) for k in range(len(found))]
-            lines.append(line_of(name, at, found))
+            at = [self.measure_every * (k + 1) for k in range(len(found))]
+            lines.append(measured_line(name, at, found))
             numbers[f"divergence, {name}"] = found[-1]
-            fisher = [relative_fisher(truth, model) for model in learnt[name]]
+            fisher = [relative_fisher(truth, model) for model in models[name]]
             numbers[f"fisher, {name}"] = mean_of(torch.tensor(fisher))
-        bounded, generator = learnt[BY_SUMO][0], Generator().manual_seed(seed)
+        bounded, generator = models[WITH_SUMO][0], Generator().manual_seed(seed)
         numbers["excess, trained by SUMO"] = self._excess(bounded, self.terms[-1], generator)
         label = "divergence from the truth (nats)"
         training = Panel("Training", "iteration", label, tuple(lines), y_log=True)
-        return Findings(numbers, (*panels, training))
+        return StudyResult(numbers, (*panels, training))
 
-    def _ways(self) -> dict[str, Callable[[LinearGaussian], Loss]]:
-        """Return by what models are trained: functions from a model to its loss."""
+    def _losses(self) -> dict[str, Callable[[LinearGaussian], Loss]]:
+        """Return the losses of the training, as functions of a model."""
         sumo = SUMO((len(self.loadings[0]),), FD_SSM, self.terms[-1])
         return {
             "MLE": lambda model: objective_loss(MLE(), model.log_density),
             "FD-SSM": lambda model: objective_loss(FD_SSM, model.log_density),
-            BY_SUMO: lambda model: objective_loss(sumo, model.log_weight),
+            WITH_SUMO: lambda model: objective_loss(sumo, model.log_weight),
         }
 
     def _truth(self) -> LinearGaussian:
@@ -278,7 +273,7 @@ class Bound:
     def _excess(
         self, model: LinearGaussian, terms: int, generator: Generator, step: float = 0.1
     ) -> Measurement:
-        """Return the mean excess with its error, and the deviation of one example's."""
+        """Return the mean excess, with the standard deviation of one example as a setting."""
         excesses = self._excesses(model, terms, generator, step)
         return mean_of(excesses, deviation=excesses.std().item(), terms=terms, step=step)
 
@@ -286,7 +281,7 @@ class Bound:
     def _excesses(
         self, model: LinearGaussian, terms: int, generator: Generator, step: float = 0.1
     ) -> Tensor:
-        """Return the excess at each of many samples of the model, shape `(rows,)`."""
+        """Return the excess at samples of the model, shape `(rows,)`."""
         x, objective = model.sample(self.rows, generator), SSM(FiniteDifference(), Sphere(step))
         bound = SUMO((len(model.c),), Excess(objective, model.log_density), terms)
         return bound(model.log_weight, x, generator=generator)
@@ -297,18 +292,20 @@ class Bound:
         numbers = {"loss, exact": Measurement(exact)}
         by_terms = []
         for name, gain, width in self.encoders:
-            model = truth.encode(gain, width)
+            model = truth.set_encoder(gain, width)
             found = [self._excess(model, terms, generator) for terms in self.terms]
             numbers[f"excess, {name}"] = found[-1]
-            by_terms.append(line_of(name, self.terms, found))
+            by_terms.append(measured_line(name, self.terms, found))
         *_, (_, _, widest) = self.encoders
-        by_gain = [self._excesses(truth.encode(g, widest), most, generator) for g in self.gains]
+        by_gain = [
+            self._excesses(truth.set_encoder(g, widest), most, generator) for g in self.gains
+        ]
         label = "excess of the bound, per dimension"
         shrunk = (
-            line_of("excess", self.gains, [*map(mean_of, by_gain)]),
+            measured_line("excess", self.gains, [*map(mean_of, by_gain)]),
             Line("deviation of one example", self.gains, tuple(e.std().item() for e in by_gain)),
         )
-        more, apart = self._independent(self._encoded(SLIGHTLY_WRONG), generator)
+        more, apart = self._independent(self._with_encoder(COMPARED_ENCODER), generator)
         return numbers | more, (
             Panel("Number of terms", "most terms", label, tuple(by_terms), x_log=True),
             Panel("Encoder", "gain of the encoder's mean", label, shrunk),
@@ -318,7 +315,7 @@ class Bound:
     def _independent(
         self, model: LinearGaussian, generator: Generator
     ) -> tuple[dict[str, Measurement], Panel]:
-        """Return the excess of shared and of independent draws against the step."""
+        """Return the excess with shared and with independent draws against the step size."""
         most, latent = self.terms[-1], len(model.c)
         x = model.sample(self.rows, generator)
         with torch.no_grad():
@@ -331,8 +328,8 @@ class Bound:
         shared = [self._excess(model, most, generator, step) for step in self.steps]
         theory = tuple(shared[-1].value + variance.value / (4 * step**2) for step in self.steps)
         lines = (
-            line_of("shared draws", self.steps, shared),
-            line_of("independent draws", self.steps, apart),
+            measured_line("shared draws", self.steps, shared),
+            measured_line("independent draws", self.steps, apart),
             Line("Var / 4ε²", self.steps, theory, reference=True),
         )
         numbers = {"variance of SUMO": variance}
@@ -343,35 +340,35 @@ class Bound:
         return numbers, Panel("Draws", "step ε", label, lines, x_log=True, y_log=True)
 
     def _train(self, loss: Loss, model: LinearGaussian, seed: int) -> list[float]:
-        """Train a model and return its divergence from the truth now and then."""
+        """Train a model, and return its divergence from the truth at regular intervals."""
         truth, generator = self._truth(), Generator().manual_seed(seed)
         step = GradientStep(loss, model, self.optimizer, self.iterations)
         curve = []
         for k in range(1, self.iterations + 1):
             step(truth.sample(self.batch, generator), generator)
-            if k % self.looks == 0:
+            if k % self.measure_every == 0:
                 curve.append(divergence(truth, model))
         return curve
 
-    def _encoded(self, name: str) -> LinearGaussian:
-        """Return the truth with one of the encoders."""
+    def _with_encoder(self, name: str) -> LinearGaussian:
+        """Return the true model with one of the encoders."""
         gain, width = {name: wrong for name, *wrong in self.encoders}[name]
-        return self._truth().encode(gain, width)
+        return self._truth().set_encoder(gain, width)
 
-    def _starts(self, seed: int) -> list[LinearGaussian]:
+    def _initial_models(self, seed: int) -> list[LinearGaussian]:
         """Return the models of all trainings before the first iteration."""
-        return [self._start(derived_seed(seed, "start", j)) for j in range(self.trainings)]
+        return [self._initial_model(derived_seed(seed, "start", j)) for j in range(self.trainings)]
 
-    def _start(self, seed: int) -> LinearGaussian:
-        """Return a model that knows little, with the encoder that is its posterior."""
+    def _initial_model(self, seed: int) -> LinearGaussian:
+        """Return a random model. Its encoder is its posterior."""
         d, q = len(self.loadings), len(self.loadings[0])
         generator = Generator().manual_seed(seed)
         loadings = 0.5 * torch.randn(d, q, dtype=torch.float64, generator=generator)
-        return LinearGaussian(loadings, torch.zeros(d), 1.0).encode()
+        return LinearGaussian(loadings, torch.zeros(d), 1.0).set_encoder()
 
 
-STUDY = Bound()
-"""A minute on one core."""
+CPU = SUMOBound()
+"""One minute on one core."""
 
-PAPER = Bound(rows=100_000, iterations=10_000, batch=512, trainings=10, looks=250)
-"""Longer; the paper has no such experiment."""
+PAPER = SUMOBound(rows=100_000, iterations=10_000, batch=512, trainings=10, measure_every=250)
+"""Longer. The paper has no such experiment."""

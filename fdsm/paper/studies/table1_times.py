@@ -1,20 +1,23 @@
-"""What a training step of a deep kernel exponential family costs, in each way (Table 1).
+"""Time of a training step of a deep kernel exponential family, for each method (Table 1).
 
-How much finite differences gain depends on what they are compared with. The usual way to write
-SSM takes the derivatives of the kernels by backward passes of backward passes; the library has a
-jet written by hand for them, which all exact rows of Table 1 use, and Taylor series for the loss.
+The speed-up of finite differences depends on the method that they are compared with. The usual
+implementation of SSM differentiates the kernels with nested backward passes. The library has
+hand-written derivatives of the kernels, which all exact rows of Table 1 use, and Taylor mode for
+the loss.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import combinations
 from statistics import median
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from ...data import Dataset
 from ...evaluation import Measurement
+from ...evaluation.timing import single_threaded, time_interleaved
 from ...models.normal_equations import Kernels, NormalEquations
 from ...recipes.kernel import KernelFamily
 from ...recipes.recipe import seeded
@@ -22,35 +25,34 @@ from ...samplers import Progress
 from ...tensors import dot
 from ...training import derived_seed
 from ..run_store import RunStore
-from ..study import Findings
-from ..support.timing import single_threaded, time_interleaved
+from ..study import StudyResult
 from ..tables import table1
 
-USUAL = "SSM by double backward"
-WAYS = (USUAL, "SSM", "Taylor-SSM", "SSMVR", "FD-SSM", "FD-SSM-all", "Taylor-SM")
-"""What is compared; ways are held against the first three."""
+DOUBLE_BACKWARD = "SSM by double backward"
+METHODS = (DOUBLE_BACKWARD, "SSM", "Taylor-SSM", "SSMVR", "FD-SSM", "FD-SSM-all", "Taylor-SM")
+"""The methods. The first three are the baselines."""
 
 
 @dataclass(frozen=True)
 class NestedEquations:
-    """The minimiser of SSM, by automatic differentiation of the kernels."""
+    """Normal equations of SSM, with automatic derivatives of the kernels."""
 
     def __call__(self, model: Kernels, x: Tensor, v: Tensor) -> NormalEquations:
-        """Return the equations of a batch."""
+        """Return the normal equations of a batch."""
         with torch.enable_grad():
             x = x.detach().requires_grad_()
-            slopes = along(model.kernels(x), x, v)
-            curvatures = along(slopes, x, v)
+            slopes = directional_slopes(model.kernels(x), x, v)
+            curvatures = directional_slopes(slopes, x, v)
         scale = x.shape[1] / v.square().sum(1).mean()
         moment = curvatures.sum(0) + dot(model.base_score(x), v) @ slopes
         return NormalEquations(scale * slopes.T @ slopes, scale * moment, len(x))
 
 
-def along(y: Tensor, x: Tensor, v: Tensor) -> Tensor:
-    """Return the slopes of `y` along `v`, shape `(B, M)`, by a backward pass of a backward pass.
+def directional_slopes(y: Tensor, x: Tensor, v: Tensor) -> Tensor:
+    """Return the slopes of `y` along `v`, shape `(B, M)`, with two nested backward passes.
 
-    The gradient of $u^T y$ in `x` is linear in `u`, and its product with `v` has the slopes for
-    a gradient in `u`.
+    The gradient of $u^T y$ with respect to `x` is linear in `u`. The gradient of its product with
+    `v` with respect to `u` is the slopes.
     """
     u = torch.zeros_like(y, requires_grad=True)
     (gradient,) = torch.autograd.grad(y, x, u, create_graph=True)
@@ -58,20 +60,20 @@ def along(y: Tensor, x: Tensor, v: Tensor) -> Tensor:
     return slopes
 
 
-def ways_of(table: str) -> dict[str, KernelFamily]:
-    """Return the rows of Table 1 for one of its tables, after the usual way."""
-    rows = {row.name: row for row in table1.TABLE}
-    named = {way: rows[f"{table} {way}"] for way in WAYS if way != USUAL}
-    return {USUAL: replace(named["SSM"], equations=NestedEquations()), **named}
+def recipes_of(data: str) -> dict[str, KernelFamily]:
+    """Return the recipes of all methods for one data set of Table 1."""
+    rows = {row.name: row for row in table1.PAPER}
+    recipes = {method: rows[f"{data} {method}"] for method in METHODS[1:]}
+    return {DOUBLE_BACKWARD: replace(recipes["SSM"], equations=NestedEquations()), **recipes}
 
 
 @dataclass(frozen=True)
-class Taken:
-    """What iterations of a way took.
+class Times:
+    """Times of a method in seconds.
 
     Attributes:
-        steps: The seconds of some steps.
-        validations: The seconds of some validations, over the number of steps to each.
+        steps: Times of training steps.
+        validations: Times of validations, divided by the number of steps between two of them.
     """
 
     steps: Sequence[float]
@@ -80,77 +82,78 @@ class Taken:
 
 @dataclass(frozen=True)
 class StepTimes:
-    """Ratios of the times of one iteration, measured in turn.
+    """Ratios of the times of one iteration, measured interleaved.
 
     Attributes:
-        tables: The tables.
-        steps: How often a step of each way is timed.
-        validations: How often a validation is.
-        title: What it shows.
-        provenance: Where in the paper it is.
+        data: Names of the data sets.
+        steps: Number of timed steps of each method.
+        validations: Number of timed validations of each method.
     """
 
-    tables: tuple[str, ...] = ("RedWine", "Parkinsons")
+    data: tuple[str, ...] = ("RedWine", "Parkinsons")
     steps: int = 40
     validations: int = 6
-    title: str = field(default="The times of Table 1, against several exact ways", repr=False)
-    provenance: str = field(
-        default="Table 1, whose times are of a training step with its solve for the coefficients; "
-        "whether validation is in them is not said, and the authors' code validates after "
-        "every step. Here are both: a step alone, and with the validation that follows it "
-        "(for Taylor-SM a tenth of one). Times are the processor's, of one thread, taken in "
-        "turn; ratios are of the fastest, and beside each is that of the medians. SSM by "
-        "double backward is the usual way to write it; SSM has a jet written by hand for the "
-        "kernels, and backward passes for the loss; Taylor-SSM has series for that, too.",
-        repr=False,
+    provenance: ClassVar[str] = (
+        "Table 1. The published times are those of a training step, including the solution for "
+        "the coefficients. The paper does not say whether they include validation. The authors' "
+        "code validates after every step. Here both are given: a step alone, and a step with the "
+        "validation that follows it (for Taylor-SM a tenth of a validation). Times are CPU times "
+        "of one thread, measured interleaved. Ratios are those of the shortest times. The ratio "
+        "of the medians is given as a setting. SSM by double backward is the usual "
+        "implementation. SSM uses hand-written derivatives of the kernels and backward passes for "
+        "the loss. Taylor-SSM uses Taylor mode for the loss as well."
     )
 
-    def measure(self, place: RunStore, seed: int, progress: Progress) -> Findings:
-        """Return times and ratios on each table.
+    def run(self, store: RunStore, seed: int, progress: Progress) -> StudyResult:
+        """Return times and ratios on each data set.
 
         Args:
-            place: Says on which device.
-            seed: Decides weights and batches.
-            progress: Watches the tables.
+            store: Its device is used.
+            seed: Random seed of weights and batches.
+            progress: Wraps the loop over data sets to show its progress.
         """
         numbers: dict[str, Measurement] = {}
-        for i in progress(range(len(self.tables))):
-            ways = ways_of(self.tables[i])
-            data = ways[USUAL].data.load()
+        for i in progress(range(len(self.data))):
+            recipes = recipes_of(self.data[i])
+            data = recipes[DOUBLE_BACKWARD].data.load()
             with single_threaded():
-                taken = self.times(ways, data, place.device, seed)
-            numbers |= compared(taken, self.tables[i])
-        return Findings(numbers)
+                times = self.measure_times(recipes, data, store.device, seed)
+            numbers |= compare_times(times, self.data[i])
+        return StudyResult(numbers)
 
-    def times(
-        self, ways: Mapping[str, KernelFamily], data: Dataset, device: str, seed: int
-    ) -> dict[str, Taken]:
-        """Return the times of steps, then of validations, each measured in turn.
+    def measure_times(
+        self, recipes: Mapping[str, KernelFamily], data: Dataset, device: str, seed: int
+    ) -> dict[str, Times]:
+        """Time steps, then validations, of several recipes.
 
         Args:
-            ways: The recipes by name.
-            data: What they are trained on.
-            device: Where.
-            seed: Decides weights and batches.
+            recipes: The recipes by method.
+            data: The data.
+            device: The device.
+            seed: Random seed of weights and batches.
 
         Returns:
-            The times by name.
+            The times by method.
         """
-        works = {name: ready(recipe, data, device, seed) for name, recipe in ways.items()}
-        on, every = torch.device(device), {name: ways[name].plan.validate_every for name in ways}
-        steps = time_interleaved({name: step for name, (step, _) in works.items()}, self.steps, on)
-        validate = {name: validation for name, (_, validation) in works.items()}
-        validations = time_interleaved(validate, self.validations, on)
+        prepared = {name: prepare(recipe, data, device, seed) for name, recipe in recipes.items()}
+        where = torch.device(device)
+        steps = time_interleaved(
+            {name: step for name, (step, _) in prepared.items()}, self.steps, where
+        )
+        validations = time_interleaved(
+            {name: validate for name, (_, validate) in prepared.items()}, self.validations, where
+        )
+        every = {name: recipe.plan.validate_every for name, recipe in recipes.items()}
         return {
-            name: Taken(steps[name], [seconds / every[name] for seconds in validations[name]])
-            for name in ways
+            name: Times(steps[name], [seconds / every[name] for seconds in validations[name]])
+            for name in recipes
         }
 
 
-def ready(
+def prepare(
     recipe: KernelFamily, data: Dataset, device: str, seed: int
 ) -> tuple[Callable[[], object], Callable[[], object]]:
-    """Return functions that take a training step, and that validate."""
+    """Return a function that takes a training step, and one that validates."""
     generator = seeded(device, derived_seed(seed, "times"))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derived_seed(seed, "weights"))
@@ -164,36 +167,36 @@ def ready(
     )
 
 
-def compared(taken: Mapping[str, Taken], table: str) -> dict[str, Measurement]:
-    """Return the times and the ratios of all ways to the first three.
+def compare_times(times: Mapping[str, Times], data: str) -> dict[str, Measurement]:
+    """Return the times of all methods, and their ratios to the baselines.
 
     Args:
-        taken: What `times` returned.
-        table: The table that it was on.
+        times: The times by method.
+        data: Name of the data set.
 
     Returns:
-        Milliseconds of a step, and ratios without and with validation, by name.
+        Milliseconds of a step, and ratios without and with validation.
     """
     numbers = {
-        f"milliseconds, {way}, {table}": Measurement(1000 * min(its.steps))
-        for way, its in taken.items()
+        f"milliseconds, {method}, {data}": Measurement(1000 * min(one.steps))
+        for method, one in times.items()
     }
-    pairs = [(base, way) for base, way in combinations(WAYS, 2) if base in WAYS[:3]]
-    for base, way in pairs:
-        name, mine, its = f"{way} over {base}, {table}", taken[way], taken[base]
-        numbers[name] = ratio([mine.steps], [its.steps])
+    pairs = [(base, method) for base, method in combinations(METHODS, 2) if base in METHODS[:3]]
+    for base, method in pairs:
+        name, one, other = f"{method} over {base}, {data}", times[method], times[base]
+        numbers[name] = ratio([one.steps], [other.steps])
         numbers[f"{name}, with validation"] = ratio(
-            [mine.steps, mine.validations], [its.steps, its.validations]
+            [one.steps, one.validations], [other.steps, other.validations]
         )
     return numbers
 
 
-def ratio(mine: Sequence[Sequence[float]], its: Sequence[Sequence[float]]) -> Measurement:
-    """Return the ratio of the fastest times, with that of the medians.
+def ratio(one: Sequence[Sequence[float]], other: Sequence[Sequence[float]]) -> Measurement:
+    """Return the ratio of the shortest times, with the ratio of the medians as a setting.
 
     Args:
-        mine: The seconds of each part of the one, which are added up.
-        its: Those of the other.
+        one: Times of each part of the numerator. The parts are added.
+        other: Times of each part of the denominator.
 
     Returns:
         The ratio.
@@ -202,13 +205,13 @@ def ratio(mine: Sequence[Sequence[float]], its: Sequence[Sequence[float]]) -> Me
         >>> ratio([[2.0, 3.0, 8.0]], [[4.0, 4.0, 8.0]])
         Measurement(value=0.5, error=None, settings={'median': 0.75})
     """
-    fastest = sum(map(min, mine)) / sum(map(min, its))
-    typical = sum(map(median, mine)) / sum(map(median, its))
-    return Measurement(fastest, settings={"median": typical})
+    shortest = sum(map(min, one)) / sum(map(min, other))
+    medians = sum(map(median, one)) / sum(map(median, other))
+    return Measurement(shortest, settings={"median": medians})
 
 
-STUDY = StepTimes()
-"""A minute or two on one core."""
+CPU = StepTimes()
+"""One or two minutes on one core."""
 
 PAPER = StepTimes(("RedWine", "Parkinsons", "WhiteWine"), steps=200, validations=50)
-"""All three tables."""
+"""All three data sets."""

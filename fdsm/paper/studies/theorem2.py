@@ -1,15 +1,17 @@
-r"""Stochastic gradient descent on FD-SSM with a step that decays (Theorem 2).
+r"""Stochastic gradient descent on FD-SSM with a decaying step size (Theorem 2).
 
-The theorem says that FD-SSM under stochastic gradient descent converges to a stationary point of
-SSM if learning rates satisfy $\sum α_k = ∞$, $\sum α_k² < ∞$ and the step $ε$ decays to zero.
+According to the theorem, stochastic gradient descent on FD-SSM converges to a stationary point of
+SSM if the learning rates satisfy $\sum α_k = ∞$ and $\sum α_k² < ∞$ and the step size $ε$ decays
+to zero.
 
-It is watched on the family of `wells`, whose minimisers are known: that of SSM is
-$-A_0^{-1} b_0$, and that of FD-SSM with a constant step is off by a bias of order $ε²$.
+The study uses the family of `fdsm.paper.support.double_well`, whose minimisers are known: that of
+SSM is $-A_0^{-1} b_0$, and that of FD-SSM with a constant step has a bias of order $ε²$.
 """
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Generator, Tensor
@@ -18,41 +20,42 @@ from ...derivatives import FiniteDifference, Taylor
 from ...evaluation import Measurement, mean_of
 from ...objectives import SSM
 from ...projections import Sphere
+from ...report.figure import Line, Panel
 from ...samplers import Progress
 from ...training import derived_seed
 from ...typing import Objective
 from ..run_store import RunStore
-from ..study import Findings, Line, Panel
-from ..support.double_well import DoubleWell, Family
+from ..study import StudyResult
+from ..support.double_well import DoubleWell, DoubleWellFamily
 
 
 @dataclass(frozen=True)
-class Decay:
-    r"""The step of iteration `k`, $ε_k = ε_0 (1 + k)^{-p}$.
+class StepDecay:
+    r"""FD-SSM whose step size decays, $ε_k = ε_0 (1 + k)^{-p}$.
 
-    The bias of iteration `k` is of order $ε_k²$, and the noise of descent of order $k^{-1/2}$: a
-    power above one quarter costs nothing in the end.
+    The bias at iteration `k` is of order $ε_k²$ and the noise of the descent is of order
+    $k^{-1/2}$. For a power above one quarter the noise dominates.
 
     Attributes:
-        first: The first step, $ε_0$.
-        power: How fast it decays, $p$; it does not if zero.
+        first: The first step size, $ε_0$.
+        power: The power $p$. The step size is constant if it is zero.
     """
 
     first: float
     power: float = 0.0
 
     def objective(self, k: int) -> Objective:
-        """Return FD-SSM with the step of an iteration."""
+        """Return FD-SSM with the step size of an iteration."""
         return SSM(FiniteDifference(), Sphere(self.first * (1 + k) ** -self.power))
 
     def limit(self) -> float:
-        """Return the step after all iterations."""
+        """Return the limit of the step size."""
         return 0.0 if self.power else self.first
 
 
 @dataclass(frozen=True)
-class Exact:
-    """No step: SSM by Taylor series."""
+class ExactSSM:
+    """SSM with exact derivatives, in Taylor mode."""
 
     def objective(self, k: int) -> Objective:
         """Return SSM."""
@@ -65,112 +68,113 @@ class Exact:
 
 @dataclass(frozen=True)
 class Theorem2:
-    r"""The distance to the optimum of SSM against the iteration, for several steps.
+    r"""Distance to the optimum of SSM against the iteration, for several step sizes.
 
-    The learning rates are $α_k = 2 / (k + k_0)$, with which the start is forgotten as $k^{-2}$ and
-    the noise falls as $k^{-1/2}$. All see the same data and directions.
+    The learning rates are $α_k = 2 / (k + k_0)$. The effect of the initial value then decays as
+    $k^{-2}$ and the noise as $k^{-1/2}$. All descents use the same data and directions.
 
     Attributes:
-        steps: How the step goes down, by name; SSM must be among them.
-        data: What the model is fitted to.
-        iterations: How many.
-        batch: How many rows a batch has.
-        descents: How many independent descents are averaged.
+        steps: Schedules of the step size by name. SSM must be one of them.
+        data: The distribution of the data.
+        iterations: Number of iterations.
+        batch: Number of rows in a batch.
+        descents: Number of independent descents.
         offset: The $k_0$ of the learning rates.
-        start: Where descents start, as $φ - φ^*$.
-        looks: How many iterations the distance is measured at.
-        title: What it shows.
-        provenance: Where in the paper it is.
+        start: Initial value of the descents, as $φ - φ^*$.
+        num_points: Number of iterations at which the distance is measured.
     """
 
-    steps: tuple[tuple[str, Decay | Exact], ...]
+    steps: tuple[tuple[str, StepDecay | ExactSSM], ...]
     data: DoubleWell = DoubleWell()
     iterations: int = 4000
     batch: int = 64
     descents: int = 16
     offset: int = 50
     start: tuple[float, float] = (1.0, 1.0)
-    looks: int = 25
-    title: str = field(
-        default="Theorem 2: stochastic gradient descent on FD-SSM finds the optimum of SSM",
-        repr=False,
-    )
-    provenance: str = field(
-        default="Theorem 2 and App. A.4, whose conditions are those of Bottou et al. (2018) and a "
-        "step that decays to zero. The paper says neither how fast, nor measures it, and trains "
-        "with constant steps everywhere; the model with a known optimum and the powers are ours.",
-        repr=False,
+    num_points: int = 25
+    provenance: ClassVar[str] = (
+        "Theorem 2 and App. A.4. The conditions are those of Bottou et al. (2018) and a step size "
+        "that decays to zero. The paper does not say how fast it has to decay, reports no "
+        "measurement, and trains with constant step sizes. The model with a known optimum and the "
+        "powers are ours."
     )
 
     def __post_init__(self) -> None:
-        if not any(isinstance(steps, Exact) for _, steps in self.steps):
-            raise ValueError("SSM, as `Exact()`, must be among the steps, to compare with")
+        if not any(isinstance(steps, ExactSSM) for _, steps in self.steps):
+            raise ValueError("steps must contain SSM, as `ExactSSM()`, for comparison")
 
-    def measure(self, place: RunStore, seed: int, progress: Progress) -> Findings:
-        """Return the distances, and the bias of constant steps against what it should be."""
-        family, looks = Family(self.data), self._looks()
+    def run(self, store: RunStore, seed: int, progress: Progress) -> StudyResult:
+        """Return the distances, and the measured and predicted bias of constant step sizes."""
+        family, iterations = DoubleWellFamily(self.data), self._iterations()
         best = family.optimum()
         lines: dict[str, Line] = {}
         numbers: dict[str, Measurement] = {}
         for i in progress(range(len(self.steps))):
             name, steps = self.steps[i]
-            path = descend(self, steps, looks, seed)
+            path = descend(self, steps, iterations, seed)
             distance = torch.linalg.vector_norm(path - best, dim=2)
             error = distance.std(1) / math.sqrt(self.descents)
             means, errors = tuple(distance.mean(1).tolist()), tuple(error.tolist())
-            lines[name] = Line(name, tuple(map(float, looks)), means, errors)
+            lines[name] = Line(name, tuple(map(float, iterations)), means, errors)
             numbers[f"distance, {name}"] = mean_of(distance[-1], iterations=self.iterations)
             if steps.limit():
                 numbers |= _biases(name, family, steps.limit(), path[-1])
                 bias = (family.optimum(steps.limit()) - best).norm().item()
-                ends = float(looks[0]), float(looks[-1])
+                ends = float(iterations[0]), float(iterations[-1])
                 lines[f"bias, {name}"] = Line(f"bias, {name}", ends, (bias, bias), reference=True)
         label, drawn = "distance to the optimum of SSM", (*lines.values(), self._rate(lines))
         panel = Panel("Distance", "iteration", label, drawn, x_log=True, y_log=True)
-        return Findings(numbers, (panel,))
+        return StudyResult(numbers, (panel,))
 
     def _rate(self, lines: Mapping[str, Line]) -> Line:
-        """Return the rate of the noise, drawn through the end of SSM."""
-        exact = next(lines[name] for name, steps in self.steps if isinstance(steps, Exact))
+        """Return the theoretical rate of the noise, through the last point of SSM."""
+        exact = next(lines[name] for name, steps in self.steps if isinstance(steps, ExactSSM))
         late = tuple(k for k in exact.x if k >= self.offset)
         rate = tuple(exact.y[-1] * math.sqrt(exact.x[-1] / k) for k in late)
         return Line("iteration^(-1/2)", late, rate, reference=True)
 
-    def _looks(self) -> list[int]:
-        powers = torch.linspace(0, math.log(self.iterations), self.looks, dtype=torch.float64)
+    def _iterations(self) -> list[int]:
+        powers = torch.linspace(0, math.log(self.iterations), self.num_points, dtype=torch.float64)
         return sorted({round(math.exp(p)) for p in powers.tolist()})
 
 
-def descend(study: Theorem2, steps: Decay | Exact, looks: Sequence[int], seed: int) -> Tensor:
-    r"""Return the parameters of many descents side by side, $φ_{k+1} = φ_k - α_k \hat∇J(φ_k)$.
+def descend(
+    study: Theorem2, steps: StepDecay | ExactSSM, iterations: Sequence[int], seed: int
+) -> Tensor:
+    r"""Run many descents in parallel, $φ_{k+1} = φ_k - α_k \hat∇J(φ_k)$.
 
     Args:
         study: The settings.
-        steps: How the step goes down.
-        looks: After how many iterations to keep the parameters, in order.
-        seed: Decides data and directions.
+        steps: Schedule of the step size.
+        iterations: Numbers of iterations after which the parameters are recorded, in order.
+        seed: Random seed of data and directions.
 
     Returns:
-        The parameters, shape `(looks, descents, 2)`.
+        The recorded parameters, shape `(len(iterations), descents, 2)`.
     """
-    family, generator = Family(study.data), Generator().manual_seed(derived_seed(seed, "descent"))
+    family, generator = (
+        DoubleWellFamily(study.data),
+        Generator().manual_seed(derived_seed(seed, "descent")),
+    )
     log_density, start = family.log_density(), torch.tensor(study.start, dtype=torch.float64)
     phi = (family.optimum() + start).repeat(study.descents, 1)
-    kept = []
-    for k in range(looks[-1]):
+    recorded = []
+    for k in range(iterations[-1]):
         x = study.data.sample(study.descents * study.batch, generator)
         rows = phi.repeat_interleave(study.batch, 0).requires_grad_()
         losses = steps.objective(k)(log_density, x, rows, generator=generator)
         (gradients,) = torch.autograd.grad(losses.sum(), rows)
         gradient = gradients.view(study.descents, study.batch, 2).mean(1)
         phi = phi - 2 / (k + study.offset) * gradient
-        if k + 1 in looks:
-            kept.append(phi)
-    return torch.stack(kept)
+        if k + 1 in iterations:
+            recorded.append(phi)
+    return torch.stack(recorded)
 
 
-def _biases(name: str, family: Family, step: float, phi: Tensor) -> dict[str, Measurement]:
-    """Return the mean error along the bias of a constant step, measured and predicted."""
+def _biases(
+    name: str, family: DoubleWellFamily, step: float, phi: Tensor
+) -> dict[str, Measurement]:
+    """Return the bias of a constant step size, measured and predicted."""
     bias = family.optimum(step) - family.optimum()
     measured = (phi - family.optimum()) @ (bias / bias.norm())
     return {
@@ -179,16 +183,16 @@ def _biases(name: str, family: Family, step: float, phi: Tensor) -> dict[str, Me
     }
 
 
-STEPS: tuple[tuple[str, Decay | Exact], ...] = (
-    ("constant ε = 0.5", Decay(0.5)),
-    ("constant ε = 0.1", Decay(0.1)),
-    ("ε = 0.5 k^(-1/8)", Decay(0.5, 1 / 8)),
-    ("ε = 0.5 k^(-1/3)", Decay(0.5, 1 / 3)),
-    ("SSM", Exact()),
+STEPS: tuple[tuple[str, StepDecay | ExactSSM], ...] = (
+    ("constant ε = 0.5", StepDecay(0.5)),
+    ("constant ε = 0.1", StepDecay(0.1)),
+    ("ε = 0.5 k^(-1/8)", StepDecay(0.5, 1 / 8)),
+    ("ε = 0.5 k^(-1/3)", StepDecay(0.5, 1 / 3)),
+    ("SSM", ExactSSM()),
 )
 
-STUDY = Theorem2(STEPS)
-"""A minute on one core."""
+CPU = Theorem2(STEPS)
+"""One minute on one core."""
 
 PAPER = Theorem2(STEPS, iterations=300_000, descents=128)
-"""As many iterations as the deep models of the paper were trained for."""
+"""The number of iterations of the deep models in the paper."""

@@ -1,34 +1,31 @@
-"""The graphs that autograd records of how a tensor was made."""
+"""Size and depth of the graph that autograd records."""
 
-import re
 from collections.abc import Iterator
 
-from torch import Tensor, nn
+from torch import Tensor
 from torch.autograd.graph import Node
-
-from ...report.figure import Graph
 
 
 def recorded_nodes(y: Tensor) -> list[Node]:
-    """Return all that autograd recorded of how a tensor was made.
+    """Return the nodes of the autograd graph of a tensor.
 
     Args:
         y: A tensor that requires a gradient.
 
     Returns:
-        The nodes of its graph, each after all that it was made of; `y`'s own is the last.
+        The nodes in topological order: each follows its inputs, and the node of `y` is the last.
 
     Raises:
-        ValueError: If nothing was recorded.
+        ValueError: If `y` has no graph.
 
     Example:
         >>> import torch
         >>> a = torch.ones(2, requires_grad=True)
-        >>> [label(node) for node in recorded_nodes((a.exp() * a).sum())]
-        ['data', 'exp', 'mul', 'sum']
+        >>> [node.name() for node in recorded_nodes((a.exp() * a).sum())]
+        ['torch::autograd::AccumulateGrad', 'ExpBackward0', 'MulBackward0', 'SumBackward0']
     """
     if y.grad_fn is None:
-        raise ValueError("autograd has recorded nothing of how this tensor was made")
+        raise ValueError("the tensor has no autograd graph: it does not require a gradient")
     ordered: list[Node] = []
     seen: set[Node] = set()
     pending = [(y.grad_fn, False)]
@@ -43,51 +40,18 @@ def recorded_nodes(y: Tensor) -> list[Node]:
     return ordered
 
 
-def label(node: Node) -> str:
-    """Return the name of the operation that a node differentiates, or of what a leaf is.
-
-    An operation of a backward pass that was itself recorded has "backward" in its name.
-    """
-    leaf = leaf_of(node)
-    if leaf is not None:
-        return "parameter" if isinstance(leaf, nn.Parameter) else "data"
-    name = node.name().rpartition("::")[2].rstrip("0123456789").lstrip("_")
-    return re.sub(r"(?<=[a-z\d])(?=[A-Z])", " ", name.removesuffix("Backward")).lower()
-
-
 def leaf_of(node: Node) -> Tensor | None:
-    """Return the tensor whose gradient a node accumulates, if it is such a node."""
+    """Return the leaf tensor whose gradient a node accumulates, or `None` for an operation."""
     leaf: Tensor | None = getattr(node, "variable", None)
     return leaf
 
 
-def graph_of(name: str, y: Tensor) -> Graph:
-    """Return the graph of how a tensor was made, from parameters and data down to `y`.
-
-    Args:
-        name: What it is.
-        y: A tensor that requires a gradient.
-
-    Returns:
-        The graph, its edges from each operation to those that make use of its result.
-    """
-    nodes = recorded_nodes(y)
-    place = {node: i for i, node in enumerate(nodes)}
-    edges = {(place[before], place[node]): None for node in nodes for before in _inputs(node)}
-    return Graph(name, tuple(map(label, nodes)), tuple(edges))
-
-
-def depth_of(graph: Graph) -> int:
-    """Return how many nodes are on the longest path of a graph as `graph_of` makes it.
-
-    Example:
-        >>> depth_of(Graph("", ("a", "b", "c", "d"), ((0, 1), (1, 3), (2, 3))))
-        3
-    """
-    depths = [1] * len(graph.nodes)
-    for start, end in sorted(graph.edges, key=lambda edge: edge[1]):
-        depths[end] = max(depths[end], depths[start] + 1)
-    return max(depths)
+def depth(nodes: list[Node]) -> int:
+    """Return the number of nodes on the longest path of a graph, given `recorded_nodes`."""
+    depths: dict[Node, int] = {}
+    for node in nodes:
+        depths[node] = 1 + max((depths[before] for before in _inputs(node)), default=0)
+    return max(depths.values())
 
 
 def _inputs(node: Node) -> Iterator[Node]:

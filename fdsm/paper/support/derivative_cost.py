@@ -1,4 +1,4 @@
-"""What directional derivatives of growing order cost: time, memory and operations."""
+"""Time, memory and graph size of directional derivatives of increasing order."""
 
 import math
 import statistics
@@ -6,18 +6,17 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from ...derivatives import Autodiff, FiniteDifference, PrecisionWarning, Taylor, central_nodes
 from ...evaluation import Measurement
+from ...evaluation.timing import peak_saved_bytes, single_threaded, time_interleaved
+from ...report.figure import Line, Panel
 from ...samplers import Progress
 from ...serialize import Json
 from ...typing import Derivative, LogDensity
-from ..study import Line, Panel
+from .analysis import loglog_slope
 from .autograd_graph import leaf_of, recorded_nodes
-from .powers import exponent
-from .timing import single_threaded, time_interleaved
 
 NESTED, SERIAL, PARALLEL, TAYLOR = "nested autograd", "FD, one by one", "FD, one batch", "Taylor"
 
@@ -27,19 +26,18 @@ ENGINES: Mapping[str, Derivative] = {
     PARALLEL: FiniteDifference(),
     TAYLOR: Taylor(),
 }
-"""What is compared."""
+"""The engines that are compared."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What one derivative costs, the graph to train through it included.
+    """Cost of one derivative, including the graph that is needed to train through it.
 
     Attributes:
-        seconds: The fastest of several, of one thread: the processor's on a CPU, which other work
-            there lengthens least, and those on the clock on any other device.
-        bytes: The size of all memory that is kept for the backward pass, parameters and data
-            apart.
-        nodes: The operations that autograd recorded.
+        seconds: Shortest of several times on one thread: CPU time on a CPU, elapsed time on other
+            devices.
+        bytes: Peak memory saved for the backward pass, without parameters and data.
+        nodes: Number of nodes in the autograd graph.
     """
 
     seconds: float
@@ -49,67 +47,69 @@ class Cost:
 
 @dataclass(frozen=True)
 class Budget:
-    """How far measurements go.
+    """Limits of the measurement.
 
     Attributes:
-        orders: The highest order.
-        repeats: How often each derivative is timed, at most.
-        enough: A derivative that has taken so many seconds in all is not timed again.
-        seconds: An order that is predicted to take longer is not tried.
-        bytes: Nor is one that is predicted to keep more.
+        max_order: The highest order.
+        repeats: Number of times each derivative is timed, at most.
+        timing_seconds: A derivative is not timed again after this total time.
+        max_seconds: An order is skipped if it is predicted to take longer.
+        max_bytes: An order is skipped if it is predicted to save more memory.
     """
 
-    orders: int = 8
+    max_order: int = 8
     repeats: int = 20
-    enough: float = 4.0
-    seconds: float = 20.0
-    bytes: float = 4e9
+    timing_seconds: float = 4.0
+    max_seconds: float = 20.0
+    max_bytes: float = 4e9
 
     def __post_init__(self) -> None:
-        if self.orders < 2 or self.repeats < 1:
-            raise ValueError(f"it takes two orders and one repeat at least, but got {self}")
+        if self.max_order < 2 or self.repeats < 1:
+            raise ValueError(f"max_order must be at least 2 and repeats at least 1, got {self}")
 
-    def allows(self, before: Sequence[Cost]) -> bool:
-        """Return whether to go on, if costs grow as they did from the last order but one."""
-        if len(before) < 2:
+    def allows_next_order(self, costs: Sequence[Cost]) -> bool:
+        """Return whether to measure the next order, if costs keep growing by the last factor."""
+        if len(costs) < 2:
             return True
-        here, last = before[-2:]
-        seconds = last.seconds**2 / here.seconds
-        size = last.bytes**2 / max(here.bytes, 1)
-        return seconds <= self.seconds and size <= self.bytes
+        before, last = costs[-2:]
+        seconds = last.seconds**2 / before.seconds
+        size = last.bytes**2 / max(before.bytes, 1)
+        return seconds <= self.max_seconds and size <= self.max_bytes
 
 
-def costs(
+def measure_costs(
     f: LogDensity, x: Tensor, v: Tensor, budget: Budget, progress: Progress
 ) -> dict[str, list[Cost]]:
-    """Return the costs of the orders from one on, by engine.
+    """Measure the cost of derivatives of order one and higher for each engine.
 
-    Within an order the engines take turns, so that a slow spell of the machine hits them all.
+    The engines are timed interleaved, so that slow phases of the machine affect all of them.
 
     Args:
         f: The log-density.
-        x: Where to differentiate, shape `(B, *E)`.
-        v: Along what, shape `(B, *E)`.
-        budget: How far to go.
-        progress: Watches the orders.
+        x: Points, shape `(B, *E)`.
+        v: Directions, shape `(B, *E)`.
+        budget: Limits of the measurement.
+        progress: Wraps the loop over orders to show its progress.
 
     Returns:
-        As many costs for each engine as the budget allows.
+        The costs by engine, one for each order that the budget allows.
     """
-    found: dict[str, list[Cost]] = {name: [] for name in ENGINES}
+    costs: dict[str, list[Cost]] = {name: [] for name in ENGINES}
     with single_threaded(), warnings.catch_warnings():
         warnings.simplefilter("ignore", PrecisionWarning)  # the step does not change the cost
-        for i in progress(range(budget.orders)):
-            runs = {
+        for i in progress(range(budget.max_order)):
+            functions = {
                 name: _derivative(ENGINES[name], f, x, v, i + 1)
-                for name, before in found.items()
-                if len(before) == i and budget.allows(before)
+                for name, before in costs.items()
+                if len(before) == i and budget.allows_next_order(before)
             }
-            kept = {name: kept_by(run) for name, run in runs.items()}
-            times = time_interleaved(runs, budget.repeats, x.device, enough=budget.enough)
-            for name in runs:
-                found[name].append(Cost(min(times[name]), *kept[name]))
-    return found
+            sizes = {name: graph_size(function) for name, function in functions.items()}
+            times = time_interleaved(
+                functions, budget.repeats, x.device, max_seconds=budget.timing_seconds
+            )
+            for name in functions:
+                costs[name].append(Cost(min(times[name]), *sizes[name]))
+    return costs
 
 
 def _derivative(
@@ -118,42 +118,33 @@ def _derivative(
     return lambda: engine.jet(f, x, v, order)[-1]
 
 
-def kept_by(run: Callable[[], Tensor]) -> tuple[int, int]:
-    """Return how many bytes a graph keeps, leaves apart, and how many nodes it has.
+def graph_size(function: Callable[[], Tensor]) -> tuple[int, int]:
+    """Return the saved bytes and the number of nodes of the autograd graph of a result.
 
     Args:
-        run: Computes a tensor that requires a gradient.
+        function: Computes a tensor that requires a gradient.
 
     Returns:
-        Bytes, each storage counted once, and nodes, leaves included.
+        Peak of the saved bytes, without those of leaves, and number of nodes with leaves.
 
     Example:
+        >>> import torch
         >>> a = torch.ones(10, dtype=torch.float32, requires_grad=True)
-        >>> kept_by(lambda: (a.exp() * a).sum())  # keeps exp(a), and a leaf
+        >>> graph_size(lambda: (a.exp() * a).sum())  # saves exp(a), and a leaf
         (40, 4)
     """
-    storages: dict[int, int] = {}
-
-    def pack(saved: Tensor) -> Tensor:
-        storages[saved.untyped_storage().data_ptr()] = saved.untyped_storage().nbytes()
-        return saved
-
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda saved: saved):
-        y = run()
-    nodes = recorded_nodes(y)
-    for leaf in map(leaf_of, nodes):
-        if leaf is not None:
-            storages.pop(leaf.untyped_storage().data_ptr(), None)
-    return sum(storages.values()), len(nodes)
+    nodes = recorded_nodes(function())
+    leaves = [leaf for leaf in map(leaf_of, nodes) if leaf is not None]
+    return peak_saved_bytes(function, ignore=leaves), len(nodes)
 
 
-def cost_panels(spent: Mapping[str, Sequence[Cost]]) -> tuple[Panel, ...]:
-    """Return time, memory and nodes against the order, given what `costs` returned."""
+def cost_panels(costs: Mapping[str, Sequence[Cost]]) -> tuple[Panel, ...]:
+    """Return plots of time, memory and nodes against the order, given `measure_costs`."""
 
     def panel(title: str, label: str, value: Callable[[Cost], float]) -> Panel:
         lines = tuple(
             Line(name, tuple(range(1, len(found) + 1)), tuple(map(value, found)))
-            for name, found in spent.items()
+            for name, found in costs.items()
         )
         return Panel(title, "order T", label, lines, y_log=True)
 
@@ -164,11 +155,11 @@ def cost_panels(spent: Mapping[str, Sequence[Cost]]) -> tuple[Panel, ...]:
     )
 
 
-def growth(values: Sequence[float]) -> float:
-    """Return the factor from one order to the next that fits best, by their logarithms.
+def growth_factor(values: Sequence[float]) -> float:
+    """Return the factor of a geometric sequence, by least squares on logarithms.
 
     Example:
-        >>> round(growth([1.0, 3.0, 9.0]), 6)
+        >>> round(growth_factor([1.0, 3.0, 9.0]), 6)
         3.0
     """
     return math.exp(
@@ -176,17 +167,17 @@ def growth(values: Sequence[float]) -> float:
     )
 
 
-def growth_of(spent: Mapping[str, Sequence[Cost]]) -> dict[str, Measurement]:
-    """Return how costs grow with the order, each with how that was computed.
+def growth_numbers(costs: Mapping[str, Sequence[Cost]]) -> dict[str, Measurement]:
+    """Return how costs grow with the order.
 
     Args:
-        spent: What `costs` returned.
+        costs: The result of `measure_costs`.
 
     Returns:
-        The factor from order to order for nested autograd, how linear the time of finite
-        differences is in their evaluations, and how many times as long the one takes.
+        For nested autograd, the growth factor from one order to the next. For finite differences,
+        how linear the time is in the number of evaluations. And the ratio of their times.
     """
-    nested, serial = spent[NESTED], spent[SERIAL]
+    nested, serial = costs[NESTED], costs[SERIAL]
     kinds: dict[str, list[float]] = {
         "time": [cost.seconds for cost in nested],
         "memory": [float(cost.bytes) for cost in nested],
@@ -194,7 +185,7 @@ def growth_of(spent: Mapping[str, Sequence[Cost]]) -> dict[str, Measurement]:
     }
     numbers = {
         f"factor per order of {kind}, {NESTED}": Measurement(
-            growth(values),
+            growth_factor(values),
             settings={
                 "fit": "least squares of the logarithm on T",
                 "orders": len(values),
@@ -204,10 +195,10 @@ def growth_of(spent: Mapping[str, Sequence[Cost]]) -> dict[str, Measurement]:
         for kind, values in kinds.items()
     }
     for name in (SERIAL, PARALLEL):
-        numbers |= _linearity(name, [cost.seconds for cost in spent[name]])
+        numbers |= _linearity(name, [cost.seconds for cost in costs[name]])
     numbers[f"time of {NESTED} over {SERIAL}"] = Measurement(
         nested[-1].seconds / serial[len(nested) - 1].seconds,
-        settings={"order": len(nested), "times": "the fastest, measured in turn"},
+        settings={"order": len(nested), "times": "the shortest, measured interleaved"},
     )
     return numbers
 
@@ -221,7 +212,7 @@ def _linearity(name: str, seconds: Sequence[float]) -> dict[str, Measurement]:
             settings={"fit": "least squares of time on T + 1", **orders},
         ),
         f"power of T + 1 in time, {name}": Measurement(
-            exponent(evaluations, seconds),
+            loglog_slope(evaluations, seconds),
             settings={"fit": "least squares of log time on log(T + 1)", **orders},
         ),
     }

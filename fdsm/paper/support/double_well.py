@@ -1,15 +1,14 @@
-r"""A family whose minimisers of SSM and of FD-SSM are known, and its data.
+r"""An exponential family for which the minimisers of SSM and FD-SSM are known in closed form.
 
-The model is $\log p_θ(x) = θ^T T(x)$ with $T = (-\sum x_i²/2, -\sum x_i⁴/4)$, on data with two
-wells in each coordinate. SSM and FD-SSM are both quadratic in $θ$,
+The model is $\log p_θ(x) = θ^T T(x)$ with $T = (-\sum x_i²/2, -\sum x_i⁴/4)$. Each coordinate of
+the data is a mixture of two Gaussians. SSM and FD-SSM are both quadratic in $θ$,
 
 $$J_ε(θ) = \tfrac12 θ^T A_ε θ + b_ε^T θ, \qquad
   A_ε = \frac1{ε²} E[D D^T], \quad b_ε = \frac1{ε²} E[T(x+v) + T(x-v) - 2T(x)], \quad
   D = \tfrac12 (T(x+v) - T(x-v))$$
 
-and polynomial in $x$ and $v$, so that both minimisers are ratios of moments: that of SSM is
-$-A_0^{-1} b_0$, and that of FD-SSM with a constant step is off by a bias of order $ε²$ that is
-known.
+and polynomial in $x$ and $v$, so that $A_ε$ and $b_ε$ follow from moments. The minimiser of SSM is
+$-A_0^{-1} b_0$. That of FD-SSM with a constant step differs from it by a bias of order $ε²$.
 """
 
 import math
@@ -20,7 +19,7 @@ import torch
 from torch import Generator, Tensor
 
 from ...tensors import dot
-from ...typing import LogDensity
+from ...typing import DensityFunction
 
 
 @dataclass(frozen=True)
@@ -28,9 +27,9 @@ class DoubleWell:
     r"""Independent coordinates, each $\tfrac12 N(-m, s²) + \tfrac12 N(m, s²)$.
 
     Attributes:
-        centre: Where the wells are, $m$.
-        width: How wide they are, $s$.
-        dimension: How many coordinates there are.
+        centre: Distance of the two means from zero, $m$.
+        width: Standard deviation, $s$.
+        dimension: Number of coordinates.
 
     Example:
         >>> DoubleWell(centre=0.0, width=2.0).moments()
@@ -67,54 +66,54 @@ def quadratic(data: DoubleWell, step: float) -> tuple[Tensor, Tensor]:
     r"""Return $A_ε$ and $b_ε$ of the mean of FD-SSM, for directions on the sphere of radius $ε$.
 
     Args:
-        data: Where `x` comes from.
-        step: The radius $ε$; zero for SSM.
+        data: The distribution of `x`.
+        step: The radius $ε$, or zero for SSM.
 
     Returns:
-        Of shapes `(2, 2)` and `(2,)`, in float64.
+        $A_ε$ and $b_ε$, shapes `(2, 2)` and `(2,)`, in float64.
 
     Example:
         >>> A, b = quadratic(DoubleWell(centre=0.0, width=1.0), 0.0)
-        >>> A @ A.new_tensor([1.0, 0.0]) + b  # the gradient at the truth, a standard normal
+        >>> A @ A.new_tensor([1.0, 0.0]) + b  # the gradient vanishes at the true parameters
         tensor([0., 0.], dtype=torch.float64)
     """
     d, (x2, x4, x6) = data.dimension, data.moments()
-    # E[v_i²], E[v_i⁴] and E[v_i⁶] over ε², times d
+    # d E[v_i²] / ε², d E[v_i⁴] / ε² and d E[v_i⁶] / ε²
     v2, v4, v6 = 1.0, 3 * step**2 / (d + 2), 15 * step**4 / ((d + 2) * (d + 4))
-    fixed_shuffle = x4 * v2 + x2 * v4
-    A = [[x2 * v2, fixed_shuffle], [fixed_shuffle, x6 * v2 + 2 * x4 * v4 + x2 * v6]]
+    cross = x4 * v2 + x2 * v4
+    A = [[x2 * v2, cross], [cross, x6 * v2 + 2 * x4 * v4 + x2 * v6]]
     b = [-v2, -3 * x2 * v2 - v4 / 2]
     return torch.tensor(A, dtype=torch.float64), torch.tensor(b, dtype=torch.float64)
 
 
 @dataclass(frozen=True)
-class Family:
-    r"""The model in coordinates in which the mean of SSM is round, $φ = L^T θ$ for $A_0 = L L^T$.
+class DoubleWellFamily:
+    r"""The model in coordinates $φ = L^T θ$, $A_0 = L L^T$, where the Hessian of SSM is $I$.
 
-    Then $‖φ - φ^*‖²$ is twice the excess of SSM, and one learning rate suits all directions.
+    In these coordinates $‖φ - φ^*‖²$ is twice the excess of the SSM loss over its minimum.
 
     Attributes:
-        data: What it is fitted to.
+        data: The distribution of the data.
     """
 
     data: DoubleWell
 
-    def log_density(self) -> LogDensity:
+    def log_density(self) -> DensityFunction:
         """Return the log-density of each row under its own parameters, `(B, D), (B, 2) -> (B,)`.
 
-        The gradient of a sum of losses is then that of every example by itself.
+        The gradient of a sum of losses then contains the gradient of each example.
         """
         whitened = torch.linalg.inv(self._factor()).T
         return lambda x, phi: dot(phi, statistics(x) @ whitened)
 
     def optimum(self, step: float = 0.0) -> Tensor:
-        """Return the minimiser of FD-SSM with a step, or of SSM, shape `(2,)`."""
+        """Return the minimiser of FD-SSM, or of SSM for a step of zero, shape `(2,)`."""
         A, b = quadratic(self.data, step)
         phi: Tensor = self._factor().T @ torch.linalg.solve(A, -b)
         return phi
 
     def gradient(self, phi: Tensor, step: float = 0.0) -> Tensor:
-        """Return the mean gradient of FD-SSM with a step, or of SSM, shape `(2,) -> (2,)`."""
+        """Return the mean gradient of FD-SSM, or of SSM for a step of zero, `(2,) -> (2,)`."""
         A, b = quadratic(self.data, step)
         inverse: Tensor = torch.linalg.inv(self._factor())
         return inverse @ (A @ (inverse.T @ phi) + b)
@@ -127,23 +126,23 @@ class Family:
 def quadrature(
     data: DoubleWell, step: float, nodes: int, angles: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return data, directions and weights whose sums are means over both, on the plane.
+    """Return a quadrature rule for means over data and directions in the plane.
 
     Args:
         data: The distribution of the data, in two dimensions.
         step: The length of the directions.
-        nodes: How many Gauss-Hermite nodes each well has.
-        angles: How many directions there are.
+        nodes: Number of Gauss-Hermite nodes of each Gaussian.
+        angles: Number of directions.
 
     Returns:
-        `x` and `v`, shape `(N, 2)`, and the weights, shape `(N,)`, of sum one.
+        `x` and `v`, shape `(N, 2)`, and weights with sum one, shape `(N,)`.
     """
     z, w = (torch.from_numpy(a) for a in np.polynomial.hermite_e.hermegauss(nodes))
     points = torch.cat([data.width * z - data.centre, data.width * z + data.centre])
     shares = torch.cat([w, w]) / (2 * w.sum())
-    turn = 2 * math.pi * torch.arange(angles, dtype=torch.float64) / angles
-    first, second, angle = torch.meshgrid(points, points, turn, indexing="ij")
-    one, two, _ = torch.meshgrid(shares, shares, turn, indexing="ij")
+    angle = 2 * math.pi * torch.arange(angles, dtype=torch.float64) / angles
+    first, second, theta = torch.meshgrid(points, points, angle, indexing="ij")
+    one, two, _ = torch.meshgrid(shares, shares, angle, indexing="ij")
     x = torch.stack([first.flatten(), second.flatten()], 1)
-    v = step * torch.stack([angle.cos().flatten(), angle.sin().flatten()], 1)
+    v = step * torch.stack([theta.cos().flatten(), theta.sin().flatten()], 1)
     return x, v, (one * two).flatten() / angles

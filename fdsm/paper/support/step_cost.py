@@ -1,75 +1,93 @@
-"""What a training step costs: times that can be compared, since they are taken in turn."""
+"""Time and memory of training steps, measured so that rows can be compared."""
 
 import statistics
-import time
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from ...data import Dataset, Source
-from ...runs.run import Run
+from ...evaluation.timing import peak_saved_bytes, time_interleaved
+from ...runs import Run
 from ...training import ShuffledBatches, derived_seed
 
 ROUNDS = 40
-"""How many steps of each run are timed."""
-WARM_UP = 2
-"""How many steps of each come before."""
-OFTEN = 10
-"""Runs that validate at least every so many iterations have that timed, too."""
+"""Number of timed steps of each run."""
+MAX_VALIDATION_INTERVAL = 10
+"""Validation is timed in runs that validate at least this often, in iterations."""
 
 
 @dataclass(frozen=True)
 class StepCost:
-    """What a step of a run costs.
+    """Time and memory of a training step.
 
     Attributes:
-        milliseconds: The time of a step, without that of making its batch, or of the part of it
-            that published times are of.
-        validation: The milliseconds of a validation, for runs that do so often.
-        kept: The most bytes that a step keeps for backward passes at any moment, the weights
-            among them.
+        milliseconds: Time of a step, or of the part of it that published times refer to. Loading
+            the batch is not included.
+        validation: Time of a validation in milliseconds. `None` for runs that validate rarely.
+        saved_bytes: Peak memory of tensors saved for backward passes, including weights.
     """
 
     milliseconds: float
     validation: float | None
-    kept: int
+    saved_bytes: int
 
     def record(self) -> dict[str, float]:
-        """Return what goes into a `result.json`."""
-        found = {"milliseconds_per_iteration": self.milliseconds, "bytes": self.kept}
-        validation = self.validation
-        return found if validation is None else found | {"milliseconds_of_validation": validation}
+        """Return the entries of `result.json`."""
+        record = {"milliseconds_per_iteration": self.milliseconds, "bytes": self.saved_bytes}
+        if self.validation is not None:
+            record["milliseconds_of_validation"] = self.validation
+        return record
 
 
-def pace(runs: Sequence[Run], rounds: int = ROUNDS) -> list[StepCost]:
-    """Return what a training step of each run costs, measured in turn.
+def measure_step_costs(runs: Sequence[Run], rounds: int = ROUNDS) -> list[StepCost]:
+    """Measure training steps of several runs, starting from untrained weights.
 
-    On a machine with other work to do, times measured one after the other say more about that
-    work than about the steps. Every round takes one step of each run, from untrained weights.
+    Each round takes one step of each run, so that slow phases of a shared machine affect all of
+    them.
 
     Args:
-        runs: What to compare.
-        rounds: How many steps of each are taken after two to warm up.
+        runs: The runs to compare.
+        rounds: Number of timed steps of each run.
 
     Returns:
-        The medians for each run.
+        Median times and peak memory of each run.
     """
     loaded: list[tuple[Source, Dataset]] = []
-    timed = [_Timed(run, _shared(run.recipe.data, loaded)) for run in runs]
-    for iteration in range(rounds + WARM_UP):
-        for one in timed[:: 1 - 2 * (iteration % 2)]:  # there and back, so none is always next
-            one.step(iteration)
-    for _ in range(rounds // 4 + WARM_UP):
-        for one in timed:
-            one.validate()
-    return [one.pace() for one in timed]
+    timed = {str(i): _TimedRun(run, _load(run.recipe.data, loaded)) for i, run in enumerate(runs)}
+    device = torch.device(runs[0].device if runs else "cpu")
+    saved_bytes = {}
+    for name, one in timed.items():
+        one.load_batch()
+        saved_bytes[name] = peak_saved_bytes(one.step)
+    steps = time_interleaved(
+        {name: one.step for name, one in timed.items()},
+        rounds,
+        device,
+        warm_up=1,
+        wall_clock=True,
+        prepare=lambda name: timed[name].load_batch(),
+    )
+    validations = time_interleaved(
+        {name: one.validate for name, one in timed.items() if one.validates_often},
+        rounds // 4 + 1,
+        device,
+        warm_up=1,
+        wall_clock=True,
+    )
+    return [
+        StepCost(
+            1000 * statistics.median(steps[name]),
+            1000 * statistics.median(validations[name]) if name in validations else None,
+            saved_bytes[name],
+        )
+        for name in timed
+    ]
 
 
-def _shared(source: Source, loaded: list[tuple[Source, Dataset]]) -> Dataset:
-    """Return the data of a source, loaded once."""
+def _load(source: Source, loaded: list[tuple[Source, Dataset]]) -> Dataset:
+    """Return the data of a source, loading them only once."""
     for known, data in loaded:
         if known == source:
             return data
@@ -77,92 +95,26 @@ def _shared(source: Source, loaded: list[tuple[Source, Dataset]]) -> Dataset:
     return loaded[-1][1]
 
 
-class _Timed:
-    """A run whose steps are timed."""
+class _TimedRun:
+    """The untrained model, the step and the batches of a run."""
 
     def __init__(self, run: Run, data: Dataset) -> None:
-        self.run, self.data, self.generator = run, data, run.generator("pace")
-        self.model = run.build(self.data.shape)
-        run.recipe.before_training(self.model, self.data, self.generator)
-        self.take = run.recipe.timed_part(run.recipe.step(self.model, self.data))
+        self.run, self.data, self.generator = run, data, run.generator("step_cost")
+        self.model = run.build(data.shape)
+        run.recipe.before_training(self.model, data, self.generator)
+        self.timed_part = run.recipe.timed_part(run.recipe.step(self.model, data))
         size, order = run.recipe.plan.batch, derived_seed(run.seed, "order")
-        self.batches = ShuffledBatches(
-            self.data.train, self.data.transform, size, order, run.device
-        )
-        self.often = 0 < run.recipe.plan.validate_every <= OFTEN
-        self.kept = 0
-        self.steps: list[float] = []
-        self.validations: list[float] = []
+        self.batches = ShuffledBatches(data.train, data.transform, size, order, run.device)
+        self.validates_often = 0 < run.recipe.plan.validate_every <= MAX_VALIDATION_INTERVAL
+        self.iteration, self.batch = 0, torch.empty(0)
 
-    def step(self, iteration: int) -> None:
-        """Take a step."""
-        batch = self.batches(iteration, self.generator)
-        take = lambda: self.take(batch, self.generator)
-        if iteration == 0:  # to warm up, so that what counting costs is not timed
-            self.kept = _kept(take)
-        else:
-            self.steps.append(_seconds(take, self.run.device))
+    def load_batch(self) -> None:
+        self.batch = self.batches(self.iteration, self.generator)
+        self.iteration += 1
 
-    def validate(self) -> None:
-        """Validate, if that is part of the training."""
-        if self.often:
-            again = self.run.generator("validate")
-            validate = lambda: self.run.recipe.validate(self.model, self.data, again)
-            self.validations.append(_seconds(validate, self.run.device))
+    def step(self) -> Mapping[str, Tensor]:
+        return self.timed_part(self.batch, self.generator)
 
-    def pace(self) -> StepCost:
-        """Return the medians."""
-        validation = _median(self.validations) if self.often else None
-        return StepCost(_median(self.steps), validation, self.kept)
-
-
-def _median(seconds: list[float]) -> float:
-    """Return the median in milliseconds, without the first, which warms up."""
-    return 1000 * statistics.median(seconds[1:])
-
-
-def _seconds(work: Callable[[], object], device: str) -> float:
-    """Return how long some work takes, all that it asked of a device included."""
-    began = time.perf_counter()
-    work()
-    if torch.device(device).type != "cpu":
-        torch.accelerator.synchronize()
-    return time.perf_counter() - began
-
-
-def _kept(step: Callable[[], object]) -> int:
-    """Return the most bytes that are kept for backward passes at any moment of a step."""
-    kept = _Kept()
-    with torch.autograd.graph.saved_tensors_hooks(lambda saved: _Saved(saved, kept), _Saved.get):
-        step()
-    return kept.most
-
-
-class _Kept:
-    """How many bytes are kept, tensors that share memory counted once."""
-
-    def __init__(self) -> None:
-        self.uses: Counter[int] = Counter()
-        self.now = self.most = 0
-
-    def count(self, tensor: Tensor, more: int) -> None:
-        storage = tensor.untyped_storage()
-        before = self.uses[storage.data_ptr()] > 0
-        self.uses[storage.data_ptr()] += more
-        after = self.uses[storage.data_ptr()] > 0
-        self.now += (after - before) * storage.nbytes()
-        self.most = max(self.most, self.now)
-
-
-class _Saved:
-    """A tensor that is counted for as long as autograd holds on to it."""
-
-    def __init__(self, tensor: Tensor, kept: _Kept) -> None:
-        self.tensor, self.kept = tensor, kept
-        kept.count(tensor, 1)
-
-    def get(self) -> Tensor:
-        return self.tensor
-
-    def __del__(self) -> None:
-        self.kept.count(self.tensor, -1)
+    def validate(self) -> dict[str, float]:
+        generator = self.run.generator("validate")
+        return self.run.recipe.validate(self.model, self.data, generator)

@@ -1,11 +1,10 @@
-r"""Data that a deep log-density was not trained on, told by typicality (Table 4 of the paper).
+"""Out-of-distribution detection by typicality of deep energy-based models (Table 4 of the paper).
 
-A model is trained on one data set; pairs of test images of each are then judged by how far their
-mean log-density is from that of the training data. Against other test images of its own data
-the area under the curve should be a half.
+Each model is trained on one data set. Pairs of test images of every data set are then scored by
+the distance of their mean log-density from that of the training data. For test images of the
+model's own data set the AUC should be 0.5.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ...data import (
@@ -22,92 +21,117 @@ from ...data import (
     ToFloat,
     Transform,
 )
-from ...recipes.ebm import EBM
+from ...recipes.ebm import EBM, HeldOut, OODSource, OtherDataset
 from ...recipes.networks import ResNet
-from ...recipes.ood_sources import HeldOut, OODSource, OtherDataset
 from ...recipes.recipe import TrainingPlan
 from ...training import Adam, CosineSchedule
-from .table2 import MULTISCALE_SOURCE, NETWORK_SOURCE, STEP_SOURCE, objectives, validation_metric
+from ...typing import Objective
+from .table2 import (
+    DSM_VALIDATION,
+    MULTISCALE_DSM,
+    MULTISCALE_FD_DSM,
+    MULTISCALE_PROVENANCE,
+    NETWORK_PROVENANCE,
+    STEP_SIZE_PROVENANCE,
+)
 
 PAIRS = 1000
-"""How many pairs of test images of each data set are judged."""
+"""Number of pairs of test images of each data set."""
 
 
 @dataclass(frozen=True)
-class Subject:
-    """A data set, the network that is trained on it, and what the paper leaves open there.
+class ImageSet:
+    """A data set and the network that is trained on it.
 
     Attributes:
-        key: What it is called among the metrics.
+        name: Name of the data set in rows.
+        key: Name of the data set in metrics.
         source: The data.
         network: The network.
-        remark: What is to be said of it.
+        provenance: Source of these settings.
     """
 
+    name: str
     key: str
     source: Source
     network: ResNet
-    remark: str
+    provenance: str
 
 
-def _outside(key: str, group: Mapping[str, Subject]) -> tuple[OODSource, ...]:
-    """Return the test images of each data set of a group, for the model of one of them."""
-    return tuple(
-        HeldOut(key, 2 * PAIRS) if each.key == key else OtherDataset(each.key, each.source)
-        for each in group.values()
-    )
+_METHODS: tuple[tuple[str, Objective, str], ...] = (
+    ("DSM", MULTISCALE_DSM, ""),
+    ("FD-DSM", MULTISCALE_FD_DSM, STEP_SIZE_PROVENANCE),
+)
 
 
-def _rows(group: Mapping[str, Subject]) -> tuple[EBM, ...]:
-    """Return DSM and FD-DSM on each data set of a group, as published."""
+def _rows(image_sets: tuple[ImageSet, ...]) -> tuple[EBM, ...]:
+    """Return DSM and FD-DSM on each of several data sets, with the published settings."""
     return tuple(
         EBM(
-            f"{data} {name}",
-            objectives(0.05)[name],
-            subject.source,
-            subject.network,
+            f"{images.name} {name}",
+            objective,
+            images.source,
+            images.network,
             Adam(5e-5, (0.9, 0.95), clip=0.1, schedule=CosineSchedule()),
             plan=TrainingPlan(300_000, 128, 50, 0, 5000, num_samples=0),
-            ood_sources=_outside(subject.key, group),
+            ood_sources=_ood_sources(images, image_sets),
             ood_rows=2 * PAIRS,
             reference_rows=50_000,
             sm_eval_rows=0,
-            validation_metric=validation_metric(name),
-            provenance=_source(name, subject.remark),
+            validation_metric=DSM_VALIDATION,
+            provenance=_provenance(note, images.provenance),
         )
-        for data, subject in group.items()
-        for name in ("DSM", "FD-DSM")
+        for images in image_sets
+        for name, objective, note in _METHODS
     )
 
 
-def _source(name: str, remark: str) -> str:
-    said = [
+def _ood_sources(images: ImageSet, image_sets: tuple[ImageSet, ...]) -> tuple[OODSource, ...]:
+    """Return test images of every data set, for the model of one of them."""
+    return tuple(
+        HeldOut(other.key, 2 * PAIRS) if other is images else OtherDataset(other.key, other.source)
+        for other in image_sets
+    )
+
+
+def _provenance(method: str, images: str) -> str:
+    sentences = (
         "Table 4 and App. C.3, which sets M = 2 and N = 50,000.",
-        NETWORK_SOURCE,
-        MULTISCALE_SOURCE,
-        *([STEP_SOURCE] if name == "FD-DSM" else []),
-        "The typical log-density is that of 50,000 training images, as App. C.3 says; the code "
-        "takes 1,000. 1,000 pairs of each test set, all resized to the model's resolution.",
-    ]
-    return " ".join([*said, remark])
+        NETWORK_PROVENANCE,
+        MULTISCALE_PROVENANCE,
+        method,
+        "The typical log-density is the mean over 50,000 training images, as in App. C.3. The "
+        "code uses 1,000. There are 1,000 pairs of each test set, all resized to the model's "
+        "resolution.",
+        images,
+    )
+    return " ".join(filter(None, sentences))
 
 
-def _scaled(*steps: Transform) -> Chain:
-    """Return images after some steps, in [0, 1]."""
+def _to_float(*steps: Transform) -> Chain:
+    """Return some transforms followed by a conversion to [0, 1]."""
     return Chain((*steps, ToFloat()))
 
 
 _WIDE = ResNet(128)
 
-_PUBLISHED = {
-    "SVHN": Subject("svhn", SVHN(validation=0.0, transform=_scaled()), _WIDE, "No flips."),
-    "CIFAR-10": Subject(
+_COLOUR = (
+    ImageSet(
+        "SVHN",
+        "svhn",
+        SVHN(validation=0.0, transform=_to_float()),
+        _WIDE,
+        "Images are not flipped.",
+    ),
+    ImageSet(
+        "CIFAR-10",
         "cifar10",
-        CIFAR10(validation=0.0, transform=_scaled(Flip())),
+        CIFAR10(validation=0.0, transform=_to_float(Flip())),
         _WIDE,
         "Training images are flipped, as in the code.",
     ),
-    "ImageNet": Subject(
+    ImageSet(
+        "ImageNet",
         "imagenet",
         ImageFolder(
             "imagenet",
@@ -116,48 +140,56 @@ _PUBLISHED = {
             channels=3,
             limit=100_000,
             validation=0.0,
-            transform=_scaled(Flip()),
+            transform=_to_float(Flip()),
         ),
         ResNet(64),
-        "The middle 128 × 128 pixels of images in the folder imagenet, at width 64 as the paper "
-        "says; the script leaves the width at 128. The code reads training images even for the "
-        "test, and flips them; here a tenth of 100,000 images is for the test alone.",
+        "Images are the central 128 × 128 pixels of the images in the folder imagenet. The width "
+        "is 64, as in the paper. The script leaves it at 128. The code uses training images for "
+        "the test as well, and flips them. Here a tenth of 100,000 images is used only for the "
+        "test.",
     ),
-}
+)
 
-_NOT_PUBLISHED = "Not in the paper, which has colour images only."
+_NOT_PUBLISHED = "Not in the paper, which uses only colour images."
 
-_GREY = {
-    "MNIST": Subject("mnist", MNIST(0.0, transform=_scaled(Pad(32))), _WIDE, _NOT_PUBLISHED),
-    "Fashion-MNIST": Subject(
-        "fashion", FashionMNIST(0.0, transform=_scaled(Pad(32))), _WIDE, _NOT_PUBLISHED
+_GREY = (
+    ImageSet("MNIST", "mnist", MNIST(0.0, transform=_to_float(Pad(32))), _WIDE, _NOT_PUBLISHED),
+    ImageSet(
+        "Fashion-MNIST",
+        "fashion",
+        FashionMNIST(0.0, transform=_to_float(Pad(32))),
+        _WIDE,
+        _NOT_PUBLISHED,
     ),
-}
+)
 
-PAPER = (*_rows(_PUBLISHED), *_rows(_GREY))
-"""Table 4 as published, and the same for the two data sets of grey images."""
+PAPER = (*_rows(_COLOUR), *_rows(_GREY))
+"""Table 4 as published, and the same for two data sets of grey images."""
 
 _NARROW = ResNet(8, gain=1.8)
 
-_AT_HAND = {
-    "SVHN": Subject(
+_CPU_COLOUR = (
+    ImageSet(
+        "SVHN",
         "svhn",
         SVHN(
             "test_32x32_part10000.mat",
             validation=0.05,
             test=0.4,
-            transform=_scaled(Resize(16)),
+            transform=_to_float(Resize(16)),
         ),
         _NARROW,
-        "Of SVHN the first 10,000 test images, split at random.",
+        "SVHN: the first 10,000 test images, split at random.",
     ),
-    "CIFAR-10": Subject(
+    ImageSet(
+        "CIFAR-10",
         "cifar10",
-        CIFAR10((1,), validation=0.05, transform=_scaled(Flip(), Resize(16))),
+        CIFAR10((1,), validation=0.05, transform=_to_float(Flip(), Resize(16))),
         _NARROW,
-        "Of CIFAR-10 the first batch.",
+        "CIFAR-10: the first batch.",
     ),
-    "ImageNet": Subject(
+    ImageSet(
+        "ImageNet",
         "imagenet",
         ImageFolder(
             "tiny-imagenet/tiny-imagenet-200-val.zip",
@@ -165,37 +197,41 @@ _AT_HAND = {
             channels=3,
             validation=0.05,
             test=0.4,
-            transform=_scaled(Flip(), Resize(16)),
+            transform=_to_float(Flip(), Resize(16)),
         ),
         _NARROW,
-        "The 10,000 validation images of Tiny ImageNet, split at random, stand for ImageNet.",
+        "ImageNet is replaced by the 10,000 validation images of Tiny ImageNet, split at random.",
     ),
-}
-
-_GREY_AT_HAND = {
-    "MNIST": Subject(
-        "mnist", MNIST(1 / 60, transform=_scaled(Resize(16))), _NARROW, _NOT_PUBLISHED
-    ),
-    "Fashion-MNIST": Subject(
-        "fashion", FashionMNIST(1 / 60, transform=_scaled(Resize(16))), _NARROW, _NOT_PUBLISHED
-    ),
-}
-
-_CPU_SOURCE = (
-    " At this scale images are 16 × 16, the width is 8 with convolutions that start 1.8 times "
-    "larger, and the rate is 2e-3 over 800 iterations of 32 with gradients clipped at 1; 5,000 "
-    "training images say what is typical."
 )
 
-TABLE = tuple(
+_CPU_GREY = (
+    ImageSet(
+        "MNIST", "mnist", MNIST(1 / 60, transform=_to_float(Resize(16))), _NARROW, _NOT_PUBLISHED
+    ),
+    ImageSet(
+        "Fashion-MNIST",
+        "fashion",
+        FashionMNIST(1 / 60, transform=_to_float(Resize(16))),
+        _NARROW,
+        _NOT_PUBLISHED,
+    ),
+)
+
+_CPU = (
+    " Scale cpu: images of 16 × 16 and width 8. Initial weights of the convolutions are 1.8 times "
+    "larger. The learning rate is 2e-3, for 800 iterations with a batch size of 32, and gradients "
+    "are clipped at 1. The typical log-density is the mean over 5,000 training images."
+)
+
+CPU = tuple(
     replace(
         recipe,
         optimizer=Adam(2e-3, (0.9, 0.95), clip=1.0, schedule=CosineSchedule()),
         plan=TrainingPlan(800, 32, 10, 100, 200, num_samples=0),
         reference_rows=5000,
         validation_rows=100,
-        provenance=recipe.provenance + _CPU_SOURCE,
+        provenance=recipe.provenance + _CPU,
     )
-    for recipe in (*_rows(_AT_HAND), *_rows(_GREY_AT_HAND))
+    for recipe in (*_rows(_CPU_COLOUR), *_rows(_CPU_GREY))
 )
-"""The same for smaller images of the data at hand, with far fewer iterations."""
+"""The same with smaller images, parts of the data and far fewer iterations."""

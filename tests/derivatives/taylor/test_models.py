@@ -23,7 +23,6 @@ from fdsm.models import (
     RefineNet,
     ShiftedSoftplus,
 )
-from fdsm.nested import replaced
 from fdsm.noise import Geometric
 from fdsm.objectives import (
     SM,
@@ -44,6 +43,7 @@ from fdsm.paper.tables import table6_mnist as autoencoder_mnist
 from fdsm.paper.tables import toy_densities as density
 from fdsm.projections import Sphere
 from fdsm.recipes.recipe import Recipe
+from fdsm.serialize import replace_fields
 from fdsm.typing import Derivative, Objective
 
 from ...models.contract_cases import CASES, Case
@@ -58,7 +58,7 @@ def assert_same_loss(
     """Check the losses of an objective by Taylor, and their gradients, against Autodiff."""
     truth, found = (
         loss_and_gradients(
-            replaced(objective, "derivative", lambda _, e=engine: e), f, model, inputs
+            replace_fields(objective, "derivative", lambda _, e=engine: e), f, model, inputs
         )
         for engine in (Autodiff(), Taylor())
     )
@@ -173,10 +173,10 @@ def test_encoders(generator: Generator) -> None:
 RECIPES: dict[str, tuple[Recipe, tuple[int, ...]]] = {
     f"{family}, {recipe.name}": (recipe, shape)
     for family, table, shape in (
-        ("deep_ebm", deep_ebm.TABLE, (1, 16, 16)),
-        ("density", density.TABLE, (2,)),
-        ("ncsn", ncsn.TABLE, (1, 8, 8)),
-        ("nice_mnist", nice_mnist.TABLE, (16,)),
+        ("deep_ebm", deep_ebm.CPU, (1, 16, 16)),
+        ("density", density.CPU, (2,)),
+        ("ncsn", ncsn.CPU, (1, 8, 8)),
+        ("nice_mnist", nice_mnist.CPU, (16,)),
     )
     for recipe in table
     if "SSM" in recipe.name or recipe.name == "FD-DSM"
@@ -206,7 +206,7 @@ def test_models_of_the_size_of_the_paper(name: str, generator: Generator) -> Non
     x = torch.rand(1, *shape, generator=generator).float()
 
     def loss(engine: Derivative) -> Tensor:
-        changed = replaced(objective, "derivative", lambda _: engine)
+        changed = replace_fields(objective, "derivative", lambda _: engine)
         with torch.no_grad():
             return changed(model, x, generator=Generator().manual_seed(3))
 
@@ -215,7 +215,7 @@ def test_models_of_the_size_of_the_paper(name: str, generator: Generator) -> Non
 
 @pytest.mark.parametrize("kind", ["VAE", "WAE"])
 def test_scores_of_autoencoders(kind: str, generator: Generator) -> None:
-    recipe = next(row for row in autoencoder_mnist.TABLE if row.name == f"{kind} SSMVR")
+    recipe = next(row for row in autoencoder_mnist.CPU if row.name == f"{kind} SSMVR")
     auto = cast(Any, recipe.build(torch.Size((1, 28, 28))))
     x = torch.rand(2, 1, 28, 28, generator=generator)
     z = auto.encode(x, generator).detach()

@@ -9,8 +9,7 @@ from torch import Generator, Tensor, nn
 
 from fdsm.data import Chain, Dataset, Transform
 from fdsm.paper.tables import table4 as ood
-from fdsm.recipes.ebm import EBM
-from fdsm.recipes.ood_sources import HeldOut, OtherDataset
+from fdsm.recipes.ebm import EBM, HeldOut, OtherDataset
 
 
 class Linear(nn.Module):

@@ -1,0 +1,40 @@
+"""`fdsm report`: write a report of runs."""
+
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional, arg
+
+from .options import Flag, UsageError
+from .printing import console, report_files
+
+
+def report(
+    runs: Annotated[Positional[tuple[Path, ...]], arg(metavar="RUN")],
+    /,
+    *,
+    out: Path = Path("report.html"),
+    title: str = "fdsm report",
+    json: Flag = False,
+) -> None:
+    """Write a self-contained HTML report.
+
+    Args:
+        runs: Folders of runs, or folders that contain them.
+        out: The file to write.
+        title: Title of the report.
+        json: Print the file as JSON.
+
+    Raises:
+        UsageError: If no folder is given.
+    """
+    from ..paper.catalogue import target_infos
+    from ..report import read_folders, terminal, write_page
+
+    if not runs:
+        raise UsageError("give at least one folder of a run")
+    collection = read_folders(runs, target_infos())
+    write_page(collection, out, title=title)
+    if not json:
+        console(stderr=False).print(terminal(collection))
+    report_files([out], json=json)

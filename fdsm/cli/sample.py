@@ -1,0 +1,49 @@
+"""`fdsm sample`: draw samples from a trained model."""
+
+from typing import Annotated
+
+from tyro.conf import arg
+
+from .options import DeviceOption, Flag, PathOption, RunFolder, UsageError, open_run
+from .printing import progress, report_files
+
+
+def sample(
+    run: RunFolder,
+    /,
+    *,
+    n: Annotated[int, arg(aliases=["-n"])] = 64,
+    out: PathOption = None,
+    seed: int = 0,
+    device: DeviceOption = None,
+    trust: Flag = False,
+    json: Flag = False,
+) -> None:
+    """Draw samples from a trained model: a table with the columns of the data, or images.
+
+    Args:
+        run: Folder of the run.
+        n: Number of samples.
+        out: A .csv, .npy or .png file, or a folder for all formats. Default: RUN/samples.
+        seed: Random seed.
+        device: Device. Default: that of the training.
+        trust: Execute the file that the recipe is defined in.
+        json: Print the files as JSON.
+
+    Raises:
+        UsageError: If the options do not make sense.
+    """
+    if n < 1:
+        raise UsageError(f"-n must be at least 1, but is {n}")
+    from ..runs import SavedModel
+    from ..runs.samples import save_sample_file, save_samples
+
+    saved = SavedModel.load(open_run(run, trust=trust, device=device))
+    columns = saved.run.config["data"].get("columns")
+    samples = saved.sample(n, progress("Sampling"), seed=seed)
+    if out is not None and out.suffix and not out.is_dir():
+        out.parent.mkdir(parents=True, exist_ok=True)
+        files = [save_sample_file(out, samples, saved.max_value, columns)]
+    else:
+        files = save_samples(out or run / "samples", samples, saved.max_value, columns)
+    report_files(files, json=json, samples=n, shape=list(samples.shape))

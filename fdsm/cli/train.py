@@ -1,0 +1,260 @@
+"""`fdsm train`: train a model on a user's data."""
+
+import errno
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from tyro.conf import Positional, UseAppendAction, arg
+
+from .options import (
+    DeviceOption,
+    Flag,
+    IntOption,
+    PathOption,
+    UsageError,
+    open_run,
+    require_device,
+    set_threads,
+)
+from .printing import console, log, print_result, progress
+
+if TYPE_CHECKING:
+    from ..data import Dataset, Source
+    from ..runs import Run, SavedModel
+
+Settings = Annotated[UseAppendAction[tuple[str, ...]], arg(name="set", metavar="PATH=VALUE")]
+Model = Literal["ebm", "flow", "kernel", "score-network", "autoencoder"]
+Objective = Literal["dsm", "ssm", "ssmvr", "sm", "mle"]
+Derivative = Literal["taylor", "fd", "autodiff"]
+
+
+def train(
+    data: Annotated[Positional[str], arg(metavar="DATA")] = "",
+    /,
+    *,
+    model: Model | None = None,
+    objective: Objective | None = None,
+    derivative: Derivative | None = None,
+    iterations: IntOption = None,
+    settings: Settings = (),
+    recipe: Annotated[str | None, arg(metavar="FILE.PY:NAME")] = None,
+    seed: int = 0,
+    device: DeviceOption = None,
+    out: PathOption = None,
+    resume: PathOption = None,
+    threads: IntOption = None,
+    tensorboard: Flag = False,
+    trust: Flag = False,
+    json: Flag = False,
+) -> None:
+    """Train a model on your data, compare it with reference densities and draw samples.
+
+    A preset is chosen by the kind and size of the data and printed. `fdsm score`, `fdsm sample`
+    and `fdsm report` use the folder that this command writes.
+
+    Args:
+        data: Your data: a .csv, .tsv, .parquet, .npy or .npz file, a folder or .zip of images; or
+            the name of a built-in data set such as digits or redwine. With --resume: where the
+            data are now, if they were moved.
+        model: Model family. Default: ebm, an energy-based model.
+        objective: Training objective. Default: that of the model.
+        derivative: How to differentiate the model. taylor is exact, fd works with any model; see
+            docs/engines.md. Default: that of the objective.
+        iterations: Number of training iterations. Default: chosen by the number of rows.
+        settings: Change any other setting, for example --set optimizer.lr=1e-3 or
+            --set data.columns=height,weight. May be repeated. config.json lists all settings.
+        recipe: Train a recipe of your own instead of a preset.
+        seed: Random seed.
+        device: Device, such as cpu, cuda or mps. Default: cpu.
+        out: Folder of the run. Default: runs/NAME, named after the data.
+        resume: Continue the run in this folder.
+        threads: Number of threads. Default: torch's.
+        tensorboard: Also write TensorBoard event files.
+        trust: With --resume, execute the file that the recipe is defined in.
+        json: Print the result as JSON.
+
+    Raises:
+        UsageError: If the options contradict each other.
+    """
+    set_threads(threads)
+    if resume is not None:
+        others = (model, objective, derivative, iterations, recipe, out, seed or None)
+        if settings or any(option is not None for option in others):
+            raise UsageError(
+                "a run that is resumed keeps its settings: give --resume with DATA, --device, "
+                "--threads, --tensorboard, --trust or --json only"
+            )
+        run = open_run(resume, trust=trust, device=device)
+        if data:
+            run = run.with_source(_moved(run, data))
+        dataset = run.recipe.data.load()
+    elif recipe is not None:
+        if model or objective or derivative:
+            raise UsageError("--recipe replaces --model, --objective and --derivative")
+        run, dataset = _run_of_recipe(recipe, data, settings, iterations, seed, device, out)
+    else:
+        if not data:
+            raise UsageError("give the data to train on, for example: fdsm train measurements.csv")
+        run, dataset = _run_of_preset(
+            data, model, objective, derivative, settings, iterations, seed, device, out
+        )
+    _train_and_evaluate(run, dataset, tensorboard=tensorboard, json=json)
+
+
+def _run_of_preset(
+    data: str,
+    model: Model | None,
+    objective: Objective | None,
+    derivative: Derivative | None,
+    settings: Sequence[str],
+    iterations: int | None,
+    seed: int,
+    device: str | None,
+    out: Path | None,
+) -> "tuple[Run, Dataset]":
+    from ..recipes.presets import choose_preset
+    from ..recipes.settings import change_settings
+    from ..runs import Run
+
+    reading, others = _split_settings(settings, iterations)
+    source = change_settings(_source(data), reading)
+    dataset = source.load()
+    log(_summary(data, dataset))
+    preset = choose_preset(
+        source, dataset, model=model or "ebm", objective=objective, derivative=derivative
+    )
+    recipe = change_settings(preset.recipe, others)
+    if recipe.data != source:
+        fitted = recipe.data.transform.fit(dataset.train)
+        dataset = replace(dataset, transform=fitted)
+    plan = recipe.plan
+    log(
+        f"Preset {preset.name}, chosen for {preset.reason}: {preset.description}, at most "
+        f"{plan.iterations:,} iterations of {plan.batch} rows. Change it with --model, "
+        "--objective, --derivative, --iterations or --set."
+    )
+    folder = out or _free_folder(Path("runs") / (Path(data).stem or "data"))
+    origin = {"preset": preset.name, "description": preset.description}
+    device = require_device(device)
+    return Run.create(folder, recipe, seed=seed, device=device, origin=origin), dataset
+
+
+def _run_of_recipe(
+    reference: str,
+    data: str,
+    settings: Sequence[str],
+    iterations: int | None,
+    seed: int,
+    device: str | None,
+    out: Path | None,
+) -> "tuple[Run, Dataset]":
+    from ..recipes.settings import change_settings
+    from ..runs import Run, recipe_from_file
+
+    recipe, origin = recipe_from_file(reference)
+    if data:
+        recipe = recipe.with_data(_source(data))
+    reading, others = _split_settings(settings, iterations)
+    recipe = change_settings(recipe, [*(f"data.{setting}" for setting in reading), *others])
+    dataset = recipe.data.load()
+    log(_summary(data or reference, dataset))
+    folder = out or _free_folder(Path("runs") / (Path(data).stem or recipe.name))
+    run = Run.create(folder, recipe, seed=seed, device=require_device(device), origin=origin)
+    return run, dataset
+
+
+def _summary(name: str, data: "Dataset") -> str:
+    """Return the number of rows and the names of the columns in a sentence."""
+    parts = {"training": data.train, "validation": data.validation, "test": data.test}
+    counts = ", ".join(f"{len(rows):,} {part}" for part, rows in parts.items())
+    total = sum(map(len, parts.values()))
+    shape = tuple(data.train.shape[1:])
+    if data.columns is None:
+        what = f"of shape {shape}"
+    else:
+        more = ", ..." if len(data.columns) > 12 else ""
+        what = f"with {len(data.columns)} columns ({', '.join(data.columns[:12])}{more})"
+    return f"Read {name}: {total:,} rows {what}; {counts}."
+
+
+def _source(data: str) -> "Source":
+    """Return the source of a user's file or folder, made absolute, or of a built-in data set."""
+    from ..data import BUILTIN_NAMES, builtin_source, from_path
+
+    if Path(data).exists():
+        return from_path(Path(data).resolve())
+    if data in BUILTIN_NAMES:
+        return builtin_source(data)
+    if Path(data).suffix or "/" in data:
+        return from_path(data)  # found in the data folder, or an error that says where it looked
+    return builtin_source(data)
+
+
+def _moved(run: "Run", data: str) -> "Source":
+    """Return the source of a run with its file or folder at another place."""
+    if not hasattr(run.recipe.data, "path"):
+        raise UsageError(f"the data of {run.folder} are not a file: leave DATA out")
+    return replace(run.recipe.data, path=str(Path(data).resolve()))  # type: ignore[type-var]
+
+
+def _split_settings(
+    settings: Sequence[str], iterations: int | None
+) -> tuple[list[str], list[str]]:
+    """Return the settings of how data are read, without their prefix, and all others."""
+    prefix, transform = "data.", "data.transform"
+    reading = [s for s in settings if s.startswith(prefix) and not s.startswith(transform)]
+    others = [s for s in settings if s not in reading]
+    if iterations is not None:
+        others.append(f"plan.iterations={iterations}")
+    return [setting.removeprefix(prefix) for setting in reading], others
+
+
+def _free_folder(folder: Path) -> Path:
+    """Return a folder that holds no run: the given one, or with a number after its name."""
+    if not (folder / "config.json").exists():
+        return folder
+    if not (folder / "model.safetensors").exists():
+        log(
+            f"{folder} holds an unfinished run. To continue it instead: "
+            f"fdsm train --resume {folder}"
+        )
+    number = 2
+    while (numbered := folder.with_name(f"{folder.name}-{number}")) and numbered.exists():
+        number += 1
+    return numbered
+
+
+def _train_and_evaluate(run: "Run", data: "Dataset", *, tensorboard: bool, json: bool) -> None:
+    from ..runs import train as train_run
+
+    log(f"Training in {run.folder}")
+    try:
+        saved = train_run(run, data, console=console(), tensorboard=tensorboard)
+    except OSError as error:
+        if error.errno not in {errno.ENOSPC, errno.EDQUOT, errno.EROFS}:
+            raise
+        numbered = run.checkpoints.numbered()
+        last = f"iteration {int(numbered[0].stem):,}" if numbered else "none yet"
+        raise OSError(
+            error.errno,
+            f"{error.strerror or error} while writing {error.filename or run.folder}. The last "
+            f"complete checkpoint: {last}. Free some space and run: {run.resume_command}",
+        ) from error
+    done = saved.progress
+    log(f"Trained {done['iterations']:,} iterations in {done['seconds']:.0f} s ({done['ended']})")
+    evaluate_and_print(saved, data, json=json)
+
+
+def evaluate_and_print(saved: "SavedModel", data: "Dataset", *, json: bool) -> None:
+    """Evaluate a trained model and print the result."""
+    from ..runs import evaluate
+
+    log(f"Evaluating on {len(data.test):,} test rows")
+    try:
+        result = evaluate(saved, data, progress("Sampling"))
+    except KeyboardInterrupt:
+        log(f"fdsm: the model is saved. Evaluate it with: fdsm evaluate {saved.run.folder}")
+        raise
+    print_result(saved.run, result, json=json)

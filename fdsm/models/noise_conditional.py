@@ -1,0 +1,96 @@
+r"""Log-densities of noisy data, given the noise level.
+
+$$f(x, σ) = -\frac{‖x‖²}{2(1 + σ²)} + \frac{1}{σ} \, g\!\left(\frac{x}{\sqrt{1 + σ²}}, σ\right)$$
+
+The first term is the log-density of standard normal data with noise of standard deviation $σ$. The
+network $g$ learns the difference. Its factor $1/σ$ follows the size of the score, which grows as
+$1/σ$ where data lie close to a surface of lower dimension (Song and Ermon, 2020,
+https://arxiv.org/abs/2006.09011, Technique 3).
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from ..tensors import dot, per_example
+from .layers import Activation, made, perceptron, size
+
+
+class NoiseConditionalMLP(nn.Module):
+    """A log-density of noisy rows, given the noise level.
+
+    Args:
+        shape: The shape of an event, or its length. Events are flattened.
+        widths: Widths of the hidden layers.
+        frequencies: Number of frequencies of the Fourier features of the noise level.
+        activation: The activation function.
+
+    Example:
+        >>> model = NoiseConditionalMLP(2, widths=(16,))
+        >>> model(torch.zeros(5, 2), torch.full((5,), 0.1)).shape
+        torch.Size([5])
+    """
+
+    frequencies: Tensor
+
+    def __init__(
+        self,
+        shape: int | Sequence[int],
+        widths: Sequence[int] = (128, 128, 128),
+        frequencies: int = 8,
+        activation: Activation = nn.SiLU,
+    ) -> None:
+        super().__init__()
+        if not widths:
+            raise ValueError("widths must name at least one hidden layer, but is empty")
+        self.register_buffer("frequencies", torch.linspace(0.25, 4.0, frequencies))
+        layers = perceptron((size(shape) + 2 * frequencies, *widths), activation)
+        self.network = nn.Sequential(
+            *layers, made(activation), nn.Linear(widths[-1], 1, bias=False)
+        )
+
+    def forward(self, x: Tensor, sigma: Tensor) -> Tensor:
+        """Return the log-density up to a constant, shape `(B, *E), (B,) -> (B,)`."""
+        variance = 1 + sigma.square()
+        scaled = (x / per_example(variance.sqrt(), x)).flatten(1)
+        phase = sigma.log()[:, None] * self.frequencies
+        inputs = torch.cat([scaled, phase.sin(), phase.cos()], 1)
+        correction: Tensor = self.network(inputs).squeeze(1)
+        return -dot(x, x) / (2 * variance) + correction / sigma
+
+
+class NoiseScaled(nn.Module):
+    """The same for a network that is not given the noise level, $g(x, σ) = g(x)$.
+
+    Args:
+        network: A function of events, `(B, *E) -> (B,)`.
+    """
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, x: Tensor, sigma: Tensor) -> Tensor:
+        """Return the log-density up to a constant, shape `(B, *E), (B,) -> (B,)`."""
+        variance = 1 + sigma.square()
+        correction: Tensor = self.network(x / per_example(variance.sqrt(), x))
+        return -dot(x, x) / (2 * variance) + correction / sigma
+
+
+class AtNoiseLevel(nn.Module):
+    """A noise-conditional log-density at one noise level.
+
+    Args:
+        model: The log-density given the noise level, `(B, *E), (B,) -> (B,)`.
+        sigma: The noise level.
+    """
+
+    def __init__(self, model: nn.Module, sigma: float) -> None:
+        super().__init__()
+        self.model, self.sigma = model, sigma
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the log-density up to a constant, shape `(B, *E) -> (B,)`."""
+        result: Tensor = self.model(x, x.new_full(x.shape[:1], self.sigma))
+        return result

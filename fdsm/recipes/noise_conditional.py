@@ -1,0 +1,109 @@
+r"""Energy-based models of noisy data at many noise levels, for users' tables and images.
+
+One network learns the log-density of the data with noise of standard deviation $σ$, for all $σ$
+between a small and a large level. At the small level it is the density of the data. The other
+levels lead the sampler to it.
+"""
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Generator, Tensor, nn
+
+from ..data import Dataset, Source
+from ..derivatives import score_of
+from ..evaluation import Measurement
+from ..models import AtNoiseLevel
+from ..noise import Geometric
+from ..samplers import Progress, annealed_langevin
+from ..training import Adam, CosineSchedule, GradientStep, OptimizerConfig, objective_loss
+from ..typing import LogDensity, Objective, Step
+from .networks import ConditionalMLP, Network
+from .recipe import Recipe, TrainingPlan
+
+
+@dataclass(frozen=True)
+class NoiseConditionalEBM(Recipe):
+    """An energy-based model that is given the noise level, and how to train it.
+
+    Attributes:
+        name: Name of the recipe.
+        objective: The loss of a log-density given the noise level.
+        data: The data set, with zero mean and unit variance in the space of the model.
+        network: The network, a log-density given the noise level.
+        levels: The noise levels, from the largest to the smallest.
+        optimizer: The optimizer.
+        plan: Length of the training.
+        sampling_steps: Langevin steps at each noise level.
+        sampling_step_size: Length of a Langevin step, in units of the squared noise level.
+        validation_rows: Number of validation rows. Fewer rows are repeated with other noise.
+        provenance: Source of the settings.
+    """
+
+    name: str
+    objective: Objective
+    data: Source
+    network: Network = ConditionalMLP()
+    levels: Geometric = Geometric(3.0, 0.1, 20)
+    optimizer: OptimizerConfig = Adam(2e-3, (0.9, 0.99), clip=10.0, schedule=CosineSchedule())
+    plan: TrainingPlan = TrainingPlan()
+    sampling_steps: int = 20
+    sampling_step_size: float = 0.15
+    validation_rows: int = 500
+    provenance: str = field(default="", repr=False)
+
+    @property
+    def is_normalized(self) -> bool:
+        """The density is known up to a constant factor."""
+        return False
+
+    @property
+    def noise_std(self) -> float:
+        """The smallest noise level."""
+        return self.levels.last
+
+    def build(self, shape: torch.Size) -> nn.Module:
+        """Return the untrained network."""
+        return self.network.build(shape)
+
+    def step(self, model: nn.Module, data: Dataset) -> Step:
+        """Return a gradient step on the objective."""
+        loss = objective_loss(self.objective, model)
+        return GradientStep(loss, model, self.optimizer, self.plan.iterations)
+
+    def validate(self, model: nn.Module, data: Dataset, generator: Generator) -> dict[str, float]:
+        """Return the objective on validation rows, with the same noise every time."""
+        rows = data.validation[: self.validation_rows]
+        rows = rows.repeat(-(-self.validation_rows // len(rows)), *[1] * (rows.ndim - 1))
+        x = data.transform.sample(rows[: self.validation_rows].to(generator.device), generator)
+        return {"loss": self.objective(model, x, generator=generator).mean().item()}
+
+    def evaluate(
+        self, model: nn.Module, data: Dataset, generator: Generator
+    ) -> dict[str, Measurement]:
+        """Return no metrics. Densities are compared with references by `fdsm.runs.evaluate`."""
+        return {}
+
+    def sample(
+        self, model: nn.Module, shape: torch.Size, n: int, generator: Generator, progress: Progress
+    ) -> Tensor:
+        """Return samples of annealed Langevin dynamics, from the largest noise to the smallest."""
+        z = torch.randn(n, *shape, generator=generator, device=generator.device)
+        return annealed_langevin(
+            score_of(model),
+            z * (1 + self.levels.first**2) ** 0.5,
+            self.levels.levels,
+            steps=self.sampling_steps,
+            step_size=self.sampling_step_size * self.levels.last**2,
+            denoise=True,
+            generator=generator,
+            progress=progress,
+        )
+
+    def objective_model(self, model: nn.Module) -> nn.Module:
+        """Return the network, which is given the noise level by the objective."""
+        return model
+
+    def log_density(self, model: nn.Module) -> LogDensity:
+        """Return the log-density at the smallest noise level."""
+        return AtNoiseLevel(model, self.levels.last)

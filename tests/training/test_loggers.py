@@ -1,0 +1,29 @@
+from pathlib import Path
+
+from fdsm.training import JsonLines, TensorBoard
+from fdsm.training.loggers import records
+
+
+def test_resumed_log_drops_records_after_the_checkpoint(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    log = JsonLines(path)
+    for i in range(1, 6):
+        log({"iteration": i, "loss": 1.0})
+    with path.open("a") as file:
+        file.write('{"iteration": 6, "lo')  # the process was killed
+    JsonLines(path, iteration=3)({"iteration": 4, "loss": 2.0})
+    assert [(r["iteration"], r["loss"]) for r in records(path)] == [
+        (1, 1.0), (2, 1.0), (3, 1.0), (4, 2.0),
+    ]  # fmt: skip
+
+
+def test_tensorboard_receives_the_same_metrics(tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    log = TensorBoard(tmp_path)
+    log({"iteration": 5, "seconds": 1.0, "loss": -2.5})
+    log({"iteration": 5, "seconds": 1.0, "validation": {"nll": 3.5}})
+    log.writer.close()
+    events = EventAccumulator(str(tmp_path)).Reload()
+    assert [(e.step, e.value) for e in events.Scalars("loss")] == [(5, -2.5)]
+    assert [(e.step, e.value) for e in events.Scalars("validation/nll")] == [(5, 3.5)]
