@@ -7,7 +7,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from ..data import Affine, Binarize, Chain, Dataset, Dequantize, Flatten, Logit, Source, Transform
+from ..data import (
+    Affine,
+    Binarize,
+    Chain,
+    Dataset,
+    Dequantize,
+    Flatten,
+    Logit,
+    Noise,
+    Source,
+    Transform,
+)
 from ..derivatives import Autodiff, FiniteDifference, Taylor
 from ..models import VAE, ExactEquations, FullGradientEquations, SlicedEquations
 from ..models.normal_equations import Equations
@@ -196,7 +207,7 @@ def _annealed(
 
 
 def _with_transform(source: Source, *steps: Transform) -> Source:
-    """Return a source of images whose transform is a chain of steps."""
+    """Return a source whose transform is a chain of steps."""
     return replace(source, transform=Chain(steps))  # type: ignore[type-var]
 
 
@@ -261,10 +272,12 @@ def _kernel(source: Source, kind: Kind, objective: Objective) -> Recipe:
     elif isinstance(objective, SM):
         equations = ExactEquations()
     half = max(2, kind.rows // 2)
+    # Without noise the loss has no minimum if a column takes few different values.
+    noisy = _with_transform(source, source.transform, Noise(0.1))
     return KernelFamily(
         "",
         objective,
-        source,
+        noisy,
         equations,
         inducing=min(200, half),
         plan=_plan(

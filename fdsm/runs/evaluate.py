@@ -1,6 +1,7 @@
 """Evaluating a trained model: its metrics in `result.json`, and samples."""
 
 import dataclasses
+import math
 import statistics
 from collections.abc import Callable
 from typing import Any
@@ -63,7 +64,7 @@ def evaluate(
         "metrics": {name: _record(m) for name, m in metrics.items()},
     }
     if references and isinstance(run.recipe, HasLogDensity):
-        compared = compare_with_references(saved, data)
+        compared = compare_with_references(saved, data, metrics.get("nll"))
         result["metrics"] |= {one["metric"]: one["model"] for one in compared}
         result["comparisons"] = compared
     if run.recipe.plan.num_samples:
@@ -78,7 +79,9 @@ def evaluate(
     return result
 
 
-def compare_with_references(saved: SavedModel, data: Dataset) -> list[dict[str, Any]]:
+def compare_with_references(
+    saved: SavedModel, data: Dataset, estimated_nll: Measurement | None = None
+) -> list[dict[str, Any]]:
     """Compare a log-density with a Gaussian and a Gaussian mixture fitted to the same data.
 
     All are evaluated on the same test rows, with the same noise if the model is a density of noisy
@@ -88,6 +91,7 @@ def compare_with_references(saved: SavedModel, data: Dataset) -> list[dict[str, 
     Args:
         saved: A model with a log-density.
         data: Its data set.
+        estimated_nll: The negative log-likelihood of an unnormalised model, if it was estimated.
 
     Returns:
         One record per metric: its name, the model's value, those of the references, and the names
@@ -114,10 +118,25 @@ def compare_with_references(saved: SavedModel, data: Dataset) -> list[dict[str, 
     if recipe.is_normalized:
         metrics["nll"] = lambda f: -log_densities(f, test)
     densities = {"model": recipe.log_density(saved.model), **references}
-    return [
+    compared = [
         _compared(name, {key: losses(f).double() for key, f in densities.items()})
         for name, losses in metrics.items()
     ]
+    if estimated_nll is not None and not recipe.is_normalized:
+        found = {name: mean_of(-log_densities(f, test)) for name, f in references.items()}
+        better = [name for name, one in found.items() if not _is_better(estimated_nll, one)]
+        values = {name: _record(one) for name, one in found.items()}
+        compared.append(
+            {"metric": "nll", "model": _record(estimated_nll), "references": values}
+            | {"better": better}
+        )
+    return compared
+
+
+def _is_better(model: Measurement, reference: Measurement) -> bool:
+    """Return whether a model is at most two standard errors above a reference."""
+    error = math.hypot(model.error or 0.0, reference.error or 0.0)
+    return model.value <= reference.value + 2 * error
 
 
 def _compared(metric: str, losses: dict[str, Tensor]) -> dict[str, Any]:
