@@ -162,9 +162,9 @@ class _Text:
                 text = cells[position].strip() if position < len(cells) else ""
                 if "," in text and _DECIMAL_COMMA.fullmatch(text):
                     found = True
-                elif "." in text and _to_number(text) is not None:
-                    return False
-                elif text.count(",") > 1 and _THOUSANDS.fullmatch(text):
+                elif ("." in text and _to_number(text) is not None) or (
+                    text.count(",") > 1 and _THOUSANDS.fullmatch(text)
+                ):
                     return False
         return found
 
