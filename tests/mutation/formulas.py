@@ -110,7 +110,7 @@ FORMULAS = (
     Mutation("DKEF: sign of α", "models/normal_equations.py", "result: Tensor = -torch", "result: Tensor = torch", "tests/models/test_dkef.py"),
     Mutation("DKEF: no base measure", "models/normal_equations.py", "curvatures.sum(0) + dot(base_score, v) @ slopes", "curvatures.sum(0)", "tests/models/test_dkef.py"),
     Mutation("DKEF: twice the Laplacian", "models/normal_equations.py", "_full(gradients, laplacians, ", "_full(gradients, 2 * laplacians, ", "tests/models/test_dkef.py"),
-    Mutation("logit: sign of the Jacobian", "data/transforms/values.py", "-(x.log() + (-x).log1p())", "(x.log() + (-x).log1p())", "tests/data/test_transforms.py"),
+    Mutation("logit: sign of the Jacobian", "data/transforms/pointwise.py", "-(x.log() + (-x).log1p())", "(x.log() + (-x).log1p())", "tests/data/transforms"),
     Mutation("moving average: weights exchanged", "training/callbacks.py", "mean.lerp(new, 1 - min(", "mean.lerp(new, min(", "tests/training/test_callbacks.py"),
     Mutation("moving average: other warm-up", "training/callbacks.py", "(10 + t)))", "(2 + t)))", "tests/training/test_callbacks.py"),
     Mutation("moving average: buffers not copied", "training/callbacks.py", "avg_fn=average)", "avg_fn=average, use_buffers=True)", "tests/training/test_callbacks.py"),
