@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ..tensors import dot
+from ..tensors import dot, require_tensor
 from .normal_equations import Equations, NormalEquations, SlicedEquations
 
 _SLICED = SlicedEquations()
@@ -64,6 +64,7 @@ class DKEF(nn.Module):
         base_scale: float = 2.0,
     ) -> None:
         super().__init__()
+        require_tensor(inducing)
         if inducing.ndim != 2:
             raise ValueError(
                 f"inducing points must have shape (M, D), but have shape {tuple(inducing.shape)}"
