@@ -139,7 +139,7 @@ def test_unknown_names_get_a_suggestion() -> None:
         recipe_of("table2", "FDSSM", "cpu")
     with pytest.raises(UnknownTargetError, match=r"unknown row 'x'.* unknown row 'y'"):
         find_recipes(target("table5"), "cpu", ["x", "SSMVR", "y"])
-    with pytest.raises(UnknownTargetError, match="unknown row 'SSM' of lemma2. Available: none"):
+    with pytest.raises(UnknownTargetError, match=r"unknown row 'SSM' of lemma2. Available: none"):
         find_recipes(target("lemma2"), "cpu", ["SSM"])
 
 

@@ -117,7 +117,7 @@ def test_one_row_can_be_run_alone(tmp_path: Path, log: list[str]) -> None:
     assert result.folders == (tmp_path / "tiny/b/0",)
     assert results(result)[0]["timed_with"] == ["tiny/b"]
     assert not (tmp_path / "tiny/a").exists()
-    with pytest.raises(UnknownTargetError, match="unknown row 'c' of tiny. Available: a, b"):
+    with pytest.raises(UnknownTargetError, match=r"unknown row 'c' of tiny. Available: a, b"):
         run_target(tmp_path, log, rows=("c",))
     with pytest.raises(UnknownTargetError, match="line is a study and has no rows"):
         run_target(tmp_path, log, STUDY, rows=("a",))
@@ -156,9 +156,7 @@ def test_a_new_row_is_timed_together_with_the_others(
     assert [one["timed_with"] for one in results(result)] == [["tiny/a", "tiny/b", "tiny/c"]] * 3
 
 
-def test_config_and_result_are_enough_to_count_as_finished(
-    tmp_path: Path, log: list[str]
-) -> None:
+def test_config_and_result_are_enough_to_count_as_finished(tmp_path: Path, log: list[str]) -> None:
     for folder in run_target(tmp_path, log).folders:
         strip(folder)
     log.clear()
@@ -272,7 +270,11 @@ def test_a_study_is_run_once(
     assert log == ["line"]
     record = json.loads((tmp_path / "line" / "study.json").read_text())
     assert record["settings"] == {"class": f"{__name__}._Slope", "slope": 2.0}
-    assert [record[key] for key in ("title", "provenance", "scale")] == ["A line", "Euclid.", "cpu"]
+    assert [record[key] for key in ("title", "provenance", "scale")] == [
+        "A line",
+        "Euclid.",
+        "cpu",
+    ]
     assert record["findings"]["numbers"]["slope"]["value"] == pytest.approx(2.0)
     assert record["findings"]["panels"][0]["lines"][0]["y"] == [0.0, 2.0, 4.0]
     monkeypatch.setattr(lemma2, "CPU", _Slope(slope=3.0))
