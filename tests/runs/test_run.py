@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from fdsm.data import Table
-from fdsm.recipes import MLP, EBM, TrainingPlan
+from fdsm.recipes import EBM, MLP, TrainingPlan
 from fdsm.runs import Run, RunError, SavedModel, UntrustedFileError, recipe_from_file, train
 from fdsm.serialize import to_json
 
