@@ -167,6 +167,8 @@ def sample_problems(samples: Tensor, data: Dataset) -> list[str]:
         names, drawn, known = ["all values"], drawn.reshape(-1, 1), known.reshape(-1, 1)
     if not bool(drawn.isfinite().all()):
         return ["some samples are not finite"]
+    if len(drawn) < 2:
+        return []
     spread = known.std(0).clamp_min(torch.finfo(torch.float32).tiny)
     shift = (drawn.mean(0) - known.mean(0)).abs() / spread
     error = (drawn.std(0) / len(drawn) ** 0.5) / spread
