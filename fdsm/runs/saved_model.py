@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import torch
 from torch import Tensor, nn
@@ -220,7 +220,7 @@ class SavedModel:
                     f"the objective of {self.run.folder} takes no derivative along random "
                     "directions, so there is nothing to check"
                 )
-            objective = SSM()
+            objective, model = SSM(), cast(nn.Module, recipe.log_density(self.model))
         if not any(isinstance(d, FiniteDifference) for d in find_fields(objective, "derivative")):
             objective = replace_fields(objective, "derivative", lambda _: FiniteDifference())
             objective = replace_fields(objective, "projection", lambda _: Sphere(0.1))
