@@ -8,7 +8,6 @@ from ..measurement import Measurement
 from ..serialize import Json
 from ..tensors import require_values
 
-
 __all__ = ["Measurement", "mean_of", "median_of"]
 
 

@@ -66,7 +66,7 @@ class _ImplicitAutoencoderRecipe(Recipe):
         return alternating_steps(auto, self.objective, self.optimizer, self.plan.iterations)
 
     def timed_part(self, step: Step) -> Step:
-        """Return the step that trains the score. The times of Table 6 are those of it (Sec. 6.3)."""
+        """Return the step that trains the score, which Table 6 gives the times of (Sec. 6.3)."""
         return cast(AlternatingSteps, step).steps["score"]
 
     def sample(

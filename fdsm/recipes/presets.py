@@ -7,7 +7,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from ..data import Affine, Binarize, Chain, Dataset, Dequantize, Flatten, Logit, Source, Transform
+from ..data import (
+    Affine,
+    Binarize,
+    Chain,
+    Dataset,
+    Flatten,
+    Logit,
+    Noise,
+    Source,
+    Transform,
+)
 from ..derivatives import Autodiff, FiniteDifference, Taylor
 from ..models import VAE, ExactEquations, FullGradientEquations, SlicedEquations
 from ..models.normal_equations import Equations
@@ -196,7 +206,7 @@ def _annealed(
 
 
 def _with_transform(source: Source, *steps: Transform) -> Source:
-    """Return a source of images whose transform is a chain of steps."""
+    """Return a source whose transform is a chain of steps."""
     return replace(source, transform=Chain(steps))  # type: ignore[type-var]
 
 
@@ -220,7 +230,7 @@ def _energy_model(source: Source, kind: Kind, objective: Objective) -> Recipe:
         return NoiseConditionalEBM(
             "",
             objective,
-            _with_transform(source, Dequantize(), Affine(2.0, -1.0)),
+            _with_transform(source, source.transform, Affine(2.0, -1.0)),
             ConditionalResNet(),
             LEVELS,
             plan=_plan(kind, {"small": 1000, "medium": 2000, "large": 4000}, batch=64),
@@ -240,7 +250,7 @@ def _energy_model(source: Source, kind: Kind, objective: Objective) -> Recipe:
 
 def _flow(source: Source, kind: Kind, objective: Objective) -> Recipe:
     if kind.is_images:
-        source = _with_transform(source, Dequantize(), Logit(1e-3), Flatten())
+        source = _with_transform(source, source.transform, Logit(1e-3), Flatten())
     noise = objective.sigma if isinstance(objective, DSM) else 0.0
     return Flow(
         "",
@@ -261,10 +271,12 @@ def _kernel(source: Source, kind: Kind, objective: Objective) -> Recipe:
     elif isinstance(objective, SM):
         equations = ExactEquations()
     half = max(2, kind.rows // 2)
+    # Without noise the loss has no minimum if a column takes few different values.
+    noisy = _with_transform(source, source.transform, Noise(0.1))
     return KernelFamily(
         "",
         objective,
-        source,
+        noisy,
         equations,
         inducing=min(200, half),
         plan=_plan(
@@ -306,7 +318,7 @@ def _autoencoder(source: Source, kind: Kind, objective: Objective) -> Recipe:
         "",
         objective,
         VAE,
-        _with_transform(source, Dequantize(), Binarize()),
+        _with_transform(source, source.transform, Binarize()),
         plan=_plan(kind, {"small": 2000, "medium": 3000, "large": 10_000}, patience=None),
         likelihood_rows=50,
         temperatures=500,

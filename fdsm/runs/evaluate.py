@@ -1,8 +1,8 @@
 """Evaluating a trained model: its metrics in `result.json`, and samples."""
 
 import dataclasses
+import math
 import statistics
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -23,7 +23,6 @@ from ..samplers import Progress
 from ..serialize import Json, to_json
 from ..tensors import dimension, randn_like
 from ..training.loggers import records
-from ..typing import LogDensity
 from .density_grid import save_density_grid
 from .samples import save_samples
 from .saved_model import SavedModel
@@ -63,7 +62,7 @@ def evaluate(
         "metrics": {name: _record(m) for name, m in metrics.items()},
     }
     if references and isinstance(run.recipe, HasLogDensity):
-        compared = compare_with_references(saved, data)
+        compared = compare_with_references(saved, data, metrics.get("nll"))
         result["metrics"] |= {one["metric"]: one["model"] for one in compared}
         result["comparisons"] = compared
     if run.recipe.plan.num_samples:
@@ -78,7 +77,9 @@ def evaluate(
     return result
 
 
-def compare_with_references(saved: SavedModel, data: Dataset) -> list[dict[str, Any]]:
+def compare_with_references(
+    saved: SavedModel, data: Dataset, estimated_nll: Measurement | None = None
+) -> list[dict[str, Any]]:
     """Compare a log-density with a Gaussian and a Gaussian mixture fitted to the same data.
 
     All are evaluated on the same test rows, with the same noise if the model is a density of noisy
@@ -88,6 +89,7 @@ def compare_with_references(saved: SavedModel, data: Dataset) -> list[dict[str, 
     Args:
         saved: A model with a log-density.
         data: Its data set.
+        estimated_nll: The negative log-likelihood of an unnormalised model, if it was estimated.
 
     Returns:
         One record per metric: its name, the model's value, those of the references, and the names
@@ -101,39 +103,51 @@ def compare_with_references(saved: SavedModel, data: Dataset) -> list[dict[str, 
         x = saved.transform.sample(stored.to(run.device), generator)
         return x + noise * randn_like(x, generator) if noise else x
 
-    noise = recipe.noise_std
+    noise, f = recipe.noise_std, recipe.log_density(saved.model)
     train, test = rows(data.train[:REFERENCE_ROWS], 0.0), rows(data.test[:REFERENCE_ROWS], noise)
-    references: dict[str, LogDensity] = {"Gaussian": fit_gaussian(train, noise=noise)}
+    references = {"Gaussian": fit_gaussian(train, noise=noise)}
     mixture = fit_gaussian_mixture(train, noise=noise, generator=generator)
     if mixture is not None:
         references["Gaussian mixture"] = mixture
     few = test[: max(1, min(LOSS_ROWS, LOSS_ELEMENTS // dimension(test)))]
-    metrics: dict[str, Callable[[LogDensity], Tensor]] = {
-        "exact_sm_loss": lambda f: sm_losses(f, few)
-    }
+    losses = {name: one.sm_losses(few) for name, one in references.items()}
+    compared = [_compared("exact_sm_loss", sm_losses(f, few).double(), losses)]
+    losses = {name: -one.log_prob(test) for name, one in references.items()}
     if recipe.is_normalized:
-        metrics["nll"] = lambda f: -log_densities(f, test)
-    densities = {"model": recipe.log_density(saved.model), **references}
-    return [
-        _compared(name, {key: losses(f).double() for key, f in densities.items()})
-        for name, losses in metrics.items()
-    ]
+        compared.append(_compared("nll", -log_densities(f, test).double(), losses))
+    elif estimated_nll is not None:
+        values = {name: mean_of(each) for name, each in losses.items()}
+        better = [name for name, one in values.items() if not _is_better(estimated_nll, one)]
+        compared.append(_comparison("nll", estimated_nll, values, better))
+    return compared
 
 
-def _compared(metric: str, losses: dict[str, Tensor]) -> dict[str, Any]:
+def _is_better(model: Measurement, reference: Measurement) -> bool:
+    """Return whether a model is at most two standard errors above a reference."""
+    error = math.hypot(model.error or 0.0, reference.error or 0.0)
+    return model.value <= reference.value + 2 * error
+
+
+def _compared(metric: str, model: Tensor, references: dict[str, Tensor]) -> dict[str, Any]:
     """Return the record of a comparison from the losses of each row."""
-    values = {name: _record(mean_of(each)) for name, each in losses.items()}
-    model = losses.pop("model")
-    differences = {name: mean_of(model - each) for name, each in losses.items()}
+    differences = {name: mean_of(model - losses) for name, losses in references.items()}
+    better = [
+        name
+        for name, one in differences.items()
+        if not one.value <= 2 * (one.error or 0.0)  # a model that is not finite loses too
+    ]
+    values = {name: mean_of(losses) for name, losses in references.items()}
+    return _comparison(metric, mean_of(model), values, better)
+
+
+def _comparison(
+    metric: str, model: Measurement, references: dict[str, Measurement], better: list[str]
+) -> dict[str, Any]:
     return {
         "metric": metric,
-        "model": values.pop("model"),
-        "references": values,
-        "better": [
-            name
-            for name, one in differences.items()
-            if not one.value <= 2 * (one.error or 0.0)  # a model that is not finite loses too
-        ],
+        "model": _record(model),
+        "references": {name: _record(one) for name, one in references.items()},
+        "better": better,
     }
 
 

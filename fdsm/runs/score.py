@@ -17,7 +17,7 @@ HEADER = ("row", "log_density", "typicality", "p_value", "problem")
 def score_file(saved: SavedModel, data: Path, out: Path) -> dict[str, Json]:
     """Score every row of a data file and write the scores as a table.
 
-    Rows of a table with cells that cannot be read are not scored; their problem is written instead.
+    Rows with cells that cannot be read are not scored. Their problem is written instead.
 
     Args:
         saved: The model.
@@ -72,6 +72,9 @@ def _read_rows(saved: SavedModel, path: Path) -> tuple[list[str], Tensor, dict[i
     Returns:
         A name for each row, the rows as they are stored, shape `(N, *E)`, and the problem of each
         row that cannot be scored.
+
+    Raises:
+        DataError: If the rows do not have the shape or scale of the training rows.
     """
     config = saved.run.config
     shape, source = tuple(config["stored_shape"]), from_path(path)

@@ -11,14 +11,14 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 import torch
+from fdsm.cli.training import _named
+from fdsm.runs.reference import Reference
 from PIL import Image
 
 import fdsm
 from fdsm.cli import main
-from fdsm.cli.training import _named
 from fdsm.data import DataError, Dataset, Digits
 from fdsm.paper.tables import table2 as deep_ebm
-from fdsm.runs.reference import Reference
 
 from ..recipes.tiny import tiny
 

@@ -1,4 +1,4 @@
-"""An empty home for data, and no network."""
+"""Fixtures: empty data directories, a local web server, the real data."""
 
 import os
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ class Home:
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
-    """Return empty folders for FDSM_DATA and the cache; whatever is downloaded is refused."""
+    """Return empty directories for FDSM_DATA and the cache. Downloads fail."""
     data, cache = tmp_path / "data", tmp_path / "cache"
     data.mkdir()
     monkeypatch.setenv("FDSM_DATA", str(data))
@@ -58,7 +58,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 @pytest.fixture
 def real() -> Path:
-    """Return the folder of real data, or skip."""
+    """Return the directory of real data, or skip the test."""
     folder = os.environ.get("FDSM_DATA")
     if not folder:
         pytest.skip("FDSM_DATA is not set")

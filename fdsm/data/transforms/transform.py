@@ -48,6 +48,7 @@ def as_float(x: Tensor) -> Tensor:
     return x if x.is_floating_point() else x.to(torch.get_default_dtype())
 
 
+@dataclass(frozen=True)
 class Identity:
     """The identity, and the base class of transforms that learn nothing from values.
 

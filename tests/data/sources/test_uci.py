@@ -1,4 +1,4 @@
-"""The three tables are prepared as published; on made files, and on the real ones if at hand."""
+"""Tests of the UCI tables: small files, and the real files if available."""
 
 from pathlib import Path
 
@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from fdsm.data import DataError, Parkinsons, RedWine, Source, Standardize, WhiteWine
-from fdsm.data.files.csv import Numbers
-from fdsm.data.sources.uci import dequantised_wine, voice_columns
+from fdsm.data.files.numeric_table import NumericTable
+from fdsm.data.sources.uci import dequantize_wine, select_voice_columns
 
 from ..conftest import Home
 
@@ -22,20 +22,22 @@ def write_wine(path: Path, n: int = 200) -> np.ndarray:
     return x
 
 
-def test_columns_that_correlate_are_deleted_one_by_one() -> None:
+def test_correlated_columns_are_removed_one_by_one() -> None:
     a, b, noise = np.random.default_rng(0).normal(size=(3, 500))
     columns = [a, a, a, a, b, a + 0.01 * noise, -b + 0.01 * noise, noise, a + 0.001 * b]
     names = ("s", "age", "sex", "a", "b", "a2", "-b", "n", "a3")
-    table = voice_columns(Numbers(names, np.stack(columns, 1)), np.random.RandomState(0))
-    # The first pass is absolute and deletes a; later ones are signed, so b and -b both stay.
+    table = select_voice_columns(
+        NumericTable(names, np.stack(columns, 1)), np.random.RandomState(0)
+    )
+    # The first pass is absolute and removes a. Later passes are signed, so b and -b remain.
     assert table.columns == ("b", "-b", "n", "a3")
     assert np.array_equal(table.values[:, 3], columns[8])
 
 
-def test_wine_is_dequantised_within_the_median_gap() -> None:
+def test_wine_is_dequantized_within_the_median_gap() -> None:
     x = np.repeat(np.array([[0.0, 1.0, 2.0, 10.0]]).T, 2, 1)
     x = np.tile(np.concatenate([x[:, :1], x[:, 1:] / 4, x[:, :1]], 1), (5000, 1))
-    table = dequantised_wine(Numbers(("a", "b", "quality"), x), np.random.RandomState(0))
+    table = dequantize_wine(NumericTable(("a", "b", "quality"), x), np.random.RandomState(0))
     assert table.columns == ("a", "b")
     noise = table.values - x[:, :2]
     for column, gap in ((0, 1.0), (1, 0.25)):
@@ -43,7 +45,7 @@ def test_wine_is_dequantised_within_the_median_gap() -> None:
         assert noise[:, column].var() == pytest.approx(gap**2 / 3, rel=0.03)
 
 
-def test_the_preparation_is_that_of_the_paper(home: Home) -> None:
+def test_the_preparation_is_the_published_one(home: Home) -> None:
     x = write_wine(home.data / "uci" / "winequality-red.csv")
     data = RedWine().load()
     assert data.record["rows"] == {"train": 162, "validation": 18, "test": 20}
@@ -62,12 +64,12 @@ def test_the_preparation_is_that_of_the_paper(home: Home) -> None:
     rows = torch.cat([data.train, data.validation, data.test])
     z = data.transform.deterministic(rows.double())
     sign = torch.sign((z * torch.from_numpy(white)).sum(0))
-    # The sign of an axis is arbitrary, that of the noise along it is not.
+    # The sign of an axis is arbitrary, but the sign of the noise along it is not.
     noise = z - sign * torch.from_numpy(white)
     torch.testing.assert_close(noise, torch.from_numpy(noisy - white), atol=1e-4, rtol=0)
 
 
-def test_without_noise_the_whitening_of_all_rows_is_exact(home: Home) -> None:
+def test_without_noise_all_rows_are_exactly_white(home: Home) -> None:
     write_wine(home.data / "uci" / "winequality-white.csv")
     data = WhiteWine(noise=0.0).load()
     z = data.transform.deterministic(torch.cat([data.train, data.validation, data.test]).double())
@@ -77,14 +79,18 @@ def test_without_noise_the_whitening_of_all_rows_is_exact(home: Home) -> None:
     assert torch.equal(plain.train, data.train)
 
 
-def test_another_table_is_refused(home: Home) -> None:
+def test_another_table_raises(home: Home) -> None:
     path = home.data / "uci" / "winequality-red.csv"
     path.parent.mkdir()
     path.write_text("a;b\n1;2\n")
-    with pytest.raises(DataError, match="has 2 columns instead of 12: put the official file"):
+    with pytest.raises(
+        DataError, match=r"has 2 columns, expected 12\. Replace it with the official file"
+    ):
         RedWine().load()
     path.write_text("a;b\n1;x\n")
-    with pytest.raises(DataError, match=f"column 'b', row 1.*Delete {path}"):
+    with pytest.raises(
+        DataError, match=f"(?s)column 'b': 1 of 1 cells is not a number.*Delete {path}"
+    ):
         RedWine().load()
 
 
@@ -111,7 +117,7 @@ def test_the_real_tables_have_the_published_sizes(
     torch.testing.assert_close(z.T @ z / len(z), expected, atol=0.01, rtol=0)
 
 
-def test_the_columns_of_parkinsons_are_the_published_ones(real: Path) -> None:
+def test_parkinsons_has_the_published_columns(real: Path) -> None:
     columns = Parkinsons().load().record["columns"]
     assert isinstance(columns, list)
     assert len(columns) == 15
@@ -119,7 +125,7 @@ def test_the_columns_of_parkinsons_are_the_published_ones(real: Path) -> None:
     assert not removed & set(columns)
 
 
-def test_the_noise_of_parkinsons_survives_float32(real: Path) -> None:
+def test_the_noise_of_parkinsons_is_accurate_in_float32(real: Path) -> None:
     clean, noisy = Parkinsons(noise=0.0).load(), Parkinsons().load()
     difference = noisy.transform.deterministic(noisy.train) - clean.transform.deterministic(
         clean.train

@@ -58,7 +58,7 @@ def test_nlls_before_and_after_the_exact_solution(data: Dataset) -> None:
     model = DKEF(data.train[:10].double())
     g = Generator().manual_seed(1)
     v = Rademacher(0.1).sample(data.train.double(), g)
-    model.finalise(model.equations(data.train.double(), v))
+    model.finalize(model.equations(data.train.double(), v))
     first = mean_nlls(ROW, model, data, 5000, Generator().manual_seed(3))
     nlls = replace(CPU, samples=5000).nlls(ROW, model, data, Generator().manual_seed(3))
     assert {part: nlls[part] for part in first} == pytest.approx(first)

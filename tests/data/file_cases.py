@@ -1,4 +1,4 @@
-"""Small files in the formats of the published data sets."""
+"""Write small files in the formats of the published data sets."""
 
 import gzip
 import io
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import pytest
 from PIL import Image
 
 Bytes = npt.NDArray[np.uint8]
@@ -24,8 +25,8 @@ def idx(array: Bytes) -> bytes:
     return head + array.tobytes()
 
 
-def mnist(folder: Path, *, train: int = 30, test: int = 10) -> dict[str, Bytes]:
-    """Write the four files and return what is in them."""
+def write_mnist(folder: Path, *, train: int = 30, test: int = 10) -> dict[str, Bytes]:
+    """Write the four files of MNIST and return their arrays."""
     folder.mkdir(parents=True, exist_ok=True)
     arrays = {
         "train-images-idx3-ubyte": random_bytes(train, 28, 28),
@@ -38,8 +39,8 @@ def mnist(folder: Path, *, train: int = 30, test: int = 10) -> dict[str, Bytes]:
     return arrays
 
 
-def batch(images: Bytes, labels: list[int]) -> bytes:
-    """Return a CIFAR-10 batch as Python 2 pickled it, opcode by opcode."""
+def cifar_batch(images: Bytes, labels: list[int]) -> bytes:
+    """Return a CIFAR-10 batch as Python 2 pickles it, opcode by opcode."""
     raw = images.tobytes()
     shape = b"".join(b"J" + struct.pack("<i", size) for size in (len(images), 3072))
     array = (
@@ -55,16 +56,16 @@ def batch(images: Bytes, labels: list[int]) -> bytes:
     return b"\x80\x02}q\x01(U\x06labelsq\x02" + listed + b"U\x04dataq\x04" + array + b"u."
 
 
-def cifar(folder: Path, names: list[str], n: int = 20) -> dict[str, Bytes]:
+def write_cifar(folder: Path, names: list[str], n: int = 20) -> dict[str, Bytes]:
     """Write batches and return their images."""
     folder.mkdir(parents=True, exist_ok=True)
     images = {name: random_bytes(n, 3, 32, 32, seed=i) for i, name in enumerate(names)}
     for name, array in images.items():
-        (folder / name).write_bytes(batch(array, [i % 10 for i in range(n)]))
+        (folder / name).write_bytes(cifar_batch(array, [i % 10 for i in range(n)]))
     return images
 
 
-def tar(path: Path, members: Mapping[str, bytes]) -> None:
+def write_tar(path: Path, members: Mapping[str, bytes]) -> None:
     with tarfile.open(path, "w:gz") as archive:
         for name, content in members.items():
             info = tarfile.TarInfo(name)
@@ -72,24 +73,31 @@ def tar(path: Path, members: Mapping[str, bytes]) -> None:
             archive.addfile(info, io.BytesIO(content))
 
 
-def png(array: Bytes) -> bytes:
-    """Return an image of shape (H, W) or (H, W, 3) as a file."""
+def encode_png(array: Bytes) -> bytes:
+    """Return the PNG file of an image of shape (H, W) or (H, W, 3)."""
     file = io.BytesIO()
     Image.fromarray(array).save(file, "PNG")
     return file.getvalue()
 
 
-def images(folder: Path, n: int = 20, *shape: int) -> list[Bytes]:
+def write_images(folder: Path, n: int = 20, *shape: int) -> list[Bytes]:
     """Write colour images called 00.png, 01.png, … and return them."""
     folder.mkdir(parents=True, exist_ok=True)
     arrays = [random_bytes(*(shape or (32, 32, 3)), seed=i) for i in range(n)]
     for i, array in enumerate(arrays):
-        (folder / f"{i:02}.png").write_bytes(png(array))
+        (folder / f"{i:02}.png").write_bytes(encode_png(array))
     return arrays
 
 
-def zipped(path: Path, members: Mapping[str, bytes]) -> Path:
+def write_zip(path: Path, members: Mapping[str, bytes]) -> Path:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in members.items():
             archive.writestr(name, content)
     return path
+
+
+def require_real(folder: Path, *names: str) -> None:
+    """Skip the test if one of the real files is missing."""
+    for name in names:
+        if not (folder / name).exists():
+            pytest.skip(f"there is no {name}")
