@@ -1,4 +1,4 @@
-"""Noise levels $σ$: one number, or a sequence of which every example gets one."""
+"""Distributions of the noise level $σ$ of each example."""
 
 import math
 from collections.abc import Sequence
@@ -12,10 +12,10 @@ from .tensors import require_floating
 
 @dataclass(frozen=True)
 class ConstantNoise:
-    """The same level for all.
+    """The same noise level for all examples.
 
     Attributes:
-        sigma: The level.
+        sigma: The noise level.
     """
 
     sigma: float
@@ -24,18 +24,18 @@ class ConstantNoise:
         require_levels(self.sigma)
 
     def sample(self, x: Tensor, generator: Generator | None = None) -> Tensor:
-        """Return the level for each row of `x`, shape `(B,)`."""
-        return _drawn([self.sigma], x, generator)
+        """Return the noise level of each row of `x`, shape `(B,)`."""
+        return _sample_levels([self.sigma], x, generator)
 
 
 @dataclass(frozen=True)
 class Geometric:
-    """Levels with a constant ratio, of which every example draws one, as in NCSN.
+    """A random level of a geometric sequence for each example, as in NCSN.
 
     Attributes:
         first: The first level, usually the largest.
         last: The last level.
-        count: How many there are.
+        count: Number of levels.
 
     Example:
         >>> [round(sigma, 3) for sigma in Geometric(1.0, 0.01, 3).levels]
@@ -56,22 +56,22 @@ class Geometric:
         return tuple(self.first * ratio**t for t in _fractions(self.count))
 
     def sample(self, x: Tensor, generator: Generator | None = None) -> Tensor:
-        """Return a level for each row of `x`, shape `(B,)`."""
-        return _drawn(self.levels, x, generator)
+        """Return the noise level of each row of `x`, shape `(B,)`."""
+        return _sample_levels(self.levels, x, generator)
 
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """Levels with a constant difference.
+    """Levels of an arithmetic sequence.
 
-    Without a `count` there are as many as examples and each is used once, in order: the
-    paper's schedule for deep energy-based models (App. C.2), which spreads the levels over
-    every batch; an example by itself gets the first. With one, every example draws a level.
+    Without `count` there is one level per example, and the examples of a batch have all levels in
+    order. This is the choice of the paper for deep energy-based models (App. C.2). With `count`,
+    each example has a random level.
 
     Attributes:
         first: The first level.
         last: The last level.
-        count: How many there are, if not as many as examples.
+        count: Number of levels. Default: the number of examples.
 
     Example:
         >>> Arithmetic(0.5, 1.5).sample(torch.zeros(3, 2))
@@ -86,15 +86,15 @@ class Arithmetic:
         require_levels(self.first, self.last, count=1 if self.count is None else self.count)
 
     def sample(self, x: Tensor, generator: Generator | None = None) -> Tensor:
-        """Return a level for each row of `x`, shape `(B,)`."""
+        """Return the noise level of each row of `x`, shape `(B,)`."""
         require_floating(x)
         span, count = self.last - self.first, len(x) if self.count is None else self.count
         levels = [self.first + span * t for t in _fractions(count)]
-        return x.new_tensor(levels) if self.count is None else _drawn(levels, x, generator)
+        return x.new_tensor(levels) if self.count is None else _sample_levels(levels, x, generator)
 
 
 def require_levels(*levels: float, count: int = 1) -> None:
-    """Raise `ValueError` unless the levels are positive numbers and there is at least one."""
+    """Raise `ValueError` unless there is at least one level and all are positive."""
     if not all(0 < sigma < math.inf for sigma in levels):
         raise ValueError(f"noise levels must be positive numbers, but got {list(levels)}")
     if count < 1:
@@ -102,11 +102,11 @@ def require_levels(*levels: float, count: int = 1) -> None:
 
 
 def _fractions(count: int) -> list[float]:
-    """Return `count` numbers from zero to one."""
+    """Return `count` equally spaced numbers from zero to one."""
     return [i / max(count - 1, 1) for i in range(count)]
 
 
-def _drawn(levels: Sequence[float], x: Tensor, generator: Generator | None) -> Tensor:
+def _sample_levels(levels: Sequence[float], x: Tensor, generator: Generator | None) -> Tensor:
     require_floating(x)
     chosen = torch.randint(len(levels), x.shape[:1], device=x.device, generator=generator)
     return x.new_tensor(levels)[chosen]

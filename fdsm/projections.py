@@ -1,9 +1,9 @@
 r"""Distributions of the direction `v`.
 
-All have $E[v v^T] = (C_v / d) I$, which makes $E[(v^T a)^2] = C_v ‖a‖²/d$ and
-$E[v^T H v] = C_v \, \mathrm{tr}(H)/d$. For finite differences the length of `v` is the step, so
-there it must be small against the length scale of the density along `v`, and not so small that
-rounding takes over; `fdsm.derivatives.step_size` recommends one.
+All have $E[v v^T] = (C_v / d) I$, so $E[(v^T a)^2] = C_v ‖a‖²/d$ and
+$E[v^T H v] = C_v \, \mathrm{tr}(H)/d$. The length of `v` is the step of finite differences. It
+must be much smaller than the length scale of the density along `v`, but large enough that rounding
+errors do not dominate. `fdsm.derivatives.step_size` recommends a value.
 """
 
 import math
@@ -34,16 +34,16 @@ class Sphere:
         return v * (self.radius / length(v, keepdim=True))
 
     def second_moment(self, x: Tensor) -> float:
-        """Return $ε²$, whatever the dimension."""
+        """Return $ε²$, for any dimension."""
         return self.radius**2
 
 
 @dataclass(frozen=True)
 class Rademacher:
-    r"""Independent signs, scaled to a given length: entries $±ε/\sqrt{d}$.
+    r"""Independent random signs, scaled to a given length: entries $±ε/\sqrt{d}$.
 
-    The variance of $v^T H v$ is the least of the three when $H$ is dominated by its diagonal,
-    and zero when it is diagonal.
+    The variance of $v^T H v$ is the smallest of the three if $H$ is nearly diagonal, and zero if
+    it is diagonal.
 
     Attributes:
         radius: The length $ε$ of every direction.
@@ -61,7 +61,7 @@ class Rademacher:
         return (2 * bits - 1) * (self.radius / math.sqrt(dimension(x)))
 
     def second_moment(self, x: Tensor) -> float:
-        """Return $ε²$, whatever the dimension."""
+        """Return $ε²$, for any dimension."""
         return self.radius**2
 
 
@@ -69,7 +69,7 @@ class Rademacher:
 class Gaussian:
     r"""The standard normal distribution, as in the original SSM.
 
-    Its length, about $\sqrt{d}$, is too long a step for finite differences.
+    The length of its directions, about $\sqrt{d}$, is too large a step for finite differences.
     """
 
     def sample(self, x: Tensor, generator: Generator | None = None) -> Tensor:
@@ -84,5 +84,5 @@ class Gaussian:
 def _require_positive(radius: float) -> None:
     if not 0 < radius < math.inf:
         raise ValueError(
-            f"the radius is the step of finite differences and must be positive, but got {radius}"
+            f"radius must be positive, because it is the finite-difference step, but is {radius}"
         )

@@ -13,7 +13,7 @@ from torch import nn
 import fdsm
 from fdsm.derivatives import Autodiff, FiniteDifference
 from fdsm.objectives import SM, SSM
-from fdsm.objectives.directions import Sliced, average
+from fdsm.objectives.directions import Sliced, average_over_directions
 from fdsm.paper.document import write
 from fdsm.projections import Sphere
 from fdsm.typing import Derivative, Projection
@@ -36,7 +36,7 @@ def names() -> dict[str, object]:
         "Projection": Projection,
         "Sliced": Sliced,
         "Sphere": Sphere,
-        "average": average,
+        "average_over_directions": average_over_directions,
         "dataclass": dataclasses.dataclass,
         "f": lambda x: x.sin().sum(1),
         "model": model,

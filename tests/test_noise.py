@@ -14,7 +14,7 @@ def test_geometric_levels_have_a_constant_ratio() -> None:
 
 
 @pytest.mark.parametrize("levels", [Geometric(2.0, 0.5, 3), Arithmetic(2.0, 0.5, 3)])
-def test_every_level_is_drawn_as_often(
+def test_all_levels_have_the_same_probability(
     levels: Geometric | Arithmetic, generator: Generator
 ) -> None:
     sigma = levels.sample(torch.empty(30_000, 2), generator)
@@ -33,7 +33,7 @@ def test_constant_level() -> None:
     assert ConstantNoise(0.3).sample(torch.empty(2, 3)).tolist() == [0.3, 0.3]
 
 
-def test_levels_have_the_type_of_the_data() -> None:
+def test_levels_have_the_dtype_of_the_data() -> None:
     x = torch.empty(4, 2).float()
     for levels in (ConstantNoise(0.3), Geometric(1.0, 0.1, 2), Arithmetic(1.0, 0.1)):
         assert levels.sample(x).dtype == torch.float32
@@ -41,7 +41,7 @@ def test_levels_have_the_type_of_the_data() -> None:
             levels.sample(x.long())
 
 
-def test_bad_levels() -> None:
+def test_invalid_levels_are_refused() -> None:
     for make in (
         lambda: ConstantNoise(0.0),
         lambda: Geometric(1.0, -1.0, 3),

@@ -55,7 +55,9 @@ def test_variance_of_the_trace_estimate(
 
 
 @projections
-def test_type_and_generator(projection: Projection) -> None:
+def test_directions_have_the_dtype_of_the_data_and_depend_on_the_generator(
+    projection: Projection,
+) -> None:
     x = torch.empty(3, 4).float()
     a, b = (projection.sample(x, Generator().manual_seed(2)) for _ in range(2))
     assert a.dtype == torch.float32
@@ -66,6 +68,6 @@ def test_type_and_generator(projection: Projection) -> None:
 
 @pytest.mark.parametrize("kind", [Sphere, Rademacher])
 @pytest.mark.parametrize("radius", [0.0, -0.1, float("nan"), float("inf")])
-def test_bad_radius(kind: type, radius: float) -> None:
-    with pytest.raises(ValueError, match="step of finite differences and must be positive"):
+def test_invalid_radii_are_refused(kind: type, radius: float) -> None:
+    with pytest.raises(ValueError, match="radius must be positive"):
         kind(radius)

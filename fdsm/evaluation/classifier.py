@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import torch
 from torch import Generator, Tensor, nn
 
+from ..tensors import require_values
 from .fid import unit_range
 from .measurement import Measurement, mean_of
 
@@ -101,6 +102,8 @@ def train_classifier(
         ValueError: If labels and images do not match, or there are no images for training or for
             the accuracy.
     """
+    require_values(images)
+    require_values(labels)
     count = round(len(images) * (1 - held_out))
     if images.ndim != 4 or labels.shape != images.shape[:1] or not 0 < count < len(images):
         raise ValueError(

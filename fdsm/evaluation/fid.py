@@ -13,6 +13,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from ..tensors import require_values
 from .measurement import Measurement
 
 
@@ -84,6 +85,7 @@ def fid(
     """
     if not isinstance(real, Moments):
         real = feature_moments(features, real, batch=batch, levels=levels)
+    require_values(fake)
     clipped = fake.clamp(0, 1) if fake.is_floating_point() else fake
     other = feature_moments(features, clipped, batch=batch, levels=levels)
     return Measurement(
@@ -115,6 +117,7 @@ def feature_moments(
     Raises:
         ValueError: If there are fewer than two images, or values or features are not valid.
     """
+    require_values(images)
     if images.ndim != 4 or len(images) < 2:
         raise ValueError(
             f"expected two or more images of shape (N, C, H, W), but got {tuple(images.shape)}"

@@ -1,4 +1,4 @@
-"""Models: plain modules whose forward pass is a log-density or a score."""
+"""Models: modules whose forward pass is a log-density or a score."""
 
 from .autoencoder import (
     BernoulliDecoder,
@@ -8,7 +8,6 @@ from .autoencoder import (
     GaussianDecoder,
     ImplicitEncoder,
 )
-from .confined import GaussianTailMLP
 from .dkef import DKEF, DKEFDensity
 from .implicit_autoencoder import (
     VAE,
@@ -21,9 +20,9 @@ from .implicit_autoencoder import (
     sample_decoder,
     squared_error,
 )
-from .joint import MultiInputCNN, MultiInputMLP
 from .layers import QuadraticHead, ShiftedSoftplus
-from .mlp import QuadraticMLP
+from .mlp import GaussianTailMLP, QuadraticMLP
+from .multi_input import MultiInputCNN, MultiInputMLP
 from .nice import NICE
 from .noise_conditional import AtNoiseLevel, NoiseConditionalMLP, NoiseScaled
 from .normal_equations import (

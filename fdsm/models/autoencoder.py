@@ -1,9 +1,9 @@
-r"""Autoencoders whose encoder is a sampler without a density.
+r"""Autoencoders with an implicit encoder.
 
-An implicit encoder turns data and noise into a latent, $z = f(x, ξ)$. The density of $z$ is not
-known, and its score is learned by another network: that of $q(z|x)$ for a variational autoencoder,
-that of all latents $q(z)$ for a Wasserstein autoencoder, whose encoder may take no noise. Encoders
-and scores are `MultiInputMLP` or `MultiInputCNN`.
+An implicit encoder maps data and noise to a latent, $z = f(x, ξ)$. The density of $z$ is not
+known. Another network learns its score: that of $q(z|x)$ for a variational autoencoder, that of
+the marginal $q(z)$ for a Wasserstein autoencoder, whose encoder may be deterministic. Encoders and
+scores are `MultiInputMLP` or `MultiInputCNN`.
 """
 
 import math
@@ -16,15 +16,15 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional
 
 from ..tensors import dot
-from .layers import Activation, made, perceptron, size
+from .layers import Activation, num_elements, out_of_place, perceptron
 
 
 class ImplicitEncoder(nn.Module):
     """A sampler of latents given data.
 
     Args:
-        network: The latent of data and noise, `(B, *E), (B, noise) -> (B, latent)`.
-        noise: The length of the noise.
+        network: The network, `(B, *E), (B, noise) -> (B, latent)`.
+        noise: Length of the noise.
 
     Example:
         >>> from fdsm.models import MultiInputMLP
@@ -44,11 +44,11 @@ class ImplicitEncoder(nn.Module):
         return z
 
     def sample(self, x: Tensor, generator: Generator | None = None) -> Tensor:
-        """Return a latent for each row of `x`, through which gradients flow.
+        """Return a differentiable sample of the latent for each row of `x`.
 
         Args:
             x: The data, shape `(B, *E)`.
-            generator: Source of the noise; torch's global one by default.
+            generator: Random number generator. Default: the global generator of torch.
 
         Returns:
             The latents, shape `(B, latent)`.
@@ -60,7 +60,7 @@ class ImplicitEncoder(nn.Module):
 
 
 class Decoder(Protocol):
-    """A density of data given a latent."""
+    """A distribution of data given a latent."""
 
     def __call__(self, z: Tensor) -> Tensor:
         """Return the mean of the data given a latent, shape `(B, latent) -> (B, *E)`."""
@@ -72,10 +72,10 @@ class Decoder(Protocol):
 
 
 class BernoulliDecoder(nn.Module):
-    r"""Independent bits given a latent, with logits from a network.
+    r"""Independent Bernoulli variables given a latent.
 
     Args:
-        network: The logits of a latent, `(B, latent) -> (B, *E)`.
+        network: The network of the logits, `(B, latent) -> (B, *E)`.
 
     Example:
         >>> decoder = BernoulliDecoder(DecoderMLP(32, (1, 28, 28)))
@@ -88,11 +88,11 @@ class BernoulliDecoder(nn.Module):
         self.network = network
 
     def forward(self, z: Tensor) -> Tensor:
-        """Return the mean of the data given a latent: the probabilities, shape `(B, *E)`."""
+        """Return the mean of the data given a latent, the probabilities, shape `(B, *E)`."""
         return self.logits(z).sigmoid()
 
     def logits(self, z: Tensor) -> Tensor:
-        """Return the log-odds of each bit, shape `(B, *E)`."""
+        """Return the logits, shape `(B, *E)`."""
         result: Tensor = self.network(z)
         return result
 
@@ -105,12 +105,12 @@ class BernoulliDecoder(nn.Module):
 
 
 class GaussianDecoder(nn.Module):
-    r"""Normal data given a latent, with the mean from a network and one fixed deviation.
+    r"""A Gaussian given a latent, with a fixed standard deviation.
 
     Args:
-        network: The mean given a latent, `(B, latent) -> (B, *E)`.
-        log_std: The natural logarithm of the standard deviation; that of the paper's code, 0.55,
-            by default.
+        network: The network of the mean, `(B, latent) -> (B, *E)`.
+        log_std: Natural logarithm of the standard deviation. The default, a standard deviation of
+            0.55, is that of the paper's code.
 
     Example:
         >>> decoder = GaussianDecoder(DecoderCNN(32, (3, 32, 32), width=4))
@@ -136,13 +136,13 @@ class GaussianDecoder(nn.Module):
 
 
 class DecoderMLP(nn.Module):
-    """An event from a latent by a perceptron; the paper's for MNIST by default.
+    """A multilayer perceptron from a latent to an event, by default that of the paper for MNIST.
 
     Args:
-        latent: The length of the latent.
-        shape: The shape of an event.
-        widths: The widths of the hidden layers.
-        activation: What makes the activations.
+        latent: Length of the latent.
+        shape: Event shape.
+        widths: Widths of the hidden layers.
+        activation: Constructor of the activations.
     """
 
     def __init__(
@@ -154,7 +154,7 @@ class DecoderMLP(nn.Module):
     ) -> None:
         super().__init__()
         self.network = nn.Sequential(
-            *perceptron((latent, *widths, size(shape)), activation),
+            *perceptron((latent, *widths, num_elements(shape)), activation),
             nn.Unflatten(1, tuple(shape)),
         )
 
@@ -165,16 +165,16 @@ class DecoderMLP(nn.Module):
 
 
 class DecoderCNN(nn.Module):
-    """An image in $(-1, 1)$ from a latent by four transposed convolutions; the paper's for CelebA.
+    """Transposed convolutions from a latent to an image in $(-1, 1)$; for CelebA in the paper.
 
     Args:
-        latent: The length of the latent.
-        shape: Channels, height and width of an image; the latter two are multiples of 16.
-        width: The channels before the last convolution.
-        activation: What makes the activations.
+        latent: Length of the latent.
+        shape: Channels, height and width of an image. Height and width are multiples of 16.
+        width: Number of channels before the last convolution.
+        activation: Constructor of the activations.
 
     Raises:
-        ValueError: If the images cannot be made by doubling four times.
+        ValueError: If height or width is not a multiple of 16.
     """
 
     def __init__(
@@ -195,9 +195,9 @@ class DecoderCNN(nn.Module):
         layers: list[nn.Module] = []
         for before, after in pairwise((8 * width, 4 * width, 2 * width, width, channels)):
             double = nn.ConvTranspose2d(before, after, 5, stride=2, padding=2, output_padding=1)
-            layers += [made(activation), double]
+            layers += [out_of_place(activation), double]
         self.network = nn.Sequential(
-            nn.Linear(latent, size(start)), nn.Unflatten(1, start), *layers, nn.Tanh()
+            nn.Linear(latent, num_elements(start)), nn.Unflatten(1, start), *layers, nn.Tanh()
         )
 
     def forward(self, z: Tensor) -> Tensor:

@@ -9,40 +9,41 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ..tensors import dot
+from ..tensors import dot, require_tensor
 from .normal_equations import Equations, NormalEquations, SlicedEquations
 
 _SLICED = SlicedEquations()
 
 
 class DKEF(nn.Module):
-    r"""An exponential family whose features are kernels of learned features of the data.
+    r"""A deep kernel exponential family.
 
     $$\log p(x) = -\frac{‖x‖²}{2 s²} + \sum_j α_j \sum_i w_i
       \exp\!\left(-\frac{‖φ_i(x) - φ_i(z_j)‖²}{2 \cdot 10^{l_i}}\right)$$
 
     up to a constant, with base measure $N(0, s² I)$, weights $w$ that sum to one, inducing points
-    $z_j$ and networks $φ_i$ of three layers with a linear shortcut. All are trained but $α$, which
-    is solved for. In training, solve on one half of a batch and take the loss on the other:
+    $z_j$ and networks $φ_i$ of three layers with a linear shortcut. All parameters are trained
+    except $α$, which has a closed-form solution. In training, solve for $α$ on one half of a batch
+    and compute the loss on the other half:
 
         loss = objective(model.solve(x_fit, v), x_loss)
 
-    Gradients flow through the solution. When done, add up the equations of all data and keep their
-    solution with the model by `finalise`; from then on the model itself is the log-density.
+    Gradients flow through the solution. After training, sum the equations of all data and store
+    their solution with `finalize`. Then the model itself is the log-density.
 
-    Distances between features far from the origin lose digits in float32, and differences of
-    kernels amplify that: for data with heavy tails use float64, which costs little here.
+    Distances between features far from the origin are inaccurate in float32, and differences of
+    kernels amplify the error. Use float64 for data with heavy tails.
 
     Reference:
         Wenliang et al. (2019), https://arxiv.org/abs/1811.08357.
-        Pang et al. (2020), https://arxiv.org/abs/2007.03317, Sec. 6.1 and App. C.2, whose formula
-        leaves out $α$ and $w$.
+        Pang et al. (2020), https://arxiv.org/abs/2007.03317, Sec. 6.1 and App. C.2, where the
+        formula omits $α$ and $w$.
 
     Args:
-        inducing: Where to start the inducing points, usually rows of training data, `(M, D)`.
-        features: The widths of the networks $φ_i$, and the number of features they return.
-        log_lengthscales: Where to start the $l_i$, one for each kernel.
-        base_scale: The standard deviation $s$ of the base measure.
+        inducing: Initial inducing points, usually rows of training data, shape `(M, D)`.
+        features: Width of the networks $φ_i$ and number of their outputs.
+        log_lengthscales: Initial values of the $l_i$, one for each kernel.
+        base_scale: Standard deviation $s$ of the base measure.
 
     Example:
         >>> _ = torch.manual_seed(0)
@@ -63,10 +64,10 @@ class DKEF(nn.Module):
         base_scale: float = 2.0,
     ) -> None:
         super().__init__()
+        require_tensor(inducing)
         if inducing.ndim != 2:
             raise ValueError(
-                "inducing points must be rows, shape (M, D), but have shape "
-                f"{tuple(inducing.shape)}"
+                f"inducing points must have shape (M, D), but have shape {tuple(inducing.shape)}"
             )
         self.inducing = nn.Parameter(inducing.detach().clone())
         self.features = _Features(inducing.shape[1], features, log_lengthscales)
@@ -77,56 +78,56 @@ class DKEF(nn.Module):
         self.to(inducing.dtype)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the log-density with the $α$ of `finalise`, shape `(B, D) -> (B,)`.
+        """Return the log-density with the $α$ of `finalize`, shape `(B, D) -> (B,)`.
 
         Raises:
-            RuntimeError: If there is none yet.
+            RuntimeError: If `finalize` has not been called.
         """
         if not self.alpha.any():
             raise RuntimeError(
-                "the model is not a density before its α is known: in training use "
-                "`model.solve(x, v)`, afterwards `model.finalise(equations)`"
+                "the coefficients α of the model are not set: use `model.solve(x, v)` in "
+                "training, and `model.finalize(equations)` after training"
             )
-        return DKEFDensity(self.induced(), self.alpha)(x)
+        return DKEFDensity(self.induced_kernels(), self.alpha)(x)
 
     def equations(self, x: Tensor, v: Tensor, equations: Equations = _SLICED) -> NormalEquations:
-        """Return the normal equations for $α$ of a batch; add those of several batches.
+        """Return the normal equations for $α$ of a batch.
 
         Args:
             x: The data, shape `(B, D)`.
-            v: The directions, shape `(B, D)`; their length matters to differences only.
-            equations: How to form them.
+            v: The directions, shape `(B, D)`. Their length matters only for finite differences.
+            equations: Forms the equations.
 
         Returns:
-            The equations, differentiable in all parameters.
+            The equations, differentiable in all parameters. Those of several batches can be added.
         """
-        return equations(self.induced(), x, v)
+        return equations(self.induced_kernels(), x, v)
 
     def solve(self, x: Tensor, v: Tensor, equations: Equations = _SLICED) -> "DKEFDensity":
-        """Return the log-density with the best $α$ for a batch; arguments as `equations`."""
-        kernels = self.induced()
+        """Return the log-density with the optimal $α$ of a batch. Arguments as for `equations`."""
+        kernels = self.induced_kernels()
         return DKEFDensity(kernels, equations(kernels, x, v).solution(self.penalty))
 
     def solve_from(self, equations: NormalEquations) -> "DKEFDensity":
         """Return the log-density with the $α$ that solves the equations.
 
         Args:
-            equations: Those of one batch or the sum of many.
+            equations: The equations of one batch, or the sum of several.
 
         Returns:
-            The density, through which gradients flow to the parameters and the penalty.
+            The log-density, differentiable in the parameters and the penalty.
         """
-        return DKEFDensity(self.induced(), equations.solution(self.penalty))
+        return DKEFDensity(self.induced_kernels(), equations.solution(self.penalty))
 
-    def induced(self) -> "InducedKernels":
-        """Return the kernels at the inducing points, whose features are computed now."""
+    def induced_kernels(self) -> "InducedKernels":
+        """Return the kernels with the current features of the inducing points."""
         c = self.features(self.inducing)
         log_weights = self.weight_logits.log_softmax(0)[:, None] - _inner(c, c) / 2
         return InducedKernels(self.features, c, log_weights, self.base_scale)
 
     @torch.no_grad()
-    def finalise(self, equations: NormalEquations) -> None:
-        """Keep the solution of the equations as part of the model's state."""
+    def finalize(self, equations: NormalEquations) -> None:
+        """Store the solution of the equations in the state of the model."""
         self.alpha.copy_(equations.solution(self.penalty))
 
     @property
@@ -137,15 +138,16 @@ class DKEF(nn.Module):
 
 @dataclass(frozen=True, eq=False)
 class InducedKernels:
-    """The kernels $k_j$ and the base measure of a `DKEF`, as functions of `x` alone.
+    """The kernels $k_j$ and the base measure of a `DKEF` as functions of `x`.
 
-    The features of the inducing points are computed once, for the solution and for the loss.
+    The features of the inducing points are computed only once.
 
     Attributes:
         features: The networks.
-        centres: The features of the inducing points, shape `(K, M, F)`.
-        log_weights: What does not depend on `x` in the logarithms of the kernels, `(K, M)`.
-        base_scale: The standard deviation of the base measure.
+        centres: Features of the inducing points, shape `(K, M, F)`.
+        log_weights: The part of the logarithms of the kernels that does not depend on `x`, `(K,
+            M)`.
+        base_scale: Standard deviation of the base measure.
     """
 
     features: "_Features"
@@ -168,7 +170,7 @@ class InducedKernels:
     def kernel_jet(self, x: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         r"""Return the kernels with slopes and curvatures along `v`, each of shape `(B, M)`.
 
-        Of $k = e^{-‖f - c‖²/2}$ these are $-ka$ and $k (a² - a')$, with $a = (f - c)^T f'$ for
+        For $k = e^{-‖f - c‖²/2}$ they are $-ka$ and $k (a² - a')$, with $a = (f - c)^T f'$,
         features $f$ of the data and $c$ of the inducing points.
         """
         f, slope, curvature = self.features.jet(x, v)
@@ -187,7 +189,7 @@ class InducedKernels:
         r"""Return gradients, `(B, D, M)`, and Laplacians, `(B, M)`, of the kernels.
 
         With $a_i = (f - c)^T ∂_i f$ they are $-k a_i$ and $k (\sum_i (a_i² - ‖∂_i f‖²) -
-        (f - c)^T Δf)$, here one network at a time, to stay within the caches.
+        (f - c)^T Δf)$. They are computed one network at a time to fit into CPU caches.
         """
         f, jacobian, laplacian = self.features.laplacian(x)
         bend = jacobian.square().sum((2, 3)) + _inner(f, laplacian)
@@ -202,9 +204,9 @@ class InducedKernels:
         return _total(gradients), _total(laplacians)
 
     def _each(self, f: Tensor) -> Tensor:
-        """Return each kernel with its weight, shape `(K, B, F) -> (K, B, M)`.
+        """Return the weighted kernels, shape `(K, B, F) -> (K, B, M)`.
 
-        Its logarithm, $f^T c - ‖f‖²/2$ and what does not depend on `x`, is one product.
+        Their logarithm, $f^T c - ‖f‖²/2$ plus the weights, is one matrix product.
         """
         left = torch.cat([f, -_inner(f, f)[..., None] / 2], -1)
         right = functional.pad(self.centres, (0, 1), value=1.0)
@@ -218,7 +220,7 @@ class InducedKernels:
         return a, torch.baddbmm(-bend[:, :, None], curvature, c).addcmul(a, a)
 
     def _gradients(self, k: Tensor, f: Tensor, jacobian: Tensor) -> Tensor:
-        """Return the sum of $-k a_i$, one network at a time, to stay within the caches."""
+        """Return the sum of $-k a_i$, computed one network at a time to fit into CPU caches."""
         parts = zip(k, f, jacobian, self.centres, strict=True)
         return _total([k[:, None] * _towards(f, rows, c) for k, f, rows, c in parts])
 
@@ -228,7 +230,7 @@ class DKEFDensity:
     """The log-density of a `DKEF` with given coefficients.
 
     Attributes:
-        model: Kernels and base measure.
+        model: The kernels and the base measure.
         alpha: The coefficients, shape `(M,)`.
     """
 
@@ -241,11 +243,10 @@ class DKEFDensity:
 
 
 class _Features(nn.Module):
-    """Networks of three linear layers, softplus between them, beside a linear shortcut.
+    """`K` networks of three linear layers with softplus and a linear shortcut.
 
-    There are `K` of them, evaluated together: features have shape `(K, B, F)`. They are in units
-    of a lengthscale, $10^{l/2}$. The last layer has no bias, since only differences of features
-    count.
+    The features have shape `(K, B, F)`, in units of a lengthscale $10^{l/2}$. The last layer has
+    no bias, because only differences of features matter.
     """
 
     def __init__(self, dim: int, width: int, log_lengthscales: Sequence[float]) -> None:
@@ -265,7 +266,7 @@ class _Features(nn.Module):
         return self._unit * (h @ self.third + x @ self.shortcut)
 
     def jet(self, x: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the features with their first two derivatives along `v`, in one forward pass."""
+        """Return the features with their first two derivatives along `v`."""
         a, slope = x @ self.first + self.first_bias, v @ self.first
         h, slope, curvature = _softplus_jet(a, slope, torch.zeros_like(slope))
         a = torch.baddbmm(self.second_bias, h, self.second)
@@ -275,7 +276,7 @@ class _Features(nn.Module):
         return unit * value, unit * slope, unit * (curvature @ third)
 
     def jacobian(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the features, and their derivatives along every axis, `(K, B, D, F)`."""
+        """Return the features and their derivatives along each axis, `(K, B, D, F)`."""
         a = x @ self.first + self.first_bias
         jacobian = _rowwise(a.sigmoid()[:, :, None] * self.first[:, None], self.second)
         a = functional.softplus(a) @ self.second + self.second_bias
@@ -284,7 +285,7 @@ class _Features(nn.Module):
         return self._unit * value, self._unit[:, None] * (jacobian + self.shortcut[:, None])
 
     def laplacian(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return what `jacobian` does, and the Laplacians of the features, `(K, B, F)`."""
+        """Return the results of `jacobian` and the Laplacians of the features, `(K, B, F)`."""
         a = x @ self.first + self.first_bias
         gate = a.sigmoid()
         bent = gate * (1 - gate) * self.first.square().sum(1, keepdim=True)
@@ -304,7 +305,7 @@ class _Features(nn.Module):
 
 
 def _softplus_jet(a: Tensor, slope: Tensor, curvature: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return softplus of `a` with its first two derivatives, given those of `a`."""
+    """Return softplus of `a` with its first two derivatives, from those of `a`."""
     gate = a.sigmoid()
     bent = gate * ((1 - gate) * slope.square() + curvature)
     return functional.softplus(a), gate * slope, bent

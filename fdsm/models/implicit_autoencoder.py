@@ -23,7 +23,7 @@ from .autoencoder import (
     GaussianDecoder,
     ImplicitEncoder,
 )
-from .joint import MultiInputCNN, MultiInputMLP
+from .multi_input import MultiInputCNN, MultiInputMLP
 
 LikelihoodDecoder = BernoulliDecoder | GaussianDecoder
 """A decoder with a density of the data given a latent."""

@@ -1,4 +1,4 @@
-"""Pieces that several models are made of."""
+"""Layers shared by several models."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -9,24 +9,25 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 Activation = Callable[[], nn.Module]
-"""What makes an activation, such as `nn.SiLU`: called once for every place where one is used.
+"""Constructor of an activation, such as `nn.SiLU`. Each use of the activation is a new module.
 
-For densities it should be smooth: second derivatives of a ReLU are zero where they exist, and
-those of an ELU jump, which makes the parameter gradients of exact sliced score matching wrong.
+Activations of densities should be smooth. The second derivative of a ReLU is zero almost
+everywhere. That of an ELU is discontinuous, which biases the parameter gradients of exact sliced
+score matching.
 """
 
 
-def made(activation: Activation) -> nn.Module:
-    """Return an activation that leaves its input alone, since that may be used again.
+def out_of_place(activation: Activation) -> nn.Module:
+    """Return an activation that does not change its input, which the model may use again.
 
     Args:
-        activation: What makes it.
+        activation: Constructor of the activation.
 
     Returns:
-        The activation, no longer in place if it was.
+        The activation with `inplace=False`.
 
     Example:
-        >>> made(lambda: nn.ELU(inplace=True))
+        >>> out_of_place(lambda: nn.ELU(inplace=True))
         ELU(alpha=1.0)
     """
     module: Any = activation()
@@ -36,15 +37,15 @@ def made(activation: Activation) -> nn.Module:
     return result
 
 
-def size(shape: int | Sequence[int]) -> int:
-    """Return how many elements an event of the given shape, or length, has."""
+def num_elements(shape: int | Sequence[int]) -> int:
+    """Return the number of elements of an event with the given shape or length."""
     return shape if isinstance(shape, int) else math.prod(shape)
 
 
 class ShiftedSoftplus(nn.Module):
-    r"""The activation $\log(1 + e^x) - \log 2$: smooth, and zero at zero.
+    r"""The activation $\log(1 + e^x) - \log 2$, which is smooth and zero at zero.
 
-    What the authors of FD score matching trained their deep models with.
+    The deep models of the paper were trained with it.
 
     Example:
         >>> import torch
@@ -62,12 +63,12 @@ class ShiftedSoftplus(nn.Module):
 class QuadraticHead(nn.Module):
     r"""The log-density $(a^T h + a_0)(b^T h + b_0) + c^T (h ∘ h)$ of features $h$.
 
-    Published code adds a constant $c_0$. It is left out: no derivative with respect to the data
-    depends on it, so that score matching leaves it without a gradient (which breaks
-    data-parallel training) or, by finite differences, with the rounding error of one.
+    The published code adds a constant $c_0$. It is omitted here, because derivatives with respect
+    to the data do not depend on it. With score matching it has no gradient, which breaks
+    data-parallel training. With finite differences its gradient is rounding error.
 
     Args:
-        features: The length of $h$.
+        features: Number of features.
     """
 
     def __init__(self, features: int) -> None:
@@ -83,11 +84,11 @@ class QuadraticHead(nn.Module):
 
 
 def perceptron(widths: Iterable[int], activation: Activation) -> nn.Sequential:
-    """Return linear layers with activations between them, none after the last.
+    """Return linear layers with activations between them.
 
     Args:
-        widths: The width of the input, of every hidden layer and of the output.
-        activation: What makes the activations.
+        widths: Widths of the input, the hidden layers and the output.
+        activation: Constructor of the activations.
 
     Returns:
         The layers in order.
@@ -98,5 +99,5 @@ def perceptron(widths: Iterable[int], activation: Activation) -> nn.Sequential:
     """
     layers: list[nn.Module] = []
     for before, after in pairwise(widths):
-        layers += [nn.Linear(before, after), made(activation)]
+        layers += [nn.Linear(before, after), out_of_place(activation)]
     return nn.Sequential(*layers[:-1])

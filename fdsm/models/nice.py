@@ -1,4 +1,4 @@
-"""Flows of additive couplings."""
+"""NICE, a normalizing flow of additive couplings."""
 
 import math
 from collections.abc import Sequence
@@ -7,31 +7,31 @@ from typing import Literal, cast
 import torch
 from torch import Generator, Tensor, nn
 
-from .layers import Activation, perceptron, size
+from .layers import Activation, num_elements, perceptron
 
 
 class NICE(nn.Module):
-    r"""A normalised log-density: additive couplings, a diagonal scale and a normal latent.
+    r"""A normalizing flow of additive couplings with a diagonal scale. Its output is normalised.
 
     $$\log p(x) = \log N(z; 0, I) + \sum_i s_i, \qquad z = e^s ∘ (f_n ∘ \dots ∘ f_1)(x)$$
 
-    Couplings change one half of the coordinates, the odd and the even ones in turn, by a network
-    of the other half, so their Jacobians have determinant one. At the paper's size, the default,
-    there are 15,154,352 parameters.
+    Each coupling adds a network of one half of the coordinates to the other half, alternating
+    between even and odd coordinates. The Jacobian of a coupling has determinant one. The default
+    is the model of the paper, with 15,154,352 parameters.
 
     Reference:
         Dinh et al. (2015), https://arxiv.org/abs/1410.8516.
         Pang et al. (2020), https://arxiv.org/abs/2007.03317, Table 3.
 
     Args:
-        shape: The shape of an event, or its length; events are flattened.
-        hidden: The width of the hidden layers of each coupling.
-        depth: How many hidden layers each coupling has.
-        couplings: How many couplings.
-        activation: What makes the activations; smooth.
+        shape: Event shape, or its length. Events are flattened.
+        hidden: Width of the hidden layers of each coupling.
+        depth: Number of hidden layers of each coupling.
+        couplings: Number of couplings.
+        activation: Constructor of the activations, which should be smooth.
 
     Raises:
-        ValueError: If an event has one element only, which cannot be split.
+        ValueError: If an event has only one element.
 
     Example:
         >>> flow = NICE(4, hidden=8, depth=1)
@@ -49,9 +49,9 @@ class NICE(nn.Module):
         activation: Activation = nn.Softplus,
     ) -> None:
         super().__init__()
-        dim = size(shape)
+        dim = num_elements(shape)
         if dim < 2:
-            raise ValueError(f"events need at least two elements to be split, but have {dim}")
+            raise ValueError(f"events must have at least two elements, but have {dim}")
         self.shape = (shape,) if isinstance(shape, int) else tuple(shape)
         layers = (
             Coupling(dim, (hidden,) * depth, activation, odd=bool(i % 2)) for i in range(couplings)
@@ -60,13 +60,13 @@ class NICE(nn.Module):
         self.scale = Scale(dim)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the log-density in nats, normalised, shape `(B, *E) -> (B,)`."""
+        """Return the normalised log-density in nats, shape `(B, *E) -> (B,)`."""
         z = self.encode(x)
         constant = self.scale.log_scale.sum() - z.shape[1] * math.log(2 * math.pi) / 2
         return constant - z.square().sum(1) / 2
 
     def encode(self, x: Tensor) -> Tensor:
-        """Return the latent, shape `(B, *E) -> (B, D)`, standard normal under the model."""
+        """Return the latent, which is standard normal under the model, `(B, *E) -> (B, D)`."""
         x = x.flatten(1)
         for coupling in self.couplings:
             x = coupling(x)
@@ -74,7 +74,7 @@ class NICE(nn.Module):
         return z
 
     def inverse(self, z: Tensor) -> Tensor:
-        """Return the data whose latent is `z`, shape `(B, D) -> (B, *E)`."""
+        """Return the data with latent `z`, shape `(B, D) -> (B, *E)`."""
         x = self.scale.inverse(z)
         for coupling in reversed(self.couplings):
             x = coupling.inverse(x)
@@ -85,8 +85,8 @@ class NICE(nn.Module):
         """Return `n` exact samples of the model.
 
         Args:
-            n: How many.
-            generator: Source of the latent; torch's global one by default.
+            n: Number of samples.
+            generator: Random number generator. Default: the global generator of torch.
 
         Returns:
             The samples, shape `(n, *E)`.
@@ -97,21 +97,21 @@ class NICE(nn.Module):
 
     @property
     def density_layers(self) -> list[nn.Module]:
-        """Layers whose outputs add up to the log-density, but for a constant.
+        """Layers whose outputs sum to the log-density up to a constant.
 
-        For objectives that pass curvature back layer by layer.
+        They are the input of the layer-wise objectives.
         """
         return [nn.Flatten(), *self.couplings, self.scale, StandardNormal()]
 
 
 class Coupling(nn.Module):
-    """An invertible layer that shifts every other coordinate by a network of the rest.
+    """An invertible layer that adds a network of one half of the coordinates to the other half.
 
     Args:
-        dim: The length of an event.
-        widths: The widths of the hidden layers.
-        activation: What makes the activations.
-        odd: Whether the coordinates at odd places are kept, and those at even places moved.
+        dim: Length of an event.
+        widths: Widths of the hidden layers.
+        activation: Constructor of the activations.
+        odd: Whether coordinates with odd indices are kept and those with even indices shifted.
     """
 
     def __init__(
@@ -121,38 +121,38 @@ class Coupling(nn.Module):
         self.first = int(odd)
         kept = len(range(self.first, dim, 2))
         self.shift = perceptron((kept, *widths, dim - kept), activation)
-        places = [*range(self.first, dim, 2), *range(1 - self.first, dim, 2)]
-        order = torch.tensor(places, device="cpu").argsort()
+        indices = [*range(self.first, dim, 2), *range(1 - self.first, dim, 2)]
+        order = torch.tensor(indices, device="cpu").argsort()
         self.order: Tensor
         self.register_buffer("order", order, persistent=False)
 
     def split(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the coordinates that are kept and those that are moved."""
+        """Return the coordinates that are kept and those that are shifted."""
         if x.shape[1] % 2:
             return x[:, self.first :: 2], x[:, 1 - self.first :: 2]
         halves = x.unflatten(1, (-1, 2)).unbind(2)  # type: ignore[no-untyped-call]
         return halves[self.first], halves[1 - self.first]
 
-    def merge(self, kept: Tensor, moved: Tensor) -> Tensor:
-        """Undo `split`."""
-        if kept.shape[1] != moved.shape[1]:
-            return torch.cat([kept, moved], 1).index_select(1, self.order)
-        halves = (moved, kept) if self.first else (kept, moved)
+    def merge(self, kept: Tensor, shifted: Tensor) -> Tensor:
+        """Invert `split`."""
+        if kept.shape[1] != shifted.shape[1]:
+            return torch.cat([kept, shifted], 1).index_select(1, self.order)
+        halves = (shifted, kept) if self.first else (kept, shifted)
         return torch.stack(halves, 2).flatten(1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return what follows the layer, shape `(B, D) -> (B, D)`."""
-        kept, moved = self.split(x)
-        return self.merge(kept, moved + self.shift(kept))
+        """Return the output, shape `(B, D) -> (B, D)`."""
+        kept, shifted = self.split(x)
+        return self.merge(kept, shifted + self.shift(kept))
 
     def inverse(self, y: Tensor) -> Tensor:
-        """Return what `forward` took to `y`."""
-        kept, moved = self.split(y)
-        return self.merge(kept, moved - self.shift(kept))
+        """Return the input with output `y`."""
+        kept, shifted = self.split(y)
+        return self.merge(kept, shifted - self.shift(kept))
 
 
 class Scale(nn.Module):
-    """Every coordinate times a positive number of its own, one at the start."""
+    """A positive scale for each coordinate, initially one."""
 
     elementwise: Literal[True] = True
 
@@ -165,7 +165,7 @@ class Scale(nn.Module):
         return x * self.log_scale.exp()
 
     def inverse(self, z: Tensor) -> Tensor:
-        """Undo `forward`."""
+        """Invert `forward`."""
         return z * (-self.log_scale).exp()
 
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from ..tensors import dot, per_example
-from .layers import Activation, made, perceptron, size
+from .layers import Activation, num_elements, out_of_place, perceptron
 
 
 class NoiseConditionalMLP(nn.Module):
@@ -43,11 +43,11 @@ class NoiseConditionalMLP(nn.Module):
     ) -> None:
         super().__init__()
         if not widths:
-            raise ValueError("widths must name at least one hidden layer, but is empty")
+            raise ValueError("widths must have at least one hidden layer, but is empty")
         self.register_buffer("frequencies", torch.linspace(0.25, 4.0, frequencies))
-        layers = perceptron((size(shape) + 2 * frequencies, *widths), activation)
+        layers = perceptron((num_elements(shape) + 2 * frequencies, *widths), activation)
         self.network = nn.Sequential(
-            *layers, made(activation), nn.Linear(widths[-1], 1, bias=False)
+            *layers, out_of_place(activation), nn.Linear(widths[-1], 1, bias=False)
         )
 
     def forward(self, x: Tensor, sigma: Tensor) -> Tensor:

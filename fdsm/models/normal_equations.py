@@ -1,15 +1,15 @@
 r"""Score matching of a linear combination of kernels, in closed form.
 
-The log-density $\log q_0(x) + \sum_j α_j k_j(x)$ is linear in $α$, so that its score matching loss
-is quadratic. With slopes $D_j$ of the kernels, slopes $q$ of $\log q_0$ and curvatures $c_j$, the
-mean over examples of $α^T c + \tfrac12 \sum (D α + q)²$, plus a penalty $\tfrac λ2 ‖α‖²$, is least
-at
+The log-density $\log q_0(x) + \sum_j α_j k_j(x)$ is linear in $α$, so its score-matching loss is
+quadratic. With slopes $D_j$ of the kernels, slopes $q$ of $\log q_0$ and curvatures $c_j$, the
+mean over examples of $α^T c + \tfrac12 \sum (D α + q)²$, plus a penalty $\tfrac λ2 ‖α‖²$, is
+minimised by
 
 $$α = -(G + λ I)^{-1} b, \qquad G = E[D^T D], \quad b = E[c + D^T q].$$
 
-What the slopes are is a choice: along one direction per example, exactly or by differences, or
-along all axes. All are scaled to the sum over dimensions, $E[\mathrm{tr} ∇² \log p +
-\tfrac12 ‖∇ \log p‖²]$, so that one $λ$ means the same to all.
+The slopes can be taken along one direction per example, exactly or with finite differences, or
+along all axes. All losses are scaled to the sum over dimensions, $E[\mathrm{tr} ∇² \log p +
+\tfrac12 ‖∇ \log p‖²]$, so $λ$ has the same meaning for all.
 """
 
 from dataclasses import dataclass
@@ -28,12 +28,12 @@ from ..tensors import dimension, dot
 
 @dataclass(frozen=True)
 class NormalEquations:
-    """The quadratic loss of some examples; add those of batches to have that of all.
+    """The quadratic loss of a batch. The sum of several batches is the loss of all their examples.
 
     Attributes:
         gram: The sum over examples of $D^T D$, shape `(M, M)`.
         moment: The sum over examples of $c + D^T q$, shape `(M,)`.
-        count: How many examples.
+        count: Number of examples.
     """
 
     gram: Tensor
@@ -78,7 +78,7 @@ class Kernels(Protocol):
 
 
 class Equations(Protocol):
-    """A way to form the normal equations; directions `v` are shaped like `x`."""
+    """A function that forms the normal equations. Directions `v` have the shape of `x`."""
 
     def __call__(self, model: Kernels, x: Tensor, v: Tensor) -> NormalEquations:
         """Return the equations of a batch, differentiable in the parameters of the model."""
@@ -87,7 +87,7 @@ class Equations(Protocol):
 
 @dataclass(frozen=True)
 class SlicedEquations:
-    """Exact slopes and curvatures along `v`: the minimiser of SSM."""
+    """Exact slopes and curvatures along `v`, for the minimiser of SSM."""
 
     def __call__(self, model: Kernels, x: Tensor, v: Tensor) -> NormalEquations:
         """Return the equations of a batch."""
@@ -98,12 +98,12 @@ class SlicedEquations:
 
 @dataclass(frozen=True)
 class DifferencedEquations:
-    r"""Differences of the kernels along `v`, whose length is the step: the minimiser of FD-SSM.
+    r"""Finite differences of the kernels along `v`, for the minimiser of FD-SSM.
 
     With $k_±$ the kernels at $x ± v$, the slopes are $(k_+ - k_-)/2$ and the curvatures
-    $k_+ + k_- - 2 k_0$. Published code computes these exactly even where the loss is by finite
-    differences. The slope of the base measure is exact either way, its log-density being
-    quadratic.
+    $k_+ + k_- - 2 k_0$. The length of `v` is the step. The published code computes them exactly,
+    even if the loss uses finite differences. The slope of the base measure is exact in both cases,
+    because its log-density is quadratic.
 
     Attributes:
         accuracy: The order of the truncation error, 2, 4, …
@@ -115,7 +115,7 @@ class DifferencedEquations:
         central_nodes(2, self.accuracy)
 
     def __call__(self, model: Kernels, x: Tensor, v: Tensor) -> NormalEquations:
-        """Return the equations of a batch, from one evaluation of all nodes together."""
+        """Return the equations of a batch, from one call of the kernels for all nodes."""
         check_arguments(x, v, ())
         require_full_precision(x, "the data")
         nodes, rows = _differences(self.accuracy)
@@ -130,7 +130,7 @@ class DifferencedEquations:
 
 @dataclass(frozen=True)
 class FullGradientEquations:
-    """Exact gradients, and curvatures along `v`: the minimiser of SSM with reduced variance."""
+    """Exact gradients, and curvatures along `v`, for the minimiser of SSMVR."""
 
     def __call__(self, model: Kernels, x: Tensor, v: Tensor) -> NormalEquations:
         """Return the equations of a batch."""
@@ -141,7 +141,7 @@ class FullGradientEquations:
 
 @dataclass(frozen=True)
 class ExactEquations:
-    """Exact gradients and Laplacians: the minimiser of SM, whatever `v`."""
+    """Exact gradients and Laplacians, for the minimiser of SM. `v` is not used."""
 
     def __call__(self, model: Kernels, x: Tensor, v: Tensor) -> NormalEquations:
         """Return the equations of a batch."""
@@ -175,7 +175,7 @@ def _gram(slopes: Tensor) -> Tensor:
 
 
 class _Gram(torch.autograd.Function):
-    """$D^T D$, whose gradient takes one product, where that of two factors takes two."""
+    """$D^T D$ with a gradient that needs one matrix product instead of two."""
 
     @staticmethod
     def forward(ctx: FunctionCtx, slopes: Tensor) -> Tensor:
@@ -190,5 +190,5 @@ class _Gram(torch.autograd.Function):
 
 
 def _scale(v: Tensor) -> Tensor:
-    """Return $d / C_v$, which makes a sliced loss one summed over dimensions."""
+    """Return $d / C_v$, which scales a sliced loss to the sum over dimensions."""
     return dimension(v) / v.square().sum(1).mean()

@@ -7,30 +7,31 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ..noise import Geometric, require_levels
-from .layers import Activation, made
+from .layers import Activation, out_of_place
 
 
 class RefineNet(nn.Module):
-    r"""A score of images in $[0, 1]$ blurred by noise of a given level.
+    r"""A noise-conditional score of images in $[0, 1]$ with added noise.
 
-    Eight residual blocks in four stages, of which the second halves the image and the last two
-    widen their view by dilation instead; then four refining stages from the coarsest to the
-    finest. Every convolution but the first follows a normalisation with scales and shifts for
-    each noise level. Pooling averages, and the image is taken to $[-1, 1]$ to begin with.
-    30,117,635 parameters for CIFAR-10 at full width, 7,638,657 for MNIST at width 64.
+    The network has eight residual blocks in four stages, followed by four refining stages from the
+    coarsest to the finest. The second stage halves the image; the last two use dilated
+    convolutions instead. Every convolution except the first follows a normalisation with scales
+    and shifts for each noise level. Pooling is average pooling. The input is scaled to $[-1, 1]$.
+    There are 30,117,635 parameters for CIFAR-10 with the default width, 7,638,657 for MNIST with
+    width 64.
 
-    The published activation is ELU, whose second derivative jumps: exact sliced score matching has
-    biased parameter gradients with it, and finite differences have not. Use a smooth one, such as
-    `nn.SiLU`, to compare the two.
+    The published activation is ELU, whose second derivative is discontinuous. This biases the
+    parameter gradients of exact sliced score matching, but not those of finite differences. To
+    compare the two, use a smooth activation such as `nn.SiLU`.
 
     Reference:
         Song and Ermon (2019), https://arxiv.org/abs/1907.05600, App. A.
 
     Args:
-        channels: The channels of an image.
-        width: The channels of the finest stage; the others have twice as many.
+        channels: Number of image channels.
+        width: Number of channels of the finest stage. The others have twice that number.
         levels: The noise levels.
-        activation: What makes the activations.
+        activation: Constructor of the activations.
 
     Example:
         >>> score = RefineNet(1, width=4)
@@ -71,7 +72,8 @@ class RefineNet(nn.Module):
 
         Args:
             x: The noisy images.
-            sigma: The noise level of each; of the levels known the nearest, by ratio, is taken.
+            sigma: The noise level of each image. The nearest level of the model, by ratio, is
+                used.
 
         Returns:
             The scores at these levels.
@@ -82,27 +84,27 @@ class RefineNet(nn.Module):
             h = stage(h, level)
             finer.append(h)
         h = self.refining[0]([finer[3]], level)
-        for refine, beside in zip(list(self.refining)[1:], reversed(finer[:3]), strict=True):
-            h = refine([beside, h], level)
+        for refine, skip in zip(list(self.refining)[1:], reversed(finer[:3]), strict=True):
+            h = refine([skip, h], level)
         result: Tensor = self.last(h, level)
         return result
 
 
 class ConditionalInstanceNorm(nn.Module):
-    r"""Instance normalisation that knows the level, and puts back the mean it has removed.
+    r"""Instance normalisation conditioned on the noise level, which also keeps the channel means.
 
     $$y_c = γ_c \left[ \frac{x_c - μ_c}{\sqrt{v_c + ϵ}} + α_c \frac{μ_c - m}{\sqrt{w + ϵ}} \right]
       + β_c$$
 
     with mean $μ_c$ and variance $v_c$ of a channel, mean $m$ and variance $w$ of these means, and
-    $γ$, $α$, $β$ for every level.
+    parameters $γ$, $α$, $β$ for each level.
 
     Reference:
         Song and Ermon (2019), https://arxiv.org/abs/1907.05600, App. A, "CondInstanceNorm++".
 
     Args:
-        channels: How many channels.
-        levels: How many levels.
+        channels: Number of channels.
+        levels: Number of noise levels.
     """
 
     def __init__(self, channels: int, levels: int) -> None:
@@ -135,7 +137,7 @@ class _Normalised(nn.Module):
     ) -> None:
         super().__init__()
         self.norm = ConditionalInstanceNorm(before, levels)
-        self.activation = made(activation)
+        self.activation = out_of_place(activation)
         self.convolution = nn.Conv2d(
             before, after, 3, padding=dilation, dilation=dilation, bias=bias
         )
@@ -146,7 +148,7 @@ class _Normalised(nn.Module):
 
 
 class _Stage(nn.Module):
-    """Two residual blocks, the first of which may change width and resolution."""
+    """Two residual blocks. The first may change width and resolution."""
 
     def __init__(
         self,
@@ -182,7 +184,7 @@ class _Stage(nn.Module):
 
 
 class _Block(nn.Module):
-    """Two convolutions beside a shortcut, pooled in the end."""
+    """Two convolutions and a shortcut, followed by pooling."""
 
     def __init__(
         self, first: nn.Module, second: nn.Module, shortcut: nn.Module, pool: nn.Module
@@ -198,7 +200,7 @@ class _Block(nn.Module):
 
 
 class _Refine(nn.Module):
-    """Adapts feature maps, fuses them at the resolution of the first, and pools residually."""
+    """Adaptation of feature maps, fusion at the resolution of the first, and residual pooling."""
 
     def __init__(
         self,
@@ -212,7 +214,7 @@ class _Refine(nn.Module):
         super().__init__()
         self.adapt = nn.ModuleList(_Residual(c, 2, levels, activation) for c in inputs)
         self.fuse = nn.ModuleList(_Fuse(c, width, levels) for c in inputs[len(inputs) == 1 :])
-        self.activation = made(activation)
+        self.activation = out_of_place(activation)
         self.pool = nn.ModuleList(_Pool(width, levels) for _ in range(2))
         self.output = _Residual(width, last, levels, activation)
 
@@ -234,7 +236,7 @@ class _Refine(nn.Module):
 
 
 class _Residual(nn.Module):
-    """Pairs of convolutions, each added to what it was given."""
+    """Pairs of convolutions, each added to its input."""
 
     def __init__(self, width: int, blocks: int, levels: int, activation: Activation) -> None:
         super().__init__()
@@ -250,7 +252,7 @@ class _Residual(nn.Module):
 
 
 class _Fuse(nn.Module):
-    """A normalised feature map brought to a common width."""
+    """Normalisation and a convolution to a common width."""
 
     def __init__(self, before: int, after: int, levels: int) -> None:
         super().__init__()
@@ -263,7 +265,7 @@ class _Fuse(nn.Module):
 
 
 class _Pool(nn.Module):
-    """A wide average of a normalised feature map, and a convolution."""
+    """Normalisation, average pooling over 5 × 5 pixels and a convolution."""
 
     def __init__(self, width: int, levels: int) -> None:
         super().__init__()

@@ -1,38 +1,37 @@
-"""A residual network that ends in a quadratic form of its features."""
+"""A residual network with a quadratic head."""
 
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 
-from .layers import Activation, QuadraticHead, ShiftedSoftplus, made
+from .layers import Activation, QuadraticHead, ShiftedSoftplus, out_of_place
 
 
 class QuadraticResNet(nn.Module):
     r"""A log-density of images: 18 convolutions in 9 residual blocks and a quadratic head.
 
-    The deep model of the paper's Tables 2 and 4. From `width` channels on, every third block
-    starting with the first halves the image by average pooling and doubles the channels. Nothing
-    is normalised, so each image is by itself. 62.3 million parameters for 32 × 32 images at full
-    width.
+    This is the deep model of the paper's Tables 2 and 4. It starts with `width` channels. Blocks
+    1, 4 and 7 halve the image with average pooling and double the channels. There are no
+    normalisation layers. It has 62.3 million parameters for 32 × 32 images with the default width.
 
-    The paper says that its activation is ELU, its final runs used the shifted softplus, which is
-    smooth as the theory wants it.
+    The paper states that the activation is ELU, but its final runs used the shifted softplus,
+    which is smooth as required by the theory.
 
     Reference:
         Pang et al. (2020), https://arxiv.org/abs/2007.03317, App. C.2.
         Li et al. (2019), https://arxiv.org/abs/1910.07762, for the architecture.
 
     Args:
-        shape: Channels, height and width of an image; the latter two are multiples of eight.
-        width: The channels before the first block.
-        activation: What makes the activations.
-        gain: By how much the convolutions are larger than usual at the start. With the usual
-            ones, as published, the signal shrinks by half with every shifted softplus, and
-            training begins with a plateau that is long in CPU time; 1.8 begins without one.
+        shape: Channels, height and width of an image. Height and width are multiples of eight.
+        width: Number of channels before the first block.
+        activation: Constructor of the activations.
+        gain: Factor of the initial convolutions. With 1, as published, every shifted softplus
+            halves the signal, and training starts with a long plateau. With 1.8 there is no
+            plateau.
 
     Raises:
-        ValueError: If the images cannot be halved three times.
+        ValueError: If height or width is not a multiple of eight.
 
     Example:
         >>> QuadraticResNet((1, 8, 8), width=4)(torch.zeros(2, 1, 8, 8)).shape
@@ -76,7 +75,7 @@ class QuadraticResNet(nn.Module):
 
 
 class _Block(nn.Module):
-    """Two convolutions, each after an activation, beside a learned 1 × 1 shortcut."""
+    """Two convolutions, each after an activation, and a learned 1 × 1 shortcut."""
 
     def __init__(
         self, before: int, after: int, activation: Activation, *, halving: bool = False
@@ -84,9 +83,9 @@ class _Block(nn.Module):
         super().__init__()
         pool: list[nn.Module] = [nn.AvgPool2d(2)] if halving else []
         self.residual = nn.Sequential(
-            made(activation),
+            out_of_place(activation),
             nn.Conv2d(before, before, 3, padding=1, bias=False),
-            made(activation),
+            out_of_place(activation),
             nn.Conv2d(before, after, 3, padding=1),
             *pool,
         )

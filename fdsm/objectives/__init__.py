@@ -1,9 +1,9 @@
 """Score-matching objectives.
 
-Every objective returns one loss per example and is normalised per dimension as in the
-paper, so that on isotropic directions $E[J_{SSM}] = E[J_{SSMVR}] = J_{SM} / d$.
-The finite-difference form of an objective is the same class with another derivative:
-FD-SSM is `SSM(FiniteDifference(), Sphere(0.1))`.
+Every objective returns one loss per example and is divided by the dimension as in the paper: with
+isotropic directions $E[J_{SSM}] = E[J_{SSMVR}] = J_{SM} / d$. The finite-difference form of an
+objective is the same class with another derivative engine: FD-SSM is
+`SSM(FiniteDifference(), Sphere(0.1))`.
 """
 
 from .annealed import Annealed, AnnealedDSM
@@ -14,8 +14,7 @@ from .latent import SUMO
 from .layerwise import ApproximateBackprop, CurvaturePropagation
 from .likelihood import MLE
 from .penalties import FisherInformation, GradientPenalty
-from .sliced import SSM, SSMVR
-from .wrappers import ViaScore
+from .sliced import SSM, SSMVR, ViaScore
 
 __all__ = [
     "DSM",

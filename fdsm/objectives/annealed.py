@@ -1,4 +1,4 @@
-"""Score matching at many noise levels at once."""
+"""Score matching of noise-conditional models."""
 
 from dataclasses import dataclass
 
@@ -15,24 +15,24 @@ from .sliced import SSMVR
 
 @dataclass(frozen=True)
 class Annealed:
-    r"""An objective averaged over noise levels the model is told of, weighted by $σ²$.
+    r"""An objective of a noise-conditional model, averaged over noise levels with weight $σ²$.
 
     $$J_i = σ_i² \, J\big(s(\cdot, σ_i); \; x_i + σ_i z_i\big)$$
 
-    The weight makes the levels comparable, since scores of blurred data grow as $1/σ$. The
-    model takes the levels, shape `(B,)`, as its first condition. With FD-SSMVR, the default,
-    this is how the paper trains NCSN (Table 5): with one step $ε$ for all levels, which is right
-    only while $ε$ is small against the smallest $σ\sqrt d$. With `relative`, the objective is
-    applied to $u ↦ σ s(σu, σ)$ at $x/σ$ (or to $u ↦ \log p(σu, σ)$), which is the same but for
-    the step, now $εσ$.
+    The weight makes the levels comparable, because the score of noisy data grows as $1/σ$. The
+    noise levels, shape `(B,)`, are the first condition of the model. The default, FD-SSMVR, is the
+    objective of NCSN in the paper (Table 5). It has one step $ε$ for all levels, which is accurate
+    only if $ε$ is much smaller than the smallest $σ\sqrt d$. With `relative`, the objective is
+    applied to $u ↦ σ s(σu, σ)$ at $x/σ$ (or to $u ↦ \log p(σu, σ)$). This is the same objective
+    with a step of $εσ$.
 
     Reference:
         Song and Ermon (2019), https://arxiv.org/abs/1907.05600, Sec. 4.2.
 
     Attributes:
-        objective: What to minimise at each level, on blurred data.
-        levels: The levels $σ_i$.
-        relative: Whether directions are measured in units of $σ$.
+        objective: The objective at each level, applied to noisy data.
+        levels: The noise levels $σ_i$.
+        relative: Whether directions are in units of $σ$.
     """
 
     objective: Objective = SSMVR(FiniteDifference(), Sphere(0.1))
@@ -65,18 +65,18 @@ def _in_units_of_sigma(model: Score) -> Score:
 
 @dataclass(frozen=True)
 class AnnealedDSM:
-    r"""Denoising score matching at noise levels the model is told of, weighted by $σ²$.
+    r"""Denoising score matching of a noise-conditional score, weighted by $σ²$.
 
     $$J_i = \frac{1}{d} ‖σ_i \, s(\tilde x_i, σ_i) + z_i‖², \qquad \tilde x_i = x_i + σ_i z_i$$
 
-    How NCSN is usually trained: no derivative with respect to the data is needed. The model
-    takes the levels, shape `(B,)`, as its first condition.
+    This is the usual objective of NCSN. It needs no derivative with respect to the data. The noise
+    levels, shape `(B,)`, are the first condition of the model.
 
     Reference:
         Song and Ermon (2019), https://arxiv.org/abs/1907.05600, Eq. 5 and 6, without the ½.
 
     Attributes:
-        levels: The levels $σ_i$.
+        levels: The noise levels $σ_i$.
     """
 
     levels: NoiseLevels = Geometric(1.0, 0.01, 10)

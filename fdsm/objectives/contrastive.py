@@ -16,7 +16,7 @@ from torch.nn.functional import softplus
 from ..derivatives import FiniteDifference
 from ..projections import Sphere
 from ..typing import LogDensity, Projection
-from .directions import Sliced, average
+from .directions import Sliced, average_over_directions
 
 
 @dataclass(frozen=True)
@@ -32,14 +32,17 @@ class NaiveFD(Sliced):
         Pang et al. (2020), https://arxiv.org/abs/2007.03317, App. B.7.
 
     Attributes:
-        evaluation: Evaluates the density at the nodes; its `accuracy` is not used.
+        derivative: Evaluates the density at the nodes. Its `accuracy` is not used.
         projection: The distribution of `v`.
         directions: Number of directions per example.
     """
 
-    evaluation: FiniteDifference = FiniteDifference()
+    derivative: FiniteDifference = FiniteDifference()
     projection: Projection = Sphere(0.1)
     directions: int = 1
+
+    def __post_init__(self) -> None:
+        _require_finite_difference(self)
 
     def at(self, log_density: LogDensity, x: Tensor, v: Tensor, *cond: Tensor) -> Tensor:
         """Return $J(x, v)$ for given directions."""
@@ -66,14 +69,17 @@ class NCE(Sliced):
         Pang et al. (2020), https://arxiv.org/abs/2007.03317, Sec. 6.
 
     Attributes:
-        evaluation: Evaluates the density at the nodes; its `accuracy` is not used.
+        derivative: Evaluates the density at the nodes. Its `accuracy` is not used.
         projection: The distribution of `v`.
         directions: Number of directions per example.
     """
 
-    evaluation: FiniteDifference = FiniteDifference()
+    derivative: FiniteDifference = FiniteDifference()
     projection: Projection = Sphere(0.1)
     directions: int = 1
+
+    def __post_init__(self) -> None:
+        _require_finite_difference(self)
 
     def at(self, log_density: LogDensity, x: Tensor, v: Tensor, *cond: Tensor) -> Tensor:
         """Return $J(x, v)$ for given directions."""
@@ -100,14 +106,17 @@ class MPF(Sliced):
         Pang et al. (2020), https://arxiv.org/abs/2007.03317, App. B.7.
 
     Attributes:
-        evaluation: Evaluates the density at the nodes; its `accuracy` is not used.
+        derivative: Evaluates the density at the nodes. Its `accuracy` is not used.
         projection: The distribution of `v`.
         directions: Number of directions per example.
     """
 
-    evaluation: FiniteDifference = FiniteDifference()
+    derivative: FiniteDifference = FiniteDifference()
     projection: Projection = Sphere(0.1)
     directions: int = 1
+
+    def __post_init__(self) -> None:
+        _require_finite_difference(self)
 
     def at(self, log_density: LogDensity, x: Tensor, v: Tensor, *cond: Tensor) -> Tensor:
         """Return $J(x, v)$ for given directions."""
@@ -116,6 +125,14 @@ class MPF(Sliced):
             return 2 * (((minus - centre) / 2).expm1() + ((plus - centre) / 2).expm1())
 
         return _average(self, (-1, 0, 1), contrast, log_density, x, v, *cond)
+
+
+def _require_finite_difference(objective: NaiveFD | NCE | MPF) -> None:
+    if not isinstance(objective.derivative, FiniteDifference):
+        raise ValueError(
+            f"{type(objective).__name__} uses values of the log-density, not derivatives: its "
+            f"derivative must be a FiniteDifference, but is {objective.derivative}"
+        )
 
 
 def _average(
@@ -130,7 +147,7 @@ def _average(
     """Average `contrast` of the values at the nodes over directions, and divide by $C_v$."""
 
     def loss(x: Tensor, v: Tensor, *cond: Tensor) -> Tensor:
-        values = objective.evaluation.values(log_density, x, v, nodes, *cond)
+        values = objective.derivative.values(log_density, x, v, nodes, *cond)
         return (contrast(*values) / objective.projection.second_moment(x)).to(x.dtype)
 
-    return average(loss, x, v, *cond)
+    return average_over_directions(loss, x, v, *cond)

@@ -15,7 +15,7 @@ from ..noise import Arithmetic, require_levels
 from ..projections import Sphere
 from ..tensors import dimension, dot, per_example, randn_like
 from ..typing import Derivative, LogDensity, NoiseLevels, Projection, Score
-from .directions import average, draw
+from .directions import average_over_directions, draw_directions
 
 
 @dataclass(frozen=True)
@@ -72,10 +72,10 @@ class Denoising(ABC):
     ) -> Tensor:
         """Return the losses at `x`, shape `(B,)`; `cond` is passed to the density."""
         noise = self.sigma * randn_like(x, generator)
-        return self.denoise(log_density, x, noise, *cond, generator=generator)
+        return self.with_noise(log_density, x, noise, *cond, generator=generator)
 
     @abstractmethod
-    def denoise(
+    def with_noise(
         self,
         log_density: LogDensity,
         x: Tensor,
@@ -102,9 +102,9 @@ class DSM(Denoising):
 
     Example:
         >>> import torch
-        >>> blurred = lambda x: -x.square().sum(1) / (2 * (1 + 0.5**2))
+        >>> noisy = lambda x: -x.square().sum(1) / (2 * (1 + 0.5**2))
         >>> x = torch.randn(100_000, 3, generator=torch.Generator().manual_seed(0))
-        >>> loss = DSM(0.5)(blurred, x, generator=torch.Generator().manual_seed(1)).mean()
+        >>> loss = DSM(0.5)(noisy, x, generator=torch.Generator().manual_seed(1)).mean()
         >>> round(loss.item(), 1)  # 1 / (σ² (1 + σ²)), at the minimum
         3.2
     """
@@ -114,7 +114,7 @@ class DSM(Denoising):
     def __post_init__(self) -> None:
         require_levels(self.sigma)
 
-    def denoise(
+    def with_noise(
         self,
         log_density: LogDensity,
         x: Tensor,
@@ -160,7 +160,7 @@ class SlicedDSM(Denoising):
     def __post_init__(self) -> None:
         require_levels(self.sigma)
 
-    def denoise(
+    def with_noise(
         self,
         log_density: LogDensity,
         x: Tensor,
@@ -169,7 +169,7 @@ class SlicedDSM(Denoising):
         generator: Generator | None = None,
     ) -> Tensor:
         """Return the losses for given noise $n$ and random directions."""
-        v = draw(self.projection, x, self.directions, generator)
+        v = draw_directions(self.projection, x, self.directions, generator)
         return self.at(log_density, x, noise, v, *cond)
 
     def at(
@@ -186,7 +186,7 @@ class SlicedDSM(Denoising):
             residual = slope + dot(v, noise) / self.sigma**2
             return residual.square() / self.projection.second_moment(x_noisy)
 
-        return average(loss, x + noise, v, noise, *cond)
+        return average_over_directions(loss, x + noise, v, noise, *cond)
 
 
 @dataclass(frozen=True)
@@ -225,5 +225,5 @@ class MultiscaleDSM:
         """Return the losses at `x`, shape `(B,)`; `cond` is passed to the density."""
         sigma = self.levels.sample(x, generator)
         noise = per_example(sigma, x) * randn_like(x, generator)
-        losses = self.objective.denoise(log_density, x, noise, *cond, generator=generator)
+        losses = self.objective.with_noise(log_density, x, noise, *cond, generator=generator)
         return losses * self.objective.sigma**4 / sigma.square()

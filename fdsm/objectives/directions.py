@@ -11,7 +11,7 @@ from ..tensors import tile
 from ..typing import Projection
 
 
-def draw(
+def draw_directions(
     projection: Projection, x: Tensor, count: int, generator: Generator | None = None
 ) -> Tensor:
     """Draw directions for every row of `x`.
@@ -20,7 +20,7 @@ def draw(
         projection: The distribution of the directions.
         x: The data, shape `(B, *E)`.
         count: Number of directions per example, `V`.
-        generator: Random number generator; torch's global one by default.
+        generator: Random number generator. Default: the global generator of torch.
 
     Returns:
         The directions, shape `(V, B, *E)`.
@@ -35,13 +35,15 @@ def draw(
     return torch.stack([projection.sample(x, generator) for _ in range(count)])
 
 
-def several(v: Tensor, x: Tensor) -> Tensor:
+def as_stack(v: Tensor, x: Tensor) -> Tensor:
     """Return `v` with shape `(V, B, *E)`; a single direction per example may have `(B, *E)`."""
     return v[None] if v.ndim == x.ndim else v
 
 
-def average(loss: Callable[..., Tensor], x: Tensor, v: Tensor, *rows: Tensor) -> Tensor:
-    """Average over directions a loss that takes one direction per example.
+def average_over_directions(
+    loss: Callable[..., Tensor], x: Tensor, v: Tensor, *rows: Tensor
+) -> Tensor:
+    """Average a loss over the directions of each example.
 
     Args:
         loss: `(N, *E), (N, *E), *rows -> (N,)`.
@@ -85,12 +87,14 @@ class Sliced(ABC):
             f: The model, a log-density or a score.
             x: The data, shape `(B, *E)`.
             cond: Further arguments of the model, one row per example.
-            generator: Random number generator; torch's global one by default.
+            generator: Random number generator. Default: the global generator of torch.
 
         Returns:
             One loss per example, shape `(B,)`.
         """
-        return self.at(f, x, draw(self.projection, x, self.directions, generator), *cond)
+        return self.at(
+            f, x, draw_directions(self.projection, x, self.directions, generator), *cond
+        )
 
     @abstractmethod
     def at(self, f: Callable[..., Tensor], x: Tensor, v: Tensor, *cond: Tensor) -> Tensor:

@@ -9,29 +9,29 @@ from torch import Generator, Tensor
 from torch.utils.checkpoint import checkpoint
 
 from ..derivatives import Autodiff
-from ..tensors import coordinates, dimension
+from ..tensors import coordinates, dimension, require_floating
 from ..typing import Derivative, LogDensity
 
 
 @dataclass(frozen=True)
 class SM:
-    r"""Score matching of a log-density, without projections.
+    r"""Exact score matching of a log-density.
 
     $$J(x) = \frac1d \left[ \mathrm{tr}\,∇²\log p(x) + \tfrac12 ‖∇\log p(x)‖² \right]$$
 
-    The trace and the norm are sums over the coordinate directions $h e_i$, a chunk at a time.
-    With `derivative=Taylor()` this is a forward Laplacian, $d + 2$ coefficients from one call of
-    the density: on tables of a few dozen columns a practical loss without projection noise.
+    The trace and the norm are sums over the coordinate directions $h e_i$. With
+    `derivative=Taylor()` this is a forward Laplacian: $d + 2$ coefficients from one call of the
+    density. For tables with a few dozen columns it is a practical loss without projection noise.
 
     Reference:
         Hyvärinen (2005), Estimation of non-normalized statistical models by score matching.
         Pang et al. (2020), https://arxiv.org/abs/2007.03317, Eq. 1, here divided by `d`.
 
     Attributes:
-        derivative: How to differentiate along the coordinates.
-        chunk: How many coordinates to take at a time, which bounds the memory. If there are more,
-            each chunk is computed again in the backward pass.
-        step: The length $h$ of the coordinate directions, which matters to finite differences.
+        derivative: The engine that differentiates along the coordinates.
+        chunk: Number of coordinates per chunk, which limits the memory. If there are several
+            chunks, each is recomputed in the backward pass.
+        step: The length $h$ of the directions, the step of finite differences.
 
     Example:
         >>> standard_normal = lambda x: -x.square().sum(1) / 2
@@ -57,7 +57,8 @@ class SM:
         *cond: Tensor,
         generator: Generator | None = None,
     ) -> Tensor:
-        """Return the losses at `x`, shape `(B,)`; nothing is random."""
+        """Return the losses at `x`, shape `(B,)`. `generator` is not used."""
+        require_floating(x)
 
         def along(units: Tensor) -> Tensor:
             slopes, curvature = self.derivative.sliced(log_density, x, self.step * units, *cond)

@@ -1,16 +1,16 @@
 r"""Score matching of latent-variable models.
 
-Their log-likelihood $\log p(x) = \log E_{q(z|x)}[p(x, z) / q(z|x)]$ is not to be had, but it has
-an estimator, SUMO, made of importance-weighted bounds with a random number of samples.
-Finite differences need nothing but values, so the estimator can take the place of the density:
-the second difference stays unbiased for it, and by Jensen's inequality the square of the first
-becomes an upper bound.
+Their log-likelihood $\log p(x) = \log E_{q(z|x)}[p(x, z) / q(z|x)]$ is intractable, but has an
+estimator, SUMO, a series of importance-weighted bounds with a random number of samples. Finite
+differences need only values, so they can use the estimator in place of the density. The second
+difference remains unbiased. By Jensen's inequality the square of the first difference becomes an
+upper bound.
 
-The bound is only as good as the estimates at $x + v$ and $x - v$ are alike: if they are drawn
-independently it exceeds the truth by a variance of order $1/ε²$. So all nodes share one number of
-samples and one draw of the noise behind them (common random numbers). The number of samples is
-bounded, too: with an unbounded one the estimator is unbiased, but the square of its derivative has
-no mean, since the terms of the series fall no faster than $1/k$.
+The bound is tight only if the estimates at $x + v$ and $x - v$ are correlated: if they are
+independent, it exceeds the true value by a variance of order $1/ε²$. Therefore all nodes use the
+same number of samples and the same noise (common random numbers). The number of samples is
+bounded. With an unbounded number the estimator is unbiased, but the square of its derivative has
+no mean, because the terms of the series decrease no faster than $1/k$.
 """
 
 from collections.abc import Callable
@@ -33,7 +33,7 @@ def iwae(log_weights: Tensor) -> Tensor:
     r"""Return the importance-weighted bounds $\log \frac1k \sum_{j≤k} w_j$ for all `k`.
 
     Args:
-        log_weights: $\log w_j$, shape `(B, K)`; minus infinity leaves a sample out.
+        log_weights: $\log w_j$, shape `(B, K)`. Minus infinity excludes a sample.
 
     Returns:
         The bounds for `k = 1, …, K`, shape `(B, K)`.
@@ -43,21 +43,21 @@ def iwae(log_weights: Tensor) -> Tensor:
 
 
 def sumo(log_weights: Tensor, terms: Tensor) -> Tensor:
-    r"""Return the estimate of the log-likelihood from a randomly truncated telescoping series.
+    r"""Return the SUMO estimate of the log-likelihood, a randomly truncated telescoping series.
 
     $$\mathrm{SUMO} = \mathrm{IWAE}_1 + \sum_{k=1}^{K}
       k \left( \mathrm{IWAE}_{k+1} - \mathrm{IWAE}_k \right), \qquad P(\mathcal K ≥ k) = \frac1k$$
 
-    Its mean over $K$, if $K$ is at most $n$, is that of $\mathrm{IWAE}_{n+1}$.
+    If $K$ is at most $n$, its mean over $K$ is that of $\mathrm{IWAE}_{n+1}$.
 
     Reference:
         Luo et al. (2020), https://arxiv.org/abs/2004.00353.
-        Pang et al. (2020), https://arxiv.org/abs/2007.03317, App. B.6, where the sum over $j$ in
-        IWAE has a $z_k$ for $z_j$.
+        Pang et al. (2020), https://arxiv.org/abs/2007.03317, App. B.6. In its sum over $j$ in
+        IWAE, $z_k$ should be $z_j$.
 
     Args:
-        log_weights: $\log w_j$, shape `(B, K + 1)`, as many as the largest number of terms needs.
-        terms: The number of terms $K$ of each example, shape `(B,)`.
+        log_weights: $\log w_j$, shape `(B, K + 1)`, with the largest number of terms $K$.
+        terms: Number of terms $K$ of each example, shape `(B,)`.
 
     Returns:
         The estimates, shape `(B,)`.
@@ -65,7 +65,7 @@ def sumo(log_weights: Tensor, terms: Tensor) -> Tensor:
     bounds = iwae(log_weights)
     k = torch.arange(1, bounds.shape[1], device=bounds.device)
     used = k <= terms[:, None]
-    steps = torch.where(used, bounds.diff(dim=1), 0) * k  # over P(K ≥ k) = 1/k
+    steps = torch.where(used, bounds.diff(dim=1), 0) * k  # divided by P(K ≥ k) = 1/k
     return bounds[:, 0] + steps.sum(1)
 
 
@@ -75,18 +75,18 @@ class SUMO:
 
     The objective is applied to the SUMO estimate of $\log p$ with common random numbers at all
     nodes. Its mean is at least that of the objective at $E[\mathrm{IWAE}_{n+1}]$, which differs
-    from $\log p$ by $O(1/n)$ for `n` the most terms; it exceeds it by the variance of the
-    estimated slope, which comes from the encoder's error and grows with $\log n$.
+    from $\log p$ by $O(1/n)$, where `n` is the maximum number of terms. The excess is the variance
+    of the estimated slope. It is caused by the error of the encoder and grows with $\log n$.
 
     Reference:
-        Pang et al. (2020), https://arxiv.org/abs/2007.03317, App. B.6 (which calls it a lower
-        bound, and has $x$ and $+2$ for $x - v$ in the first equation of the bound).
+        Pang et al. (2020), https://arxiv.org/abs/2007.03317, App. B.6. The paper calls it a lower
+        bound, and has $x$ and $+2$ in place of $x - v$ in the first equation of the bound.
 
     Attributes:
-        latent: The shape `*Z` of the standard normal noise that makes one sample of $z$.
-        objective: What to bound: FD-SSM, or FD-DSM.
-        terms: The most terms of the series, `n`. One example takes $1 + \sum_{k≤n} 1/k$ samples in
-            the mean, six for 80.
+        latent: The shape `*Z` of the standard normal noise of one sample of $z$.
+        objective: The objective to bound: FD-SSM or FD-DSM.
+        terms: Maximum number of terms of the series, `n`. An example needs $1 + \sum_{k≤n} 1/k$
+            samples on average, six for 80.
 
     Example:
         >>> def log_weight(x, noise):  # p(z) = q(z) = N(0, I), p(x|z) = N(z, I)
@@ -102,7 +102,7 @@ class SUMO:
     def __post_init__(self) -> None:
         if not isinstance(self.latent, tuple) or self.terms < 1:
             raise ValueError(
-                "SUMO takes the shape of the noise as a tuple and at least one term, but got "
+                "latent must be a shape (a tuple) and terms at least 1, but got "
                 f"{self.latent!r} and {self.terms}"
             )
 
@@ -117,11 +117,11 @@ class SUMO:
         r"""Return the losses at `x`, shape `(B,)`.
 
         Args:
-            log_weight: $\log p(x, z) - \log q(z|x)$ as a function of `x`, the noise behind `z`
-                and `cond`.
+            log_weight: $\log p(x, z) - \log q(z|x)$ as a function of `x`, the noise of `z` and
+                `cond`.
             x: The data, shape `(B, *E)`.
-            cond: Passed on to `log_weight`, a row per example.
-            generator: Source of everything random.
+            cond: Further arguments of `log_weight`, one row per example.
+            generator: Random number generator. Default: the global generator of torch.
 
         Returns:
             One loss per example.
@@ -134,14 +134,14 @@ class SUMO:
         return self.objective(estimate, x, noise, terms, *cond, generator=generator)
 
 
-def draw_terms(x: Tensor, most: int, generator: Generator | None = None) -> Tensor:
-    """Return a number of terms per row of `x`, $P(K ≥ k) = 1/k$ up to `most`, shape `(B,)`."""
+def draw_terms(x: Tensor, max_terms: int, generator: Generator | None = None) -> Tensor:
+    """Return a random number of terms per row, $P(K ≥ k) = 1/k$ up to `max_terms`, `(B,)`."""
     u = 1 - torch.rand(len(x), dtype=torch.float64, device=x.device, generator=generator)
-    return (1 / u).floor().clamp(max=most).long()
+    return (1 / u).floor().clamp(max=max_terms).long()
 
 
 def log_likelihood(log_weight: LogWeight) -> DensityFunction:
-    """Return the SUMO estimate as a log-density of `x`, given noise and numbers of terms.
+    """Return the SUMO estimate as a log-density of `x`, conditioned on noise and terms.
 
     Only the samples that an example uses are evaluated.
 

@@ -1,10 +1,10 @@
-r"""Score matching by passing curvature back through the layers of a network.
+r"""Score matching with curvature that is propagated back through the layers of a network.
 
-For a network given as its layers, the gradient $g = ∂L/∂a$ of the log-density with respect to
-the input of each layer follows from that of the next, and so does a stand-in for the Hessian:
-its diagonal $h$ with everything else dropped (approximate back-propagation), or a random vector
-$S$ with $E[S S^T] = ∂²L/∂a²$ (curvature propagation). With $W$ the matrix of a linear layer and
-$φ$ an activation,
+For a sequence of layers, the gradient $g = ∂L/∂a$ of the log-density with respect to the input of
+each layer is computed from that of the next layer. An approximation of the Hessian is computed in
+the same way: its diagonal $h$ without the off-diagonal part (approximate back-propagation), or a
+random vector $S$ with $E[S S^T] = ∂²L/∂a²$ (curvature propagation). For a linear layer with matrix
+$W$ and an activation $φ$,
 
 | | linear | activation |
 |---|---|---|
@@ -12,8 +12,8 @@ $φ$ an activation,
 | diagonal | $(W ∘ W)^T h$ | $g φ''(a) + h φ'(a)²$ |
 | square root | $W^T S$ | $φ'(a) S + \sqrt{g φ''(a)} \, r$, $r$ random signs |
 
-The log-density is the sum of what the last layer returns, over units. Published code applies the
-rules of one half of a coupling layer to both; here every layer gets its own.
+The log-density is the sum of the outputs of the last layer. The published code applies the rules
+of one half of a coupling layer to both halves; here each layer has its own rule.
 """
 
 from collections.abc import Iterable, Sequence
@@ -30,14 +30,14 @@ from ..tensors import dimension, dot
 from ..typing import AdditiveCoupling, Elementwise, is_additive_coupling
 
 LINEAR: tuple[type[nn.Module], ...] = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
-REARRANGING: tuple[type[nn.Module], ...] = (nn.Flatten, nn.Identity, nn.Unflatten)
+RESHAPING: tuple[type[nn.Module], ...] = (nn.Flatten, nn.Identity, nn.Unflatten)
 ACTIVATIONS: tuple[type[nn.Module], ...] = (
     nn.CELU, nn.ELU, nn.GELU, nn.LogSigmoid, nn.Mish, nn.SELU, nn.SiLU, nn.Sigmoid, nn.Softplus,
     nn.Softsign, nn.Tanh,
 )  # fmt: skip
 
 Curvature = tuple[Tensor, ...]
-"""What stands in for the Hessian with respect to the input of a layer, shaped like it."""
+"""Approximation of the Hessian with respect to the input of a layer, with its shape."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,8 @@ class ApproximateBackprop:
 
     $$J(x) = \frac1d \left[ \sum_i h_i + \tfrac12 ‖g‖² \right]$$
 
-    The gradient is exact. The diagonal is exact for one hidden layer and biased beyond, since
-    the off-diagonal part of the Hessian between layers is dropped.
+    The gradient is exact. The diagonal is exact for one hidden layer. For more layers it is
+    biased, because the off-diagonal part of the Hessian between layers is ignored.
 
     Reference:
         Kingma and LeCun (2010), Regularized estimation of image statistics by score matching.
@@ -62,18 +62,19 @@ class ApproximateBackprop:
     def __call__(
         self, layers: Iterable[nn.Module], x: Tensor, /, *, generator: Generator | None = None
     ) -> Tensor:
-        """Return the losses at `x`, shape `(B,)`; nothing is random."""
+        """Return the losses at `x`, shape `(B,)`. `generator` is not used."""
         return _loss(layers, x, _Diagonal())
 
 
 @dataclass(frozen=True)
 class CurvaturePropagation:
-    r"""Score matching with the trace of the Hessian estimated by propagating a square root.
+    r"""Score matching with a stochastic estimate of the trace of the Hessian.
 
     $$J(x) = \frac1d \left[ \sum_i (\mathrm{Re}\,S_i^2 - \mathrm{Im}\,S_i^2)
             + \tfrac12 ‖g‖² \right]$$
 
-    Unbiased at any depth. Negative curvature makes the root imaginary, so both parts are kept.
+    A random square root $S$ of the Hessian is propagated back, which is unbiased at any depth.
+    Negative curvature makes it imaginary, so both parts are kept.
 
     Reference:
         Martens et al. (2012), Estimating the Hessian by back-propagating curvature,
@@ -83,23 +84,23 @@ class CurvaturePropagation:
     def __call__(
         self, layers: Iterable[nn.Module], x: Tensor, /, *, generator: Generator | None = None
     ) -> Tensor:
-        """Return the losses at `x`, shape `(B,)`, for random signs at every activation."""
+        """Return the losses at `x`, shape `(B,)`, with random signs at every activation."""
         return _loss(layers, x, _SquareRoot(generator))
 
 
 class _Rule(Protocol):
-    """How curvature passes a layer, from its output to its input."""
+    """Rule that propagates curvature from the output of a layer to its input."""
 
-    def none(self, y: Tensor) -> Curvature:
-        """Return the curvature of a linear function of `y`."""
+    def zero(self, y: Tensor) -> Curvature:
+        """Return the curvature of a linear function of `y`, zero."""
         ...
 
     def linear(self, layer: nn.Module, a: Tensor, curvature: Curvature) -> Curvature:
-        """Return what a linear layer passes back."""
+        """Return the curvature at the input of a linear layer."""
         ...
 
     def activation(self, curvature: Curvature, slope: Tensor, bend: Tensor) -> Curvature:
-        """Return what an activation passes back, given $φ'(a)$ and $g φ''(a)$."""
+        """Return the curvature at the input of an activation, given $φ'(a)$ and $g φ''(a)$."""
         ...
 
     def trace(self, curvature: Curvature) -> Tensor:
@@ -109,7 +110,7 @@ class _Rule(Protocol):
 
 @dataclass(frozen=True)
 class _Diagonal:
-    def none(self, y: Tensor) -> Curvature:
+    def zero(self, y: Tensor) -> Curvature:
         return (torch.zeros_like(y),)
 
     def linear(self, layer: nn.Module, a: Tensor, curvature: Curvature) -> Curvature:
@@ -127,7 +128,7 @@ class _Diagonal:
 class _SquareRoot:
     generator: Generator | None
 
-    def none(self, y: Tensor) -> Curvature:
+    def zero(self, y: Tensor) -> Curvature:
         return torch.zeros_like(y), torch.zeros_like(y)
 
     def linear(self, layer: nn.Module, a: Tensor, curvature: Curvature) -> Curvature:
@@ -138,7 +139,9 @@ class _SquareRoot:
         bits = torch.randint(2, bend.shape, device=bend.device, generator=self.generator)
         signs = 2 * bits.to(bend.dtype) - 1
         real, imaginary = curvature
-        return slope * real + signs * _root(bend), slope * imaginary + signs * _root(-bend)
+        return slope * real + signs * _positive_root(
+            bend
+        ), slope * imaginary + signs * _positive_root(-bend)
 
     def trace(self, curvature: Curvature) -> Tensor:
         real, imaginary = curvature
@@ -153,7 +156,7 @@ def _loss(layers: Iterable[nn.Module], x: Tensor, rule: _Rule) -> Tensor:
         if isinstance(layers, nn.Sequential):
             layers = [layers]
         inputs, y = _forward(layers, x)
-        g, curvature = _back(inputs, torch.ones_like(y), rule.none(y), rule)
+        g, curvature = _back(inputs, torch.ones_like(y), rule.zero(y), rule)
         losses = (rule.trace(curvature) + dot(g, g) / 2) / dimension(x)
         return losses if keep else losses.detach()
 
@@ -161,7 +164,7 @@ def _loss(layers: Iterable[nn.Module], x: Tensor, rule: _Rule) -> Tensor:
 def _forward(
     layers: Iterable[nn.Module], a: Tensor
 ) -> tuple[list[tuple[nn.Module, Tensor]], Tensor]:
-    """Return every layer with its input, and the output of the last."""
+    """Return the layers with their inputs, and the output of the last layer."""
     inputs = []
     for layer in layers:
         inputs.append((layer, a))
@@ -192,29 +195,28 @@ def _back_through(
         bend = g * gradient(slope, a, create_graph=True)
         return g * slope, rule.activation(curvature, slope, bend)
     raise TypeError(
-        f"no rule to pass curvature back through {type(layer).__name__}: layers may be linear "
-        "maps (without parametrizations), smooth activations, `nn.Sequential` of these, additive "
-        "couplings (`fdsm.typing.AdditiveCoupling`) and modules that act on each element and say "
-        "so with `elementwise = True`"
+        f"there is no rule for the curvature of {type(layer).__name__}. Supported layers are "
+        "linear maps (without parametrizations), smooth activations, `nn.Sequential` of these, "
+        "additive couplings (`fdsm.typing.AdditiveCoupling`) and modules with `elementwise = True`"
     )
 
 
 def _is_linear(layer: nn.Module) -> bool:
     has_weight = "weight" in dict(layer.named_parameters(recurse=False))
-    return type(layer) in REARRANGING or (type(layer) in LINEAR and has_weight)
+    return type(layer) in RESHAPING or (type(layer) in LINEAR and has_weight)
 
 
 def _back_through_coupling(
     layer: AdditiveCoupling, a: Tensor, g: Tensor, curvature: Curvature, rule: _Rule
 ) -> tuple[Tensor, Curvature]:
-    """Return what passes back through $(k, m) ↦ (k, m + f(k))$: both outputs depend on $k$."""
-    g_kept, g_moved = layer.split(g)
-    kept, moved = zip(*map(layer.split, curvature), strict=True)
-    shift, _ = _forward(layer.shift, layer.split(a)[0])
-    g_shift, shifted = _back(shift, g_moved, moved, rule)
-    parts = zip(kept, shifted, moved, strict=True)
-    return layer.merge(g_kept + g_shift, g_moved), tuple(
-        layer.merge(k + s, m) for k, s, m in parts
+    """Propagate back through $(k, m) ↦ (k, m + f(k))$, where both outputs depend on $k$."""
+    g_kept, g_shifted = layer.split(g)
+    kept, shifted = zip(*map(layer.split, curvature), strict=True)
+    network, _ = _forward(layer.shift, layer.split(a)[0])
+    g_network, through_network = _back(network, g_shifted, shifted, rule)
+    parts = zip(kept, through_network, shifted, strict=True)
+    return layer.merge(g_kept + g_network, g_shifted), tuple(
+        layer.merge(k + n, m) for k, n, m in parts
     )
 
 
@@ -223,7 +225,7 @@ def _transpose(y: Tensor, a: Tensor, u: Tensor) -> Tensor:
     return gradient(y, a, create_graph=True, weights=u)
 
 
-def _root(bend: Tensor) -> Tensor:
+def _positive_root(bend: Tensor) -> Tensor:
     """Return the square root of the positive part, with a gradient of zero where it is zero."""
     positive = bend > 0
     return torch.where(positive, bend, 1).sqrt() * positive

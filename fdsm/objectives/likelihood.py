@@ -1,4 +1,4 @@
-"""Maximum likelihood, for models that are normalised."""
+"""Maximum likelihood of normalised models."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,8 @@ from ..typing import LogDensity
 class MLE:
     r"""The negative log-likelihood, $J(x) = -\log p(x)$, in nats per example.
 
-    Only for normalised densities, such as flows. The one objective that is not per dimension.
+    It is meaningful only for normalised densities, such as flows. Unlike the other objectives it
+    is not divided by the dimension.
 
     Example:
         >>> import math, torch
@@ -29,6 +30,6 @@ class MLE:
         *cond: Tensor,
         generator: Generator | None = None,
     ) -> Tensor:
-        """Return the losses at `x`, shape `(B,)`; nothing is random."""
+        """Return the losses at `x`, shape `(B,)`. `generator` is not used."""
         check_data(x)
         return -checked_density(log_density)(x, *cond)

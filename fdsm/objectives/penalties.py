@@ -1,4 +1,4 @@
-"""Squared directional derivatives, which the paper suggests as future work."""
+"""Squared directional derivatives, suggested by the paper as future work."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from torch import Tensor
 from ..derivatives import Autodiff
 from ..projections import Sphere
 from ..typing import Derivative, LogDensity, Projection
-from .directions import Sliced, average
+from .directions import Sliced, average_over_directions
 
 
 @dataclass(frozen=True)
@@ -77,4 +77,4 @@ def _squared_slope(
         _, slope = objective.derivative.jet(f, x, v, 1, *cond)
         return slope.square() / objective.projection.second_moment(x)
 
-    return average(loss, x, v, *cond)
+    return average_over_directions(loss, x, v, *cond)

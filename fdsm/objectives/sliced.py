@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
-from torch import Tensor
+from torch import Generator, Tensor
 
-from ..derivatives import Autodiff
+from ..derivatives import Autodiff, score_of
 from ..projections import Sphere
 from ..tensors import dimension, dot
-from ..typing import Derivative, LogDensity, Projection, Score
-from .directions import Sliced, average, several
+from ..typing import Derivative, LogDensity, Objective, Projection, Score
+from .directions import Sliced, as_stack, average_over_directions
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class SSM(Sliced):
 
         The directions `v` have shape `(B, *E)`, or `(V, B, *E)` for several per example.
         """
-        slopes, curvature = self.derivative.sliced(log_density, x, several(v, x), *cond)
+        slopes, curvature = self.derivative.sliced(log_density, x, as_stack(v, x), *cond)
         total = curvature + slopes.square().sum(0) / 2
         return total / (len(slopes) * self.projection.second_moment(x))
 
@@ -91,4 +91,28 @@ class SSMVR(Sliced):
             s, curvature = self.derivative.quadratic(score, x, v, *cond)
             return curvature / self.projection.second_moment(x) + dot(s, s) / (2 * dimension(x))
 
-        return average(loss, x, v, *cond)
+        return average_over_directions(loss, x, v, *cond)
+
+
+@dataclass(frozen=True)
+class ViaScore:
+    """An objective of a score, applied to the gradient of a log-density.
+
+    `ViaScore(SSMVR(Autodiff(), Gaussian()))` is the SSMVR of the paper's Tables 1 to 3.
+
+    Attributes:
+        objective: The objective of the score.
+    """
+
+    objective: Objective
+
+    def __call__(
+        self,
+        log_density: LogDensity,
+        x: Tensor,
+        /,
+        *cond: Tensor,
+        generator: Generator | None = None,
+    ) -> Tensor:
+        """Return the losses of the score of `log_density` at `x`, shape `(B,)`."""
+        return self.objective(score_of(log_density), x, *cond, generator=generator)

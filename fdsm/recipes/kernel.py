@@ -141,7 +141,7 @@ class KernelFamily(Recipe):
         with torch.no_grad():
             total = self.normal_equations(family, train, generator)
         self._tune_penalty(family, total, held, generator)
-        family.finalise(total)
+        family.finalize(total)
 
     def evaluate(
         self, model: nn.Module, data: Dataset, generator: Generator
@@ -211,7 +211,7 @@ class KernelFamily(Recipe):
 
     def normal_equations(self, model: DKEF, x: Tensor, generator: Generator) -> NormalEquations:
         """Return the equations of many rows, summed over small parts that fit into caches."""
-        kernels, v = model.induced(), self.projection.sample(x, generator)
+        kernels, v = model.induced_kernels(), self.projection.sample(x, generator)
         parts = zip(torch.split(x, _ROWS), torch.split(v, _ROWS), strict=True)
         return reduce(add, (self.equations(kernels, *part) for part in parts))
 
@@ -221,7 +221,10 @@ class KernelFamily(Recipe):
         others = [p for p in model.parameters() if p is not model.log_penalty]
         for parameter in others:
             parameter.requires_grad_(False)
-        optimizer, kernels = torch.optim.Adam([model.log_penalty], lr=1e-3), model.induced()
+        optimizer, kernels = (
+            torch.optim.Adam([model.log_penalty], lr=1e-3),
+            model.induced_kernels(),
+        )
         for step in range(self.penalty_steps):
             rows = torch.split(held, _ROWS)[step % max(1, len(held) // _ROWS)]
             optimizer.zero_grad()

@@ -55,12 +55,12 @@ class GaussianMixtureProposal:
 
     def __post_init__(self) -> None:
         require_positive(scale=self.scale)
+        check_values(self.centres)
         if self.centres.ndim == 0 or self.centres.numel() == 0:
             raise ValueError(
                 "a mixture needs at least one centre, one per row, but the shape of centres is "
                 f"{tuple(self.centres.shape)}"
             )
-        check_values(self.centres)
 
     def sample(self, n: int, generator: Generator | None = None) -> Tensor:
         """Return `n` independent samples, shape `(n, *E)`."""

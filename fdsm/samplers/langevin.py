@@ -100,8 +100,8 @@ def score_lipschitz(
     r"""Estimate the Lipschitz constant of a score near `x`, the largest curvature of its density.
 
     Power iteration with differences of the score: $u ← (s(x + hu) - s(x)) / h$, normalised, from a
-    random direction. The distance $h = ‖u‖ / \sqrt L$ follows the current estimate, so the result
-    is that of the length scale of the density, in any units.
+    random direction. The distance $h = 1 / \sqrt L$ follows the current estimate $L$, so that it
+    matches the length scale of the density in any units.
 
     Args:
         score: The score, `(B, *E) -> (B, *E)`.
@@ -122,7 +122,7 @@ def score_lipschitz(
     s, u = score(x), randn_like(x, generator)
     h = max(1e-2 * length(x).mean().item(), 1e-2)
     for _ in range(iterations):
-        u = u / per_example(length(u), u)
+        u = u / per_example(length(u).clamp(min=torch.finfo(u.dtype).tiny), u)
         u = (score(x + h * u) - s) / h
         rate = length(u).max().item()
         if not 0 < rate < math.inf:

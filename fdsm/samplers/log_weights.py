@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ..tensors import require_values
+
 
 @dataclass(frozen=True, eq=False)
 class LogMean:
@@ -50,6 +52,7 @@ def log_mean_exp(log_weights: Tensor) -> LogMean:
         >>> round(estimate.effective_sample_size.item(), 4)  # 4² / 10
         1.6
     """
+    require_values(log_weights)
     if log_weights.ndim == 0 or len(log_weights) == 0:
         raise ValueError(
             f"there must be at least one weight, but their shape is {tuple(log_weights.shape)}"

@@ -6,6 +6,7 @@ import torch
 from torch import Generator, Tensor
 
 from ..data.transforms import Transform
+from ..tensors import require_tensor
 
 
 class ShuffledBatches:
@@ -44,6 +45,7 @@ class ShuffledBatches:
         Raises:
             ValueError: If there are no rows, or the size is not positive.
         """
+        require_tensor(rows)
         if size < 1 or not len(rows):
             raise ValueError(
                 f"expected a positive batch size and at least one row, but got a batch size of "

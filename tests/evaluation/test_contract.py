@@ -12,10 +12,12 @@ from torch.distributions import Independent, MultivariateNormal, Normal
 
 from fdsm.derivatives import FiniteDifference, score_of
 from fdsm.evaluation import (
+    Pixels,
     auc,
     check_consistency,
     exact_sm_loss,
     exact_sm_loss_of_score,
+    fid,
     fisher_divergence,
     fit_gaussian,
     fit_gaussian_mixture,
@@ -26,6 +28,7 @@ from fdsm.evaluation import (
     ood_auc,
     ood_scores,
     relative_fisher_divergence,
+    train_classifier,
     typicality,
 )
 from fdsm.objectives import SSM
@@ -46,6 +49,8 @@ FUNCTIONS: dict[str, Callable[[Any], object]] = {
     "auc": lambda x: auc(x[:, 0], x[:, 1]),
     "check_consistency": lambda x: check_consistency(SSM(FiniteDifference()), Model(), x),
     "exact_sm_loss": lambda x: exact_sm_loss(Model(), x),
+    "fid": lambda x: fid(Pixels(), x.reshape(-1, 1, 1, 2), x.reshape(-1, 1, 1, 2)),
+    "train_classifier": lambda x: train_classifier(x.reshape(-1, 1, 1, 2), x[:, 0]),
     "exact_sm_loss_of_score": lambda x: exact_sm_loss_of_score(lambda x: -x, x),
     "fisher_divergence": lambda x: fisher_divergence(lambda x: -x, lambda x: -x, x),
     "fit_gaussian": fit_gaussian,

@@ -154,7 +154,7 @@ def test_relative_fisher_divergence(generator: Generator) -> None:
     x = torch.randn(50_000, 4, generator=generator)
     scaled = relative_fisher_divergence(lambda x: -1.7 * x, lambda x: -x, x, chunk=999)
     assert scaled.value == pytest.approx(0.49)
-    assert scaled.error == pytest.approx(0, abs=1e-12)  # exact whatever the sample
+    assert scaled.error == pytest.approx(0, abs=1e-12)  # exact for any sample
     shifted = relative_fisher_divergence(lambda x: 1 - x, lambda x: -x, x)
     assert shifted.error is not None
     assert abs(shifted.value - 1) < 4 * shifted.error

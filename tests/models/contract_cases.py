@@ -40,7 +40,7 @@ def solved(model: nn.Module) -> Callable[..., Tensor]:
 
 @dataclass(frozen=True)
 class Case:
-    """A model, what it is a function of, and how to get the function from the model."""
+    """A model, the shapes of its inputs, and its log-density or score as a function."""
 
     make: Callable[[], nn.Module]
     shape: tuple[int, ...]
@@ -67,7 +67,7 @@ def refinenet(activation: Callable[[], nn.Module] = nn.SiLU) -> nn.Module:
 CASES = {
     "mlp": Case(lambda: QuadraticMLP(5, (8, 6)), (5,)),
     "mlp of images": Case(lambda: QuadraticMLP((2, 3, 3), (8, 6), ShiftedSoftplus), (2, 3, 3)),
-    "confined mlp": Case(lambda: GaussianTailMLP(5, (8, 6)), (5,)),
+    "gaussian tail mlp": Case(lambda: GaussianTailMLP(5, (8, 6)), (5,)),
     "resnet": Case(lambda: QuadraticResNet((2, 8, 8), width=3), (2, 8, 8), step=1.0),
     "resnet, oblong": Case(lambda: QuadraticResNet((1, 8, 16), width=2), (1, 8, 16), step=1.0),
     "resnet, elu": Case(
@@ -83,8 +83,10 @@ CASES = {
     "score of z given x, mlp": Case(lambda: MultiInputMLP([5, (1, 4, 4)], 5, (8, 6)), (5,), True,
                                     conditions=((1, 4, 4),)),
     "score of z, mlp": Case(lambda: MultiInputMLP([5], 5, (8, 6)), (5,), True),
-    "score of z given x, cnn": Case(lambda: MultiInputCNN([5, (2, 16, 16)], 5, side=16, width=2), (5,),
-                                    True, conditions=((2, 16, 16),)),
+    "score of z given x, cnn": Case(
+        lambda: MultiInputCNN([5, (2, 16, 16)], 5, side=16, width=2), (5,), True,
+        conditions=((2, 16, 16),),
+    ),
     "score of z, cnn": Case(lambda: MultiInputCNN([5], 5, side=16, width=2), (5,), True),
     "refinenet": Case(refinenet, (2, 8, 8), True, levels=True),
     "refinenet, elu": Case(

@@ -18,9 +18,7 @@ smooth = pytest.mark.parametrize(
 
 
 @case
-def test_value_has_the_right_shape_and_is_the_same_every_time(
-    case: Case, generator: Generator
-) -> None:
+def test_output_has_the_right_shape_and_is_deterministic(case: Case, generator: Generator) -> None:
     f, inputs = case.function(case.make()), case.inputs(generator)
     value = f(*inputs)
     assert value.shape == (inputs[0].shape if case.is_score else (BATCH,))
@@ -29,7 +27,7 @@ def test_value_has_the_right_shape_and_is_the_same_every_time(
 
 
 @case
-def test_examples_do_not_see_each_other(case: Case, generator: Generator) -> None:
+def test_examples_are_independent(case: Case, generator: Generator) -> None:
     f, inputs = case.function(case.make()), case.inputs(generator)
     alone = torch.cat([f(*(t[i : i + 1] for t in inputs)) for i in range(BATCH)])
     torch.testing.assert_close(alone, f(*inputs))
@@ -47,7 +45,7 @@ def parameter_gradients(
 
 
 @case
-def test_gradient_of_training_reaches_every_parameter(case: Case, generator: Generator) -> None:
+def test_every_parameter_has_a_gradient(case: Case, generator: Generator) -> None:
     model, inputs = case.make(), case.inputs(generator)
     gradients = parameter_gradients(case, model, FiniteDifference(), 0.1, inputs)
     largest = max(g.abs().max().item() for g in gradients.values())
@@ -56,7 +54,9 @@ def test_gradient_of_training_reaches_every_parameter(case: Case, generator: Gen
 
 
 @smooth
-def test_differences_train_as_exact_derivatives_do(case: Case, generator: Generator) -> None:
+def test_finite_differences_have_the_gradients_of_exact_derivatives(
+    case: Case, generator: Generator
+) -> None:
     """The error of the parameter gradient is of second order in the step."""
     model, inputs = case.make(), case.inputs(generator)
     names = list(dict(model.named_parameters()))
@@ -76,7 +76,7 @@ def test_differences_train_as_exact_derivatives_do(case: Case, generator: Genera
 
 
 @case
-def test_state_makes_the_same_model_again(case: Case, generator: Generator) -> None:
+def test_state_dict_restores_the_model(case: Case, generator: Generator) -> None:
     first, second, inputs = case.make(), case.make(), case.inputs(generator)
     for parameter in first.parameters():
         nn.init.normal_(parameter, std=0.1)
@@ -88,6 +88,6 @@ MODULES = {name: case for name, case in CASES.items() if case.function is itself
 
 
 @pytest.mark.parametrize("case", MODULES.values(), ids=MODULES)
-def test_float32_is_kept(case: Case, generator: Generator) -> None:
+def test_float32_models_return_float32(case: Case, generator: Generator) -> None:
     model, inputs = case.make().float(), [t.float() for t in case.inputs(generator)]
     assert model(*inputs).dtype == torch.float32

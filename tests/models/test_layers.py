@@ -1,4 +1,4 @@
-"""Activations and heads against their formulas."""
+"""Activations and heads compared with their formulas."""
 
 import math
 
@@ -6,7 +6,7 @@ import torch
 from torch import Generator, nn
 
 from fdsm.models import QuadraticHead, ShiftedSoftplus
-from fdsm.models.layers import made, perceptron
+from fdsm.models.layers import out_of_place, perceptron
 from fdsm.typing import Elementwise
 
 
@@ -19,14 +19,14 @@ def test_shifted_softplus_is_zero_at_zero_and_has_slope_one_half() -> None:
     assert isinstance(activation, Elementwise)
 
 
-def test_quadratic_head_is_its_formula(generator: Generator) -> None:
+def test_quadratic_head_agrees_with_its_formula(generator: Generator) -> None:
     head, h = QuadraticHead(3), torch.randn(5, 3, generator=generator)
     (a, b), (a0, b0), c = head.factors.weight, head.factors.bias, head.squares.weight[0]
     expected = [(a @ row + a0) * (b @ row + b0) + (c * row * row).sum() for row in h]
     torch.testing.assert_close(head(h), torch.stack(expected))
 
 
-def test_quadratic_head_has_no_constant_to_train() -> None:
+def test_quadratic_head_has_no_trainable_constant() -> None:
     """Moving any parameter moves differences between examples, not only the level."""
     head, h = QuadraticHead(3), torch.tensor([[1.0, 2.0, 3.0], [0.5, -1.0, 0.0]])
     for parameter in head.parameters():
@@ -47,7 +47,7 @@ def test_perceptron_ends_in_a_linear_layer() -> None:
     ]
 
 
-def test_activations_leave_their_input_alone() -> None:
+def test_activations_do_not_change_their_input() -> None:
     x = torch.tensor([-1.0, 1.0])
-    assert made(lambda: nn.ReLU(inplace=True))(x).tolist() == [0, 1]
+    assert out_of_place(lambda: nn.ReLU(inplace=True))(x).tolist() == [0, 1]
     assert x.tolist() == [-1, 1]

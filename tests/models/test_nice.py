@@ -1,4 +1,4 @@
-"""NICE: Jacobians, inverses, integrals, and the layers that objectives take apart."""
+"""NICE: Jacobian, inverse, normalisation, samples and layers."""
 
 import math
 from itertools import pairwise
@@ -21,7 +21,7 @@ def flow(shape: int | tuple[int, ...], generator: Generator, **settings: int) ->
     return model
 
 
-def test_size_is_the_published_one() -> None:
+def test_number_of_parameters_is_the_published_one() -> None:
     with torch.device("meta"):
         model = NICE()
     hidden = (392 * 1000 + 1000) + 3 * (1000 * 1000 + 1000) + (1000 * 392 + 392)
@@ -29,7 +29,7 @@ def test_size_is_the_published_one() -> None:
 
 
 @pytest.mark.parametrize("d", [2, 5, 8])
-def test_log_density_is_that_of_the_change_of_variables(d: int, generator: Generator) -> None:
+def test_log_density_agrees_with_the_change_of_variables(d: int, generator: Generator) -> None:
     model, x = flow(d, generator), torch.randn(4, d, generator=generator)
     for row, value in zip(x, model(x), strict=True):
         jacobian = torch.autograd.functional.jacobian(lambda r: model.encode(r[None])[0], row)
@@ -57,7 +57,7 @@ def test_density_integrates_to_one(generator: Generator) -> None:
     assert abs(total - 1) < 1e-6
 
 
-def test_even_coordinates_move_the_odd_ones_first(generator: Generator) -> None:
+def test_first_coupling_shifts_odd_coordinates(generator: Generator) -> None:
     model, x = flow(5, generator), torch.randn(3, 5, generator=generator)
     first, second = model.couplings[:2]
     assert torch.equal(first(x)[:, ::2], x[:, ::2])
@@ -92,7 +92,7 @@ def through(layers: list[nn.Module], x: Tensor) -> Tensor:
     return x.sum(1)
 
 
-def test_layers_add_up_to_the_log_density_but_for_a_constant(generator: Generator) -> None:
+def test_layers_sum_to_the_log_density_up_to_a_constant(generator: Generator) -> None:
     model, x = flow((1, 2, 3), generator), torch.randn(6, 1, 2, 3, generator=generator)
     constants = model(x) - through(model.density_layers, x)
     expected = model.scale.log_scale.sum() - 3 * math.log(2 * math.pi)
@@ -107,7 +107,7 @@ def test_layers_add_up_to_the_log_density_but_for_a_constant(generator: Generato
     }
 
 
-def test_curvature_by_layers_is_that_of_the_model(generator: Generator) -> None:
+def test_layerwise_curvature_is_that_of_the_model(generator: Generator) -> None:
     """One linear coupling is where approximate back-propagation is exact."""
     model, x = flow(5, generator, couplings=1, depth=0), torch.randn(6, 5, generator=generator)
     torch.testing.assert_close(ApproximateBackprop()(model.density_layers, x), SM()(model, x))
@@ -128,6 +128,6 @@ def test_width_and_depth_of_the_couplings() -> None:
     assert all(a != b for a, b in pairwise(type(layer) for layer in shift))
 
 
-def test_single_numbers_cannot_be_split() -> None:
+def test_events_with_one_element_are_refused() -> None:
     with pytest.raises(ValueError, match="at least two elements"):
         NICE(1)

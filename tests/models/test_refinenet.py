@@ -1,4 +1,4 @@
-"""RefineNet: the published size, its norm and its refining stage written out, its levels."""
+"""RefineNet: its published size, second implementations of its parts, and noise levels."""
 
 import pytest
 import torch
@@ -16,13 +16,15 @@ LEVELS = Geometric(1.0, 0.01, 3).levels
 @pytest.mark.parametrize(
     ("channels", "width", "published"), [(3, 128, 30_117_635), (1, 64, 7_638_657)]
 )
-def test_size_is_the_published_one(channels: int, width: int, published: int) -> None:
+def test_number_of_parameters_is_the_published_one(
+    channels: int, width: int, published: int
+) -> None:
     with torch.device("meta"):
         model = RefineNet(channels, width)
     assert sum(p.numel() for p in model.parameters()) == published
 
 
-def test_norm_is_its_formula(generator: Generator) -> None:
+def test_norm_agrees_with_its_formula(generator: Generator) -> None:
     norm, x = ConditionalInstanceNorm(4, 3), torch.randn(2, 4, 5, 6, generator=generator)
     nn.init.normal_(norm.embedding, generator=generator)
     means = x.mean((2, 3))
@@ -43,7 +45,7 @@ def test_norm_starts_near_the_identity() -> None:
     assert not beta.any()
 
 
-def test_stages_dilate_instead_of_halving_twice_more(generator: Generator) -> None:
+def test_the_last_stages_dilate_instead_of_halving(generator: Generator) -> None:
     model, sizes = RefineNet(1, width=2, levels=LEVELS), []
     for stage in model.stages:
         stage.register_forward_hook(lambda *args: sizes.append(args[2].shape[1:]))
@@ -57,7 +59,7 @@ def test_stages_dilate_instead_of_halving_twice_more(generator: Generator) -> No
     assert not [m for m in model.modules() if isinstance(m, nn.MaxPool2d)]
 
 
-def test_refining_stage_is_the_one_written_out(generator: Generator) -> None:
+def test_refining_stage_agrees_with_a_second_implementation(generator: Generator) -> None:
     stage = _Refine([2, 3], 4, 1, nn.SiLU, last=3)
     for parameter in stage.parameters():
         nn.init.normal_(parameter, std=0.3, generator=generator)
@@ -94,7 +96,9 @@ def test_refining_stage_is_the_one_written_out(generator: Generator) -> None:
 
 
 @pytest.mark.parametrize("kind", ["plain", "halving", "dilated"])
-def test_residual_stage_is_the_one_written_out(kind: str, generator: Generator) -> None:
+def test_residual_stage_agrees_with_a_second_implementation(
+    kind: str, generator: Generator
+) -> None:
     settings = {"halving": kind == "halving", "dilation": 2 if kind == "dilated" else 1}
     stage = _Stage(3, 3 if kind == "plain" else 5, 1, nn.SiLU, **settings)
     for parameter in stage.parameters():
@@ -135,8 +139,8 @@ def test_refining_goes_from_coarse_to_fine(generator: Generator) -> None:
     torch.testing.assert_close(model(x, torch.tensor([1.0, 0.01])), expected)
 
 
-def test_image_is_taken_to_the_symmetric_interval(generator: Generator) -> None:
-    """The first convolution sees `2x - 1`: nothing but its bias for a grey image."""
+def test_images_are_scaled_to_the_symmetric_interval(generator: Generator) -> None:
+    """The input of the first convolution is `2x - 1`, zero for a grey image."""
     model, seen = RefineNet(1, width=2, levels=LEVELS), []
     model.first.register_forward_hook(lambda module, given, _: seen.append(given[0]))
     x = torch.rand(1, 1, 8, 8, generator=generator)
@@ -144,7 +148,7 @@ def test_image_is_taken_to_the_symmetric_interval(generator: Generator) -> None:
     torch.testing.assert_close(seen[0], 2 * x - 1)
 
 
-def test_nearest_level_is_taken_by_ratio(generator: Generator) -> None:
+def test_the_nearest_level_by_ratio_is_used(generator: Generator) -> None:
     model = RefineNet(1, width=2, levels=LEVELS)
     x = torch.rand(1, 1, 8, 8, generator=generator)
     known = [model(x, torch.tensor([sigma])) for sigma in LEVELS]
@@ -153,7 +157,7 @@ def test_nearest_level_is_taken_by_ratio(generator: Generator) -> None:
         assert torch.equal(model(x, torch.tensor([sigma])), known[level])
 
 
-def test_levels_reach_their_examples_only(generator: Generator) -> None:
+def test_a_level_affects_only_its_example(generator: Generator) -> None:
     model = RefineNet(1, width=2, levels=LEVELS)
     x = torch.rand(3, 1, 8, 8, generator=generator)
     before = model(x, torch.tensor(LEVELS))

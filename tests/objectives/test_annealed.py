@@ -24,7 +24,7 @@ def score(x: Tensor, sigma: Tensor, weight: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("relative", [False, True])
 @pytest.mark.parametrize("kind", ["log-density", "score"])
-def test_level_and_conditions_are_passed_on(
+def test_levels_and_conditions_are_passed_to_the_model(
     relative: bool, kind: str, generator: Generator
 ) -> None:
     x, weight = torch.randn(6, 2, generator=generator), torch.rand(6, generator=generator)
@@ -42,7 +42,7 @@ def test_level_and_conditions_are_passed_on(
     torch.testing.assert_close(actual, expected)
 
 
-def test_denoising_passes_them_on_too(generator: Generator) -> None:
+def test_denoising_passes_levels_and_conditions_to_the_model(generator: Generator) -> None:
     x, weight = torch.randn(6, 2, generator=generator), torch.rand(6, generator=generator)
     actual = AnnealedDSM(Arithmetic(0.1, 1.0))(
         score, x, weight, generator=Generator().manual_seed(1)
@@ -54,7 +54,7 @@ def test_denoising_passes_them_on_too(generator: Generator) -> None:
     torch.testing.assert_close(actual, expected)
 
 
-def test_step_in_units_of_the_level_is_right_at_small_levels(generator: Generator) -> None:
+def test_relative_step_is_accurate_at_small_levels(generator: Generator) -> None:
     turn = torch.randint(60, (4000,), generator=generator) * (2 * torch.pi / 60)
     x, one = torch.stack([turn.cos(), turn.sin()], 1), torch.ones(4000)
 

@@ -1,11 +1,13 @@
-"""What every objective owes its caller. A new objective adds one row to `CASES`."""
+"""Properties of all objectives. A new objective adds one row to `CASES`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 import torch
 from torch import Generator, Tensor
+from torch.distributions import MultivariateNormal, Normal
 
 from fdsm.derivatives import Autodiff, FiniteDifference, Taylor
 from fdsm.noise import Arithmetic, ConstantNoise, Geometric
@@ -65,7 +67,7 @@ VIEWS: dict[str, Callable[[Gaussian, Tensor], object]] = {
     "layers": lambda model, x: model.layers(x),
     "latent": lambda model, x: lambda x, noise: log_weight(model.a, x, noise),
 }
-"""How an objective sees the Gaussian model."""
+"""The form of the Gaussian model that an objective takes."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +176,7 @@ def test_mean_and_gradient_in_closed_form(
 
 
 @case
-def test_leaves_the_input_alone(case: Case) -> None:
+def test_the_input_is_not_changed(case: Case) -> None:
     x = torch.randn(4, 4)
     before = x.clone()
     case.objective(VIEWS[case.view](Gaussian(0.7), x), x).sum().backward()
@@ -183,7 +185,7 @@ def test_leaves_the_input_alone(case: Case) -> None:
 
 
 @case
-def test_reproducible_from_a_generator_alone(case: Case) -> None:
+def test_results_depend_only_on_the_generator(case: Case) -> None:
     x = torch.randn(4, 4)
     model = VIEWS[case.view](Gaussian(0.7), x)
     first = case.objective(model, x, generator=Generator().manual_seed(1))
@@ -197,14 +199,44 @@ def test_reproducible_from_a_generator_alone(case: Case) -> None:
 
 
 @case
-def test_refuses_integers(case: Case) -> None:
+def test_integers_are_refused(case: Case) -> None:
     x = torch.ones(4, 4)
     with pytest.raises(TypeError, match=r"floating-point data but got torch\.int64"):
         case.objective(VIEWS[case.view](Gaussian(0.7), x), x.long())
 
 
 @case
-def test_refuses_data_that_are_not_finite(case: Case) -> None:
+def test_numpy_arrays_are_refused(case: Case) -> None:
+    x = torch.ones(4, 4)
+    with pytest.raises(TypeError, match=r"got numpy.ndarray: use torch.from_numpy\(x\)"):
+        case.objective(VIEWS[case.view](Gaussian(0.7), x), np.ones((4, 4)))
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, case in CASES.items() if case.view in {"log_density", "normalised"}]
+)
+def test_distributions_are_log_densities(name: str) -> None:
+    if name == "annealed-constant":
+        pytest.skip("needs a model that takes the noise level")
+    objective, x = CASES[name].objective, torch.randn(5, 3)
+    covariance = torch.tensor([[2.0, 0.5, 0.0], [0.5, 1.0, 0.3], [0.0, 0.3, 0.5]])
+    density = MultivariateNormal(torch.zeros(3), covariance)
+    found, expected = (
+        objective(f, x, generator=Generator().manual_seed(0)) for f in (density, density.log_prob)
+    )
+    assert torch.equal(found, expected)
+    with pytest.raises(ValueError, match=r"wrap it in Independent\(dist, 1\)"):
+        objective(Normal(torch.zeros(3), 1.0), x)
+
+
+@pytest.mark.parametrize("kind", [NCE, MPF, NaiveFD])
+def test_contrastive_objectives_need_finite_differences(kind: type) -> None:
+    with pytest.raises(ValueError, match=r"must be a FiniteDifference, but is Taylor"):
+        kind(TAYLOR)
+
+
+@case
+def test_data_that_are_not_finite_are_refused(case: Case) -> None:
     x = torch.ones(4, 4)
     x[1, 2] = torch.nan
     with pytest.raises(ValueError, match=r"data are not finite in rows \[1\] of 4"):
@@ -212,7 +244,7 @@ def test_refuses_data_that_are_not_finite(case: Case) -> None:
 
 
 @pytest.mark.parametrize("objective", [DSM(SIGMA), SlicedDSM(SIGMA, FD), ScoreDSM(SIGMA)])
-def test_refuses_noise_of_another_shape(objective: DSM | SlicedDSM | ScoreDSM) -> None:
+def test_noise_of_another_shape_is_refused(objective: DSM | SlicedDSM | ScoreDSM) -> None:
     x = torch.ones(4, 4)
     with pytest.raises(ValueError, match=r"noise .* must have that shape, but has \(4,\)"):
         objective.at(
@@ -224,7 +256,7 @@ WITH_SHAPES = {name: case for name, case in CASES.items() if case.view != "layer
 
 
 @pytest.mark.parametrize("case", WITH_SHAPES.values(), ids=WITH_SHAPES)
-def test_refuses_a_model_of_the_wrong_shape(case: Case) -> None:
+def test_models_of_the_wrong_shape_are_refused(case: Case) -> None:
     x = torch.randn(4, 4)
     f = VIEWS[case.view](Gaussian(0.7), x)
     with pytest.raises(ValueError, match=r"must return|must have shape"):
@@ -233,7 +265,7 @@ def test_refuses_a_model_of_the_wrong_shape(case: Case) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @case
-def test_keeps_the_type_of_the_data(case: Case, dtype: torch.dtype) -> None:
+def test_losses_have_the_dtype_of_the_data(case: Case, dtype: torch.dtype) -> None:
     x = torch.randn(4, 4).to(dtype)
     model = Gaussian(0.7).to(dtype)
     assert case.objective(VIEWS[case.view](model, x), x).dtype == dtype
@@ -272,6 +304,6 @@ def test_several_directions_reduce_the_variance(generator: Generator) -> None:
     assert spread[1] / spread[2] == pytest.approx(2, rel=0.1)
 
 
-def test_no_directions_are_refused() -> None:
+def test_zero_directions_are_refused() -> None:
     with pytest.raises(ValueError, match="at least one direction per example, but got 0"):
         SSM(directions=0)(Gaussian(1.0).log_density, torch.ones(2, 3))

@@ -37,7 +37,7 @@ def log_p(x: Tensor) -> Tensor:
     return -x.square().sum(1) / (2 * variance) - x.shape[1] * math.log(2 * math.pi * variance) / 2
 
 
-def test_numbers_of_terms_follow_their_law(generator: Generator) -> None:
+def test_numbers_of_terms_follow_their_distribution(generator: Generator) -> None:
     terms = draw_terms(torch.empty(400_000, 1), 20, generator)
     assert (terms.min(), terms.max()) == (1, 20)
     for k in range(1, 21):
@@ -51,7 +51,7 @@ def test_bounds_are_logarithms_of_means(generator: Generator) -> None:
     torch.testing.assert_close(iwae(w.log()), expected)
 
 
-def test_series_by_hand(generator: Generator) -> None:
+def test_series_computed_by_hand(generator: Generator) -> None:
     log_w = torch.randn(2, 4, generator=generator)
     log_w[0, 2:] = -torch.inf
     bound = iwae(log_w)
@@ -113,7 +113,7 @@ def test_bound_holds_and_does_not_grow_as_the_step_shrinks(
     assert torch.cat(independent).mean() > truth + 0.1 / radius**2
 
 
-def test_only_samples_in_use_are_evaluated() -> None:
+def test_only_used_samples_are_evaluated() -> None:
     rows = []
 
     def counted(x: Tensor, noise: Tensor) -> Tensor:
@@ -133,8 +133,8 @@ def test_conditions_reach_the_weight(generator: Generator) -> None:
     torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9)
 
 
-def test_bad_settings() -> None:
+def test_invalid_settings_are_refused() -> None:
     for make in (lambda: SUMO(2), lambda: SUMO((2,), terms=0)):
-        with pytest.raises(ValueError, match="shape of the noise as a tuple"):
+        with pytest.raises(ValueError, match="latent must be a shape"):
             make()
     assert SUMO((2,))(log_weight, torch.ones(0, 2)).shape == (0,)

@@ -11,7 +11,7 @@ from fdsm.typing import is_additive_coupling
 
 
 class Coupling(nn.Module):
-    """One half shifted by a network of the other; `first` says which half is kept."""
+    """A network of one half is added to the other. `first`: whether the first half is kept."""
 
     def __init__(self, d: int, first: bool, width: int = 8) -> None:
         super().__init__()
@@ -24,12 +24,12 @@ class Coupling(nn.Module):
         a, b = x.chunk(2, 1)
         return (a, b) if self.first else (b, a)
 
-    def merge(self, kept: Tensor, moved: Tensor) -> Tensor:
-        return torch.cat([kept, moved] if self.first else [moved, kept], 1)
+    def merge(self, kept: Tensor, shifted: Tensor) -> Tensor:
+        return torch.cat([kept, shifted] if self.first else [shifted, kept], 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        kept, moved = self.split(x)
-        return self.merge(kept, moved + self.shift(kept))
+        kept, shifted = self.split(x)
+        return self.merge(kept, shifted + self.shift(kept))
 
 
 class Scale(nn.Module):
@@ -102,7 +102,7 @@ def test_approximate_backprop_is_biased_for_deep_networks(
     assert 1e-4 < (approximate - exact).norm() / exact.norm() < 0.5
 
 
-def test_approximate_backprop_drops_off_diagonals_and_nothing_else(generator: Generator) -> None:
+def test_approximate_backprop_ignores_only_off_diagonal_terms(generator: Generator) -> None:
     """Two hidden layers by hand: `h = Σ W1² (g φ'' + φ'² Σ W2² (…))`."""
     layers, x = mlp(2), torch.randn(5, 6, generator=generator)
     first, act1, second, act2, last = layers
@@ -162,7 +162,7 @@ def test_gradient_is_exact_at_any_depth(make: type, generator: Generator) -> Non
     torch.testing.assert_close(both, expected)
 
 
-def test_couplings_are_recognised_by_their_shape() -> None:
+def test_couplings_are_recognised_by_their_attributes() -> None:
     assert [is_additive_coupling(layer) for layer in nice()] == [True] * 4 + [False] * 2
 
 
@@ -178,7 +178,7 @@ class NotElementwise(nn.Module):
         return x.cumsum(1)
 
 
-def test_nothing_is_kept_where_gradients_are_off() -> None:
+def test_no_graph_is_kept_without_gradients() -> None:
     with torch.no_grad():
         assert not ApproximateBackprop()(mlp(2), torch.ones(2, 6)).requires_grad
 
@@ -199,5 +199,5 @@ def test_layers_without_a_rule_are_refused(layer: nn.Module) -> None:
     for layers in (
         ([layer.double()], layer) if isinstance(layer, nn.Sequential) else ([layer.double()],)
     ):
-        with pytest.raises(TypeError, match=f"through {type(layer).__name__}.*elementwise = True"):
+        with pytest.raises(TypeError, match=f"of {type(layer).__name__}.*elementwise = True"):
             CurvaturePropagation()(layers, torch.ones(2, 6))

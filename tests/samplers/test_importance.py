@@ -58,7 +58,7 @@ def test_error_agrees_with_the_spread_of_repetitions(generator: Generator) -> No
 
 
 class Prepared:
-    """A proposal that hands out given rows, and remembers in what portions."""
+    """A proposal with given samples, which records the sizes of its batches."""
 
     def __init__(self, x: Tensor) -> None:
         self.x, self.portions = x, list[int]()

@@ -36,10 +36,10 @@ def test_zero_weights_count_as_samples() -> None:
     found = log_mean_exp(torch.tensor([0.0, -torch.inf]))
     assert found.value.item() == pytest.approx(-math.log(2))
     assert found.effective_sample_size.item() == pytest.approx(1)
-    nothing = log_mean_exp(torch.full((3,), -torch.inf))
-    assert nothing.value == -torch.inf
-    assert nothing.error == torch.inf
-    assert nothing.effective_sample_size == 0
+    zero = log_mean_exp(torch.full((3,), -torch.inf))
+    assert zero.value == -torch.inf
+    assert zero.error == torch.inf
+    assert zero.effective_sample_size == 0
 
 
 def test_a_single_weight_has_no_error() -> None:

@@ -121,7 +121,7 @@ def solve_exactly(recipe: KernelFamily, model: DKEF, data: Dataset, generator: G
     rows = data.transform.deterministic(data.train).to(generator.device).double()
     exact = replace(recipe, equations=ExactEquations())
     with torch.no_grad():
-        model.finalise(exact.normal_equations(model, rows, generator))
+        model.finalize(exact.normal_equations(model, rows, generator))
 
 
 CPU = ParkinsonsGap()

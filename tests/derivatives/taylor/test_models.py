@@ -87,7 +87,7 @@ def test_models_of_the_zoo(case: Case, generator: Generator) -> None:
 
 DENSITIES: dict[str, Callable[[], nn.Module]] = {
     "mlp": lambda: QuadraticMLP((1, 4, 4), (8, 6), ShiftedSoftplus),
-    "confined mlp": lambda: GaussianTailMLP((1, 4, 4), (8, 6)),
+    "gaussian tail mlp": lambda: GaussianTailMLP((1, 4, 4), (8, 6)),
     "resnet": lambda: QuadraticResNet((1, 8, 8), width=2),
     "nice": lambda: NICE((1, 4, 4), hidden=6, depth=2),
 }
@@ -115,7 +115,7 @@ def test_objectives_of_densities(name: str, objective: str, generator: Generator
 def test_a_kernel_family_that_is_finished(generator: Generator) -> None:
     x, v = torch.randn(2, 20, 3, generator=generator)
     model = DKEF(x[:5], features=4)
-    model.finalise(model.equations(x, v))
+    model.finalize(model.equations(x, v))
     assert_same_loss(SSM(directions=2), model, model, x)
 
 

@@ -70,7 +70,7 @@ def test_every_estimate_agrees_with_a_sum_over_a_grid(data: Dataset) -> None:
     torch.manual_seed(2)
     model = DKEF(data.train[:10].double())
     x = data.train.double()
-    model.finalise(model.equations(x, torch.randn(x.shape, generator=Generator().manual_seed(3))))
+    model.finalize(model.equations(x, torch.randn(x.shape, generator=Generator().manual_seed(3))))
     axis = torch.linspace(-14, 14, 281)
     grid = log_densities(ROW.log_density(model), torch.cartesian_prod(axis, axis))
     truth = grid.logsumexp(0).item() + 2 * math.log(0.1)

@@ -58,7 +58,7 @@ def test_all_is_tried_on_one_model(data: Dataset) -> None:
     model = DKEF(data.train[:10].double())
     g = Generator().manual_seed(1)
     v = Rademacher(0.1).sample(data.train.double(), g)
-    model.finalise(model.equations(data.train.double(), v))
+    model.finalize(model.equations(data.train.double(), v))
     first = likelihoods(ROW, model, data, 5000, Generator().manual_seed(3))
     tried = replace(STUDY, samples=5000).tried(ROW, model, data, Generator().manual_seed(3))
     assert {part: tried[part] for part in first} == pytest.approx(first)

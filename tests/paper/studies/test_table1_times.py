@@ -23,7 +23,7 @@ from fdsm.serialize import differences, to_json
 
 def test_nested_equations_are_those_of_the_jet(generator: Generator) -> None:
     x = torch.randn(30, 4, generator=generator)
-    v, kernels = Rademacher(0.1).sample(x, generator), DKEF(x[:7]).induced()
+    v, kernels = Rademacher(0.1).sample(x, generator), DKEF(x[:7]).induced_kernels()
     found, expected = (solve(kernels, x, v) for solve in (NestedEquations(), SlicedEquations()))
     torch.testing.assert_close(found.gram, expected.gram)
     torch.testing.assert_close(found.moment, expected.moment)

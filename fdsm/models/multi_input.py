@@ -1,4 +1,4 @@
-"""Networks of several inputs at once, vectors or images: what encoders and their scores are."""
+"""Networks with several inputs, vectors or images, for encoders and their scores."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -6,27 +6,27 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from .layers import Activation, made, perceptron, size
+from .layers import Activation, num_elements, out_of_place, perceptron
 
 Shape = int | Sequence[int]
-"""The shape of an event, or its length."""
+"""Event shape, or its length."""
 
 
 class MultiInputMLP(nn.Module):
-    r"""A vector from several inputs, flattened and put side by side.
+    r"""A multilayer perceptron of several inputs, flattened and concatenated.
 
-    With inputs $(x, ξ)$ it is an encoder that takes noise, with $x$ alone one that does not, with
-    $(z, x)$ the score of a latent given data, and with $z$ alone the score of the latents of all
-    data. The defaults are the paper's for MNIST.
+    With inputs $(x, ξ)$ it is an encoder with noise, with $x$ alone a deterministic encoder, with
+    $(z, x)$ the score of a latent given data, and with $z$ alone the score of the marginal
+    distribution of latents. The defaults are those of the paper for MNIST.
 
     Reference:
         Pang et al. (2020), https://arxiv.org/abs/2007.03317, Table 6 and App. C.4.
 
     Args:
-        inputs: The shape of an event of every input.
-        output: The length of the vector.
-        widths: The widths of the hidden layers.
-        activation: What makes the activations; smooth for a score.
+        inputs: Event shape of each input.
+        output: Length of the output.
+        widths: Widths of the hidden layers.
+        activation: Constructor of the activations. It should be smooth for a score.
 
     Example:
         >>> score = MultiInputMLP([32, (1, 28, 28)], 32)
@@ -42,30 +42,30 @@ class MultiInputMLP(nn.Module):
         activation: Activation = nn.Tanh,
     ) -> None:
         super().__init__()
-        self.network = perceptron((sum(map(size, inputs)), *widths, output), activation)
+        self.network = perceptron((sum(map(num_elements, inputs)), *widths, output), activation)
 
     def forward(self, *inputs: Tensor) -> Tensor:
-        """Return the vectors, shape `(B, output)`, of inputs in the order they were named."""
+        """Return the outputs, shape `(B, output)`. The inputs are in the order of `inputs`."""
         result: Tensor = self.network(torch.cat([x.flatten(1) for x in inputs], 1))
         return result
 
 
 class MultiInputCNN(nn.Module):
-    r"""A vector from images and vectors, each vector first made into one channel of an image.
+    r"""A convolutional network of images and vectors. Each vector is mapped to an image channel.
 
-    Four strided convolutions from `width` to `8 * width` channels and two linear layers. At the
-    default width, with images of 64 × 64, it is what the paper uses for CelebA: as an encoder with
-    `nn.ReLU`, as a score with `nn.Softplus`.
+    It has four strided convolutions from `width` to `8 * width` channels and two linear layers.
+    With the default width and images of 64 × 64 it is the network of the paper for CelebA: with
+    `nn.ReLU` for the encoder, with `nn.Softplus` for the score.
 
     Reference:
         Pang et al. (2020), https://arxiv.org/abs/2007.03317, Table 6 and App. C.4.
 
     Args:
-        inputs: The shape of an event of every input: `(C, H, W)` for images, a length for vectors.
-        output: The length of the vector returned.
+        inputs: Event shape of each input: `(C, H, W)` for images, the length for vectors.
+        output: Length of the output.
         side: Height and width of the images, a multiple of 16.
-        width: The channels after the first convolution.
-        activation: What makes the activations; smooth for a score.
+        width: Number of channels of the first convolution.
+        activation: Constructor of the activations. It should be smooth for a score.
 
     Raises:
         ValueError: If an input has the wrong shape.
@@ -92,7 +92,7 @@ class MultiInputCNN(nn.Module):
             if len(shape) != 1 and shape[1:] != (side, side):
                 raise ValueError(
                     f"inputs must be vectors or images of {side} × {side}, but one has the "
-                    f"shape {shape}: resize it, or give another side"
+                    f"shape {shape}: resize it, or choose another side"
                 )
         self.planes = nn.ModuleList(
             _Plane(shape[0], side, activation) if len(shape) == 1 else nn.Identity()
@@ -102,26 +102,26 @@ class MultiInputCNN(nn.Module):
         widths = (channels, width, 2 * width, 4 * width, 8 * width)
         layers: list[nn.Module] = []
         for before, after in pairwise(widths):
-            layers += [nn.Conv2d(before, after, 5, stride=2, padding=2), made(activation)]
+            layers += [nn.Conv2d(before, after, 5, stride=2, padding=2), out_of_place(activation)]
         features = 8 * width * (side // 16) ** 2
         self.network = nn.Sequential(
             *layers[:-1], nn.Flatten(), *perceptron((features, 8 * width, output), activation)
         )
 
     def forward(self, *inputs: Tensor) -> Tensor:
-        """Return the vectors, shape `(B, output)`, of inputs in the order they were named."""
+        """Return the outputs, shape `(B, output)`. The inputs are in the order of `inputs`."""
         planes = [plane(x) for plane, x in zip(self.planes, inputs, strict=True)]
         result: Tensor = self.network(torch.cat(planes, 1))
         return result
 
 
 class _Plane(nn.Module):
-    """A vector made into a channel of an image."""
+    """Linear map of a vector to an image channel."""
 
     def __init__(self, dim: int, side: int, activation: Activation) -> None:
         super().__init__()
         self.layers = nn.Sequential(
-            nn.Linear(dim, side**2), made(activation), nn.Unflatten(1, (1, side, side))
+            nn.Linear(dim, side**2), out_of_place(activation), nn.Unflatten(1, (1, side, side))
         )
 
     def forward(self, z: Tensor) -> Tensor:
