@@ -6,7 +6,7 @@ from fdsm.paper.targets import TableTarget
 from fdsm.recipes import EBM
 from fdsm.report.target import RowInfo
 
-from ..recipes.tiny import tiny
+from ..recipes.recipe_cases import tiny
 
 TINY_ROWS = (replace(tiny, name="a"), replace(tiny, name="b", sm_eval_rows=5))
 TINY = TableTarget(
