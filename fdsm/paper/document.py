@@ -22,19 +22,19 @@ from ..atomic_io import replace_file
 from ..measurement import Measurement, format_number
 from ..report.aggregate import Collection, Group, mean_of_numbers
 from ..report.format import (
-    find_metric,
     format_duration,
     format_published,
     format_ratio,
+    metric_info,
     typeset,
 )
 from ..report.page import period
 from ..report.read import read_folders
 from ..report.records import STEP_TIME, RunRecord, StudyRecord
 from ..report.render import escape, markdown
-from ..report.tables import ONE_SEED, format_mean, results_table, study_table
-from ..report.target import PublishedValue, RowInfo, TargetInfo
-from .catalogue import claim, target_infos
+from ..report.tables import ONE_SEED, format_mean, group_table, study_table
+from ..report.target import PublishedValue
+from .catalogue import claim, published, target_infos
 
 
 class MissingResultError(LookupError):
@@ -67,9 +67,8 @@ def render(template: Path, results: Path, *, link_from: Path | None = None) -> s
         lstrip_blocks=True,
         autoescape=False,
     )
-    targets = {target.name: target for target in target_infos()}
-    collection = read_folders([results], list(targets.values()))
-    found = Results(results, link_from or template.parent, collection, targets)
+    collection = read_folders([results], target_infos())
+    found = Results(results, link_from or template.parent, collection)
     names = [name for name in vars(Results) if not name.startswith("_")]
     functions = {name: getattr(found, name) for name in names if callable(getattr(found, name))}
     return environment.get_template(template.name).render(functions)
@@ -104,13 +103,11 @@ class Results:
         folder: The folder of results.
         link_from: The folder from which images are linked.
         collection: The runs and studies in the folder.
-        targets: Descriptions of the targets by name.
     """
 
     folder: Path
     link_from: Path
     collection: Collection
-    targets: dict[str, TargetInfo]
 
     def table(
         self,
@@ -140,13 +137,13 @@ class Results:
         if rows is not None:
             groups = [self._group(target, row) for row in rows]
         try:
-            return markdown(results_table(groups, columns))
+            return markdown(group_table(groups, columns))
         except LookupError as error:
             raise MissingResultError(f"{target} in {self.folder}: {error}") from error
 
     def legend(self, *names: str) -> str:
         """Return a list of metrics with their meaning."""
-        metrics = map(find_metric, names)
+        metrics = map(metric_info, names)
         return "\n".join(f"- *{escape(m.heading)}*: {escape(m.explanation)}" for m in metrics)
 
     def value(self, target: str, row: str, metric: str) -> str:
@@ -187,8 +184,8 @@ class Results:
 
     def published(self, target: str, row: str, metric: str) -> str:
         """Return the number in the paper."""
-        published = self._published(target, row, metric)
-        return typeset(find_metric(metric).format_published(published))
+        found = self._published(target, row, metric)
+        return typeset(metric_info(metric).format_published(found))
 
     def ratio(self, target: str, row: str, other: str, metric: str = STEP_TIME) -> str:
         """Return the ratio of our numbers of two rows. Times must have been interleaved."""
@@ -306,8 +303,7 @@ class Results:
         return (exact or found)[0]
 
     def _published(self, target: str, row: str, metric: str) -> PublishedValue:
-        rows = self.targets[target].rows if target in self.targets else {}
-        known = rows.get(row, RowInfo()).published
+        known = published(target, row)
         if metric not in known:
             raise MissingResultError(
                 f"the paper has no {metric!r} of {row!r} in {target}. It has: {_list(known)}"

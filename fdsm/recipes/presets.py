@@ -12,7 +12,6 @@ from ..data import (
     Binarize,
     Chain,
     Dataset,
-    Dequantize,
     Flatten,
     Logit,
     Noise,
@@ -231,7 +230,7 @@ def _energy_model(source: Source, kind: Kind, objective: Objective) -> Recipe:
         return NoiseConditionalEBM(
             "",
             objective,
-            _with_transform(source, Dequantize(), Affine(2.0, -1.0)),
+            _with_transform(source, source.transform, Affine(2.0, -1.0)),
             ConditionalResNet(),
             LEVELS,
             plan=_plan(kind, {"small": 1000, "medium": 2000, "large": 4000}, batch=64),
@@ -251,7 +250,7 @@ def _energy_model(source: Source, kind: Kind, objective: Objective) -> Recipe:
 
 def _flow(source: Source, kind: Kind, objective: Objective) -> Recipe:
     if kind.is_images:
-        source = _with_transform(source, Dequantize(), Logit(1e-3), Flatten())
+        source = _with_transform(source, source.transform, Logit(1e-3), Flatten())
     noise = objective.sigma if isinstance(objective, DSM) else 0.0
     return Flow(
         "",
@@ -319,7 +318,7 @@ def _autoencoder(source: Source, kind: Kind, objective: Objective) -> Recipe:
         "",
         objective,
         VAE,
-        _with_transform(source, Dequantize(), Binarize()),
+        _with_transform(source, source.transform, Binarize()),
         plan=_plan(kind, {"small": 2000, "medium": 3000, "large": 10_000}, patience=None),
         likelihood_rows=50,
         temperatures=500,

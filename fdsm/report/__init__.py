@@ -5,11 +5,12 @@ for the terminal, and `write_page(collection, path)` writes a self-contained HTM
 """
 
 from .aggregate import Collection, Experiment, Group
+from .format import metric_info
 from .page import write_page
 from .read import read_folders
 from .records import RunRecord, StudyRecord
-from .render import markdown, terminal
-from .tables import results_table, study_table
+from .render import markdown, result_table, terminal
+from .tables import group_table, study_table
 from .target import PublishedValue, RowInfo, TargetInfo
 
 __all__ = [
@@ -21,9 +22,11 @@ __all__ = [
     "RunRecord",
     "StudyRecord",
     "TargetInfo",
+    "group_table",
     "markdown",
+    "metric_info",
     "read_folders",
-    "results_table",
+    "result_table",
     "study_table",
     "terminal",
     "write_page",

@@ -18,7 +18,8 @@ from .target import PublishedValue
 DASH = "–"
 """Text of a number that is not known."""
 
-_SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+"""Translates digits to superscripts."""
 
 
 def format_bytes(measured: Measurement) -> str:
@@ -124,7 +125,7 @@ def typeset(cell: str) -> str:
     """
 
     def power_of_ten(match: re.Match[str]) -> str:
-        return f" × 10{match[1].translate(_SUPERSCRIPT)}"
+        return f" × 10{match[1].translate(SUPERSCRIPT)}"
 
     return re.sub(r"(?<=[\d)])e(-?\d+)", power_of_ten, cell).replace("-", "−")
 
@@ -217,7 +218,7 @@ METRICS: Mapping[str, Metric] = {
 """Known metrics by name."""
 
 
-def find_metric(name: str) -> Metric:
+def metric_info(name: str) -> Metric:
     """Return the record of a metric, or a default one.
 
     Args:
@@ -227,7 +228,7 @@ def find_metric(name: str) -> Metric:
         The record. `ood_auc_NAME` is the OOD AUC for the data `NAME`.
 
     Example:
-        >>> [find_metric(name).heading for name in ("nll", "ood_auc_fog", "sliced_wasserstein")]
+        >>> [metric_info(name).heading for name in ("nll", "ood_auc_fog", "sliced_wasserstein")]
         ['NLL (nats)', 'OOD AUC, fog', 'sliced wasserstein']
     """
     if name in METRICS:

@@ -13,7 +13,7 @@ from ..atomic_io import replace_file
 from .aggregate import Collection, Experiment, Group
 from .format import DASH, format_duration, format_time, typeset
 from .records import FolderRecord, StudyRecord, differing_paths, text
-from .tables import Table, comparison_table, find_problems, results_table, study_table
+from .tables import Table, comparison_table, find_problems, group_table, study_table
 
 if TYPE_CHECKING:
     from .plots import Plot
@@ -133,7 +133,7 @@ def _section(content: Experiment | StudyRecord, place: int) -> Section:
     if isinstance(content, StudyRecord):
         table, plots = study_table(content), plot_panels(content.panels)
     else:
-        table, plots = results_table(content.groups), plot_training(content.groups)
+        table, plots = group_table(content.groups), plot_training(content.groups)
         densities = plot_densities(content.groups)
         plots += [] if densities is None else [densities]
     pairs = ((plot, svg_element(plot.figure, f"{place} {plot.title}")) for plot in plots)

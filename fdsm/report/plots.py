@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from .aggregate import Group
 from .figure import Line, Panel
+from .format import SUPERSCRIPT
 from .records import Arrays
 
 try:
@@ -52,7 +53,6 @@ ARROW_EVERY = 5
 LEVELS = (-6.0, -4.0, -2.0, -1.0, -0.25)
 """Contour levels of a log-density, relative to its maximum."""
 
-_SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 Mask = NDArray[np.bool_]
 
 STYLE: dict[Any, Any] = {
@@ -248,7 +248,7 @@ def log_tick(value: float) -> str:
     if 1e-2 <= value < 1e4:
         return f"{value:g}"
     power = round(float(np.log10(value)))
-    return f"10{str(power).translate(_SUPERSCRIPT)}"
+    return f"10{str(power).translate(SUPERSCRIPT)}"
 
 
 def _set_integer_ticks(axes: Axes, panel: Panel, shown: Sequence[tuple[Line, Mask]]) -> None:

@@ -128,8 +128,8 @@ def _read_run(folder: Path, name: str, note: Note) -> RunRecord | None:
         return None
     notes: list[str] = []
     run = replace(run, **_read_metrics(folder, notes.append))
-    parts = {
-        "result.json": _read_result,
+    parts: dict[str, Callable[[Path], dict[str, Any]]] = {
+        "result.json": lambda path: parse_result(_read_object(path)),
         "samples.png": _read_samples,
         "density_grid.npz": _read_density_grid,
     }
@@ -157,8 +157,8 @@ def _reason(error: Exception) -> str:
     return text(getattr(error, "strerror", None) or str(error))
 
 
-def _read_result(path: Path) -> dict[str, Any]:
-    result = _read_object(path)
+def parse_result(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a `RunRecord` that come from the content of `result.json`."""
     compared = result.get("comparisons")
     return {
         "result": result,

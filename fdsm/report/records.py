@@ -299,7 +299,7 @@ class RunRecord(FolderRecord):
             "data": ": ".join(filter(None, (self.data, _size(data, self.record.get("shape"))))),
             "preset": origin("preset"),
             "recipe file": recipe_file,
-            "model": _class_name(recipe),
+            "model": origin("description") or _class_name(recipe),
             "objective": _objective(_objects(recipe.get("objective"))),
             "training": training,
         }
@@ -329,8 +329,12 @@ def _class_name(record: Mapping[str, Any]) -> str:
 
 
 def _objective(record: Mapping[str, Any]) -> str:
+    """Return the objective and its derivative. A wrapped objective is that inside the wrapper."""
+    if isinstance(record.get("objective"), dict):
+        return _objective(record["objective"])
     derivative = _class_name(_objects(record.get("derivative")))
-    return _class_name(record) + (f", derivatives with {derivative}" if derivative else "")
+    with_derivative = f"derivatives with {derivative}" if derivative else ""
+    return ", ".join(filter(None, (_class_name(record), with_derivative)))
 
 
 @dataclass(frozen=True)

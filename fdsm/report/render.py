@@ -1,10 +1,13 @@
 """Tables in the terminal and in Markdown."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from .aggregate import Collection, Experiment
+from .aggregate import Collection, Experiment, Group
 from .format import DASH, typeset
-from .records import StudyRecord
+from .read import parse_result
+from .records import RunRecord, StudyRecord
 from .tables import Table, comparison_table, find_problems, main_results, study_table
 
 if TYPE_CHECKING:
@@ -21,13 +24,26 @@ def terminal(collection: Collection) -> "RenderableType":
     Returns:
         An object to give to `rich.print`.
     """
-    from rich.console import Group
+    from rich.console import Group as RichGroup
 
     shown: list[RenderableType] = []
     for section in collection.sections:
         shown.append(_text(section.title, "bold"))
         shown += _study(section) if isinstance(section, StudyRecord) else _experiment(section)
-    return Group(*shown)
+    return RichGroup(*shown)
+
+
+def result_table(result: Mapping[str, Any]) -> "RenderableType | None":
+    """Return the metrics of one run beside those of reference densities, for the terminal.
+
+    Args:
+        result: Content of `result.json`.
+
+    Returns:
+        An object to give to `rich.print`, or `None` if there are no metrics.
+    """
+    table = comparison_table(Group("", (replace(RunRecord("", {}), **parse_result(result)),)))
+    return _rich(table) if table.rows else None
 
 
 def markdown(table: Table) -> str:
@@ -42,7 +58,7 @@ def markdown(table: Table) -> str:
     Example:
         >>> from fdsm.report.tables import Column, build_table
         >>> nll = Column("nll", "NLL", str)
-        >>> print(markdown(build_table("method", [nll], {"FD-DSM*": "-1.5 ± 0.2"})))
+        >>> print(markdown(build_table("method", [nll], [("FD-DSM*", "-1.5 ± 0.2")])))
         | method | NLL |
         | :-- | --: |
         | FD-DSM\* | −1.5 ± 0.2 |

@@ -12,7 +12,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 from ..measurement import Measurement, format_number
 from .aggregate import Group
-from .format import DASH, find_metric, format_duration, format_ratio
+from .format import DASH, format_duration, format_ratio, metric_info
 from .records import MEMORY, STEP_TIME, STEP_TIME_WITH_VALIDATION, StudyRecord, text
 
 T = TypeVar("T")
@@ -113,27 +113,27 @@ class Table:
         return any(row.cells[column.key].published != DASH for row in self.rows)
 
 
-def build_table(first: str, columns: Sequence[Column[T]], items: Mapping[str, T]) -> Table:
+def build_table(first: str, columns: Sequence[Column[T]], items: Iterable[tuple[str, T]]) -> Table:
     """Build a table from columns and the items in its rows. Empty columns are left out.
 
     Args:
         first: Heading of the first column.
         columns: The other columns.
-        items: Items by the label of their row.
+        items: The items in the rows, each with the label of its row.
 
     Returns:
         The table.
     """
     rows = tuple(
         Row(label, {one.key: Cell(one.value(item), one.published(item)) for one in columns})
-        for label, item in items.items()
+        for label, item in items
     )
     table = Table(first, tuple(columns), rows)
     kept = (one for one in columns if table.has_values(one) or table.has_published(one))
     return replace(table, columns=tuple(kept))
 
 
-def results_table(groups: Sequence[Group], keys: Sequence[str] | None = None) -> Table:
+def group_table(groups: Sequence[Group], keys: Sequence[str] | None = None) -> Table:
     """Build the table of results of some groups, with published numbers.
 
     Args:
@@ -146,17 +146,13 @@ def results_table(groups: Sequence[Group], keys: Sequence[str] | None = None) ->
     Raises:
         LookupError: If no group has a number for one of the keys.
     """
-    columns = result_columns(groups)
-    items = {group.label: group for group in groups}
-    table = build_table("method", columns, items)
+    items = [(group.label, group) for group in groups]
+    table = build_table("method", result_columns(groups), items)
     if keys is not None:
         table = table.select(keys)
-    unfinished = {group.label: len(group.runs) - len(group.finished) for group in groups}
-    rows = (
-        replace(row, note=f"{unfinished[row.label]} unfinished" if unfinished[row.label] else "")
-        for row in table.rows
-    )
-    return replace(_explain(table, groups), rows=tuple(rows))
+    pairs = zip(table.rows, groups, strict=True)
+    rows = tuple(replace(row, note=_unfinished(group)) for row, group in pairs)
+    return replace(_explain(table, groups), rows=rows)
 
 
 def result_columns(groups: Sequence[Group]) -> list[Column[Group]]:
@@ -175,18 +171,12 @@ def result_columns(groups: Sequence[Group]) -> list[Column[Group]]:
         _ratio_column("time_ratio", "time ratio", STEP_TIME, bases),
         memory,
         _ratio_column("memory_ratio", "memory ratio", MEMORY, bases),
-        Column(
-            "iterations", "iterations", lambda group: _range(r.iterations for r in group.counted)
-        ),
+        Column("iterations", "iterations", lambda group: _range(group, "iterations")),
         Column("seeds", "seeds", _seeds),
     ]
     if not groups[0].first.target:
         columns += [
-            Column(
-                "parameters",
-                "parameters",
-                lambda group: _range(r.parameters for r in group.counted),
-            ),
+            Column("parameters", "parameters", lambda group: _range(group, "parameters")),
             Column("training_time", "training time", _training_time),
         ]
     return columns
@@ -202,7 +192,7 @@ def main_results(groups: Sequence[Group]) -> Table:
         The metrics and costs with published numbers to compare with, or all metrics and the time
         of a step if there are none, and the number of seeds.
     """
-    table = results_table(groups)
+    table = group_table(groups)
 
     def select(kind: str, default: Sequence[str]) -> list[str]:
         columns = [one for one in table.columns if one.kind == kind]
@@ -235,19 +225,20 @@ def comparison_table(group: Group) -> Table:
     names = dict.fromkeys([*compared, *(name for run in group.runs for name in run.metrics)])
     references = dict.fromkeys(name for one in compared.values() for name in one.references)
 
+    def model_value(name: str) -> str:
+        mean = compared[name].model if name in compared else group.mean(name)[0]
+        return metric_info(name).format(mean)
+
     def reference_column(reference: str) -> Column[str]:
         def value(name: str) -> str:
             known = compared[name].references if name in compared else {}
-            return find_metric(name).format(known[reference]) if reference in known else DASH
+            return metric_info(name).format(known[reference]) if reference in known else DASH
 
-        return Column(reference, reference, value)
+        return Column(f"reference {reference}", reference, value)
 
-    columns = [
-        Column[str]("model", "model", lambda name: format_mean(group, name)),
-        *(reference_column(reference) for reference in references),
-    ]
-    metrics = [find_metric(name) for name in names]
-    table = build_table("metric", columns, {one.heading: one.name for one in metrics})
+    columns = [Column("model", "model", model_value), *map(reference_column, references)]
+    metrics = [metric_info(name) for name in names]
+    table = build_table("metric", columns, [(one.heading, one.name) for one in metrics])
     legend = tuple((one.heading, one.explanation) for one in metrics if one.explanation)
     one_seed = len(group.counted) == 1
     caption = f"± is the standard error over {'test rows' if one_seed else 'seeds'}."
@@ -258,9 +249,9 @@ def find_problems(group: Group) -> list[str]:
     """Return a sentence for each reference that beats the model, and for each sample problem."""
     problems = []
     for one in group.comparisons:
-        metric = find_metric(one.metric)
+        metric = metric_info(one.metric)
         problems += [
-            f"{name} is better than the model: {metric.title} "
+            f"{name} fitted to the same data is better than the model: {metric.title} "
             f"{metric.format(one.references[name])} against {metric.format(one.model)}."
             for name in one.better
             if name in one.references
@@ -278,8 +269,8 @@ def study_table(study: StudyRecord) -> Table:
         Column[Measurement]("value", "value", str),
         Column[Measurement]("settings", "measured with", settings),
     ]
-    items = {find_metric(name).heading: measured for name, measured in study.numbers.items()}
-    return build_table("number", columns, items)
+    numbers = study.numbers.items()
+    return build_table("number", columns, [(metric_info(k).heading, v) for k, v in numbers])
 
 
 def format_mean(group: Group, name: str) -> str:
@@ -287,12 +278,12 @@ def format_mean(group: Group, name: str) -> str:
     mean, count = group.mean(name)
     if not count:
         return DASH
-    shown = find_metric(name).format(mean)
+    shown = metric_info(name).format(mean)
     return shown + ONE_SEED if count == 1 and "±" in shown else shown
 
 
 def _metric_column(name: str, kind: Literal["metric", "cost"] = "metric") -> Column[Group]:
-    metric = find_metric(name)
+    metric = metric_info(name)
 
     def published(group: Group) -> str:
         known = group.info.published
@@ -334,12 +325,18 @@ def _seeds(group: Group) -> str:
     return str(count) if finished == count else f"{finished} of {count}"
 
 
+def _unfinished(group: Group) -> str:
+    count = len(group.runs) - len(group.finished)
+    return f"{count} unfinished" if count else ""
+
+
 def _training_time(group: Group) -> str:
     seconds = [run.seconds for run in group.counted if not math.isnan(run.seconds)]
     return format_duration(fmean(seconds)) if seconds else DASH
 
 
-def _range(values: Iterable[float]) -> str:
+def _range(group: Group, attribute: Literal["iterations", "parameters"]) -> str:
+    values = [getattr(run, attribute) for run in group.counted]
     known = [round(value) for value in values if math.isfinite(value)]
     if not known:
         return DASH

@@ -1,4 +1,4 @@
-"""Plots of training: losses, validation metrics and times of steps."""
+"""Plots of training: losses and validation metrics, against iterations and against time."""
 
 from collections.abc import Callable, Sequence
 
@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .aggregate import Group
-from .format import find_metric
+from .format import metric_info
 from .plots import Plot, line_style, page_style
 from .records import Curve, RunRecord
 
@@ -28,7 +28,7 @@ GetCurve = Callable[[RunRecord], Curve]
 
 
 def plot_training(groups: Sequence[Group]) -> list[Plot]:
-    """Plot losses, validation metrics and times of steps.
+    """Plot losses and validation metrics.
 
     Args:
         groups: The groups of an experiment.
@@ -39,14 +39,13 @@ def plot_training(groups: Sequence[Group]) -> list[Plot]:
     runs = [run for group in groups for run in group.runs]
     curves: dict[str, GetCurve] = {"training loss": lambda run: run.loss}
     for name in dict.fromkeys(name for run in runs for name in run.validation):
-        curves[f"validation: {find_metric(name).heading}"] = _validation(name)
+        curves[f"validation: {metric_info(name).heading}"] = _validation(name)
     with page_style():
         plots = [
             plot_curves(groups, title, curve, against_time=against_time)
             for title, curve in curves.items()
             for against_time in (False, True)
         ]
-        plots.append(plot_step_times(groups))
     return [plot for plot in plots if plot is not None]
 
 
@@ -96,46 +95,6 @@ def plot_curves(
     caption = _caption(shown, curve, separate=separate, outside=outside)
     against = "training time" if against_time else "iteration"
     return Plot(f"{title} against {against}", caption, figure)
-
-
-def plot_step_times(groups: Sequence[Group]) -> Plot | None:
-    """Plot the distribution of the times of a step for each group.
-
-    Args:
-        groups: The groups.
-
-    Returns:
-        The plot, or `None` if no times were logged.
-    """
-    logged = [np.array([t for run in group.runs for t in run.step_times]) for group in groups]
-    timed = [(place, times) for place, times in enumerate(logged) if len(times)]
-    if not timed:
-        return None
-    figure = Figure(figsize=(10.6, 0.7 + 0.42 * len(timed)))
-    figure.set_layout_engine("constrained")
-    panel = figure.subplots()
-    for y, (place, times) in enumerate(timed):
-        _, colour = line_style(place)
-        low, first, middle, third, high = np.percentile(times, [5, 25, 50, 75, 95])
-        panel.hlines(y, low, high, color=colour, linewidth=1.5)
-        panel.barh(y, third - first, 0.44, first, color=colour, alpha=0.35, linewidth=0)
-        panel.vlines(middle, y - 0.3, y + 0.3, color=colour, linewidth=2.5)
-        panel.annotate(
-            f"{middle:,.3g} ms",
-            (high, y),
-            (6, 0),
-            textcoords="offset points",
-            verticalalignment="center",
-        )
-    longest = max(float(np.percentile(times, 95)) for _, times in timed)
-    panel.set_xlim(0, 1.14 * longest or 1)
-    panel.set_ylim(len(timed) - 0.4, -0.6)
-    panel.set_yticks(range(len(timed)), [groups[place].label for place, _ in timed])
-    panel.tick_params(axis="y", length=0)
-    panel.grid(visible=False, axis="y")
-    panel.set_xlabel("milliseconds per step")
-    caption = "Logged steps. Line: 5 to 95 %. Box: 25 to 75 %. Bar: median."
-    return Plot("time per step", caption, figure, wide=True)
 
 
 def axis_limits(values: Array) -> tuple[float, float]:

@@ -3,7 +3,6 @@
 import dataclasses
 import math
 import statistics
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -24,7 +23,6 @@ from ..samplers import Progress
 from ..serialize import Json, to_json
 from ..tensors import dimension, randn_like
 from ..training.loggers import records
-from ..typing import LogDensity
 from .density_grid import save_density_grid
 from .samples import save_samples
 from .saved_model import SavedModel
@@ -105,31 +103,22 @@ def compare_with_references(
         x = saved.transform.sample(stored.to(run.device), generator)
         return x + noise * randn_like(x, generator) if noise else x
 
-    noise = recipe.noise_std
+    noise, f = recipe.noise_std, recipe.log_density(saved.model)
     train, test = rows(data.train[:REFERENCE_ROWS], 0.0), rows(data.test[:REFERENCE_ROWS], noise)
-    references: dict[str, LogDensity] = {"Gaussian": fit_gaussian(train, noise=noise)}
+    references = {"Gaussian": fit_gaussian(train, noise=noise)}
     mixture = fit_gaussian_mixture(train, noise=noise, generator=generator)
     if mixture is not None:
         references["Gaussian mixture"] = mixture
     few = test[: max(1, min(LOSS_ROWS, LOSS_ELEMENTS // dimension(test)))]
-    metrics: dict[str, Callable[[LogDensity], Tensor]] = {
-        "exact_sm_loss": lambda f: sm_losses(f, few)
-    }
+    losses = {name: one.sm_losses(few) for name, one in references.items()}
+    compared = [_compared("exact_sm_loss", sm_losses(f, few).double(), losses)]
+    losses = {name: -one.log_prob(test) for name, one in references.items()}
     if recipe.is_normalized:
-        metrics["nll"] = lambda f: -log_densities(f, test)
-    densities = {"model": recipe.log_density(saved.model), **references}
-    compared = [
-        _compared(name, {key: losses(f).double() for key, f in densities.items()})
-        for name, losses in metrics.items()
-    ]
-    if estimated_nll is not None and not recipe.is_normalized:
-        found = {name: mean_of(-log_densities(f, test)) for name, f in references.items()}
-        better = [name for name, one in found.items() if not _is_better(estimated_nll, one)]
-        values = {name: _record(one) for name, one in found.items()}
-        compared.append(
-            {"metric": "nll", "model": _record(estimated_nll), "references": values}
-            | {"better": better}
-        )
+        compared.append(_compared("nll", -log_densities(f, test).double(), losses))
+    elif estimated_nll is not None:
+        values = {name: mean_of(each) for name, each in losses.items()}
+        better = [name for name, one in values.items() if not _is_better(estimated_nll, one)]
+        compared.append(_comparison("nll", estimated_nll, values, better))
     return compared
 
 
@@ -139,20 +128,26 @@ def _is_better(model: Measurement, reference: Measurement) -> bool:
     return model.value <= reference.value + 2 * error
 
 
-def _compared(metric: str, losses: dict[str, Tensor]) -> dict[str, Any]:
+def _compared(metric: str, model: Tensor, references: dict[str, Tensor]) -> dict[str, Any]:
     """Return the record of a comparison from the losses of each row."""
-    values = {name: _record(mean_of(each)) for name, each in losses.items()}
-    model = losses.pop("model")
-    differences = {name: mean_of(model - each) for name, each in losses.items()}
+    differences = {name: mean_of(model - losses) for name, losses in references.items()}
+    better = [
+        name
+        for name, one in differences.items()
+        if not one.value <= 2 * (one.error or 0.0)  # a model that is not finite loses too
+    ]
+    values = {name: mean_of(losses) for name, losses in references.items()}
+    return _comparison(metric, mean_of(model), values, better)
+
+
+def _comparison(
+    metric: str, model: Measurement, references: dict[str, Measurement], better: list[str]
+) -> dict[str, Any]:
     return {
         "metric": metric,
-        "model": values.pop("model"),
-        "references": values,
-        "better": [
-            name
-            for name, one in differences.items()
-            if not one.value <= 2 * (one.error or 0.0)  # a model that is not finite loses too
-        ],
+        "model": _record(model),
+        "references": {name: _record(one) for name, one in references.items()},
+        "better": better,
     }
 
 

@@ -30,7 +30,7 @@ from fdsm.data import (
     ToFloat,
     WhiteWine,
 )
-from fdsm.serialize import to_json
+from fdsm.serialize import from_json, to_json
 
 SOURCES: list[Source] = [
     Array("a.npy"), CIFAR10(), CelebA(), Digits(), FashionMNIST(), ImageArray("a.npy"),
@@ -43,7 +43,8 @@ SOURCES: list[Source] = [
 def test_sources_can_be_serialized_compared_and_changed(source: Source) -> None:
     record = to_json(source)
     assert isinstance(record, dict)
-    assert record["class"] == type(source).__name__
+    assert record["class"] == f"fdsm.data.{type(source).__name__}"
+    assert from_json(record) == source
     assert "transform" in record
     assert source == replace(source)  # type: ignore[type-var]
     assert source != replace(source, transform=Affine(3.0))  # type: ignore[type-var]

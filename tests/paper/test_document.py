@@ -1,4 +1,4 @@
-"""Documents: every number has a file behind it, or there is no document."""
+"""Every number of a document comes from a result file, or the document is not written."""
 
 import subprocess
 import sys
@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from fdsm.paper.document import MissingError, main, render, write
+from fdsm.paper.document import MissingResultError, main, render, write
 
-from ..report.folders import edit, write_results, write_row, write_study
+from ..report.report_cases import edit, write_results, write_row, write_study
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def results(tmp_path: Path) -> Path:
     return write_results(tmp_path / "results")
 
 
-def said(results: Path, text: str) -> str:
+def rendered(results: Path, text: str) -> str:
     template = results.parent / "docs" / "page.md.jinja"
     template.parent.mkdir(exist_ok=True)
     template.write_text(text, encoding="utf-8")
@@ -40,7 +40,7 @@ def said(results: Path, text: str) -> str:
         ('ratio("table1", "RedWine SSM", "RedWine FD-SSM-all", "bytes")', "1.67"),
         ('published_ratio("table1", "RedWine FD-SSM", "RedWine SSM")', "0.73"),
         ('difference("table1", "RedWine FD-SSM", "RedWine SSM", "nll")', "−0.20 ± 0.10"),
-        ('own_error("table1", "RedWine FD-SSM", "nll")', "0.4"),
+        ('test_set_error("table1", "RedWine FD-SSM", "nll")', "0.4"),
         ('claim("FD-SSM", "speed_up")', "2.9"),
         ('published("sensitivity", "0.05", "nll")', "13.51"),
         ('number("figure2", "autodiff_growth")', "2.90 ± 0.10"),
@@ -49,9 +49,9 @@ def said(results: Path, text: str) -> str:
          "![MNIST FD-DSM, seed 0](../results/figure3/MNIST%20FD-DSM/0/samples.png)"),
     ],
 )  # fmt: skip
-def test_what_a_template_can_say(results: Path, expression: str, expected: str) -> None:
+def test_functions_of_a_template(results: Path, expression: str, expected: str) -> None:
     """The difference is -0.1 with one seed and -0.3 with the other."""
-    assert said(results, f"{{{{ {expression} }}}}\n") == expected + "\n"
+    assert rendered(results, f"{{{{ {expression} }}}}\n") == expected + "\n"
 
 
 @pytest.mark.parametrize(
@@ -66,12 +66,15 @@ def test_what_a_template_can_say(results: Path, expression: str, expected: str) 
             "no row 'WhiteWine SSM' of table1 .* RedWine S",
         ),
         ('value("table5", "SSMVR", "fid")', "there is no run of table5 in "),
-        ('table("table1", data="WhiteWine")', r"table1 on 'WhiteWine' \(there is RedWine\)"),
-        ('table("table1", metrics=["fid"])', "no number is called 'fid'"),
+        ('table("table1", data="WhiteWine")', r"table1 on 'WhiteWine' \(available: RedWine\)"),
+        ('table("table1", columns=["fid"])', "no column 'fid'"),
         ('published("table1", "RedWine FD-SSM-all", "nll")', "the paper has no 'nll'"),
         ('ratio("table1", "RedWine SSM", "nobody")', "no row 'nobody'"),
-        ('own_error("table1", "RedWine SSM", "bytes")', "has no error of its own"),
-        ('claim("FD-SSM", "beauty")', "claims no 'beauty' of 'FD-SSM', but FD-SSM least_speed_up"),
+        ('test_set_error("table1", "RedWine SSM", "bytes")', "has no error of its own"),
+        (
+            'claim("FD-SSM", "beauty")',
+            "has no 'beauty' of 'FD-SSM'",
+        ),
         ('number("figure2", "shrinkage")', "no number 'shrinkage' in figure2 .* autodiff_growth"),
         ('number("figure4", "x")', "no study 'figure4'"),
         ('figure("sumo")', "no study 'sumo'"),
@@ -80,89 +83,105 @@ def test_what_a_template_can_say(results: Path, expression: str, expected: str) 
         ('provenance("lemma2")', "no run of lemma2"),
     ],
 )
-def test_nothing_is_said_without_a_result(results: Path, expression: str, message: str) -> None:
-    with pytest.raises(MissingError, match=message):
-        said(results, f"{{{{ {expression} }}}}")
+def test_missing_result_is_an_error(results: Path, expression: str, message: str) -> None:
+    with pytest.raises(MissingResultError, match=message):
+        rendered(results, f"{{{{ {expression} }}}}")
 
 
-def test_what_has_not_finished_is_missing(results: Path) -> None:
+def test_unfinished_run_has_no_result(results: Path) -> None:
     for seed in "01":
         (results / "table1" / "RedWine SSM" / seed / "result.json").unlink()
     for metric in ("nll", "milliseconds_per_iteration"):
-        with pytest.raises(MissingError, match="was not measured"):
-            said(results, f'{{{{ value("table1", "RedWine SSM", "{metric}") }}}}')
+        with pytest.raises(MissingResultError, match="was not measured"):
+            rendered(results, f'{{{{ value("table1", "RedWine SSM", "{metric}") }}}}')
 
 
-def test_a_single_seed_is_called_so(results: Path) -> None:
+def test_single_seed_is_marked(results: Path) -> None:
     (results / "table1" / "RedWine SSM" / "0" / "config.json").unlink()
-    text = said(results, '{{ value("table1", "RedWine SSM", "nll") }}')
+    text = rendered(results, '{{ value("table1", "RedWine SSM", "nll") }}')
     assert text == "13.50 ± 0.40 (one seed)"
 
 
-def test_times_that_were_not_taken_in_turn_are_not_compared(results: Path) -> None:
+def test_times_that_were_not_interleaved_are_not_compared(results: Path) -> None:
     edit(results / "table1" / "RedWine SSM" / "0" / "result.json", {"timed_with": None})
-    with pytest.raises(MissingError, match="not taken in turn"):
-        said(results, '{{ ratio("table1", "RedWine FD-SSM", "RedWine SSM") }}')
-    assert said(results, '{{ ratio("table1", "RedWine FD-SSM", "RedWine SSMVR") }}') == "0.62"
+    with pytest.raises(MissingResultError, match="not timed interleaved"):
+        rendered(results, '{{ ratio("table1", "RedWine FD-SSM", "RedWine SSM") }}')
+    assert rendered(results, '{{ ratio("table1", "RedWine FD-SSM", "RedWine SSMVR") }}') == "0.62"
 
 
-def test_differences_are_of_the_same_seeds(results: Path) -> None:
+def test_differences_are_taken_seed_by_seed(results: Path) -> None:
     edit(results / "table1" / "RedWine SSM" / "1" / "config.json", {"seed": 7})
-    said_now = said(results, '{{ difference("table1", "RedWine FD-SSM", "RedWine SSM", "nll") }}')
-    assert said_now == "−0.1"
+    difference = rendered(
+        results, '{{ difference("table1", "RedWine FD-SSM", "RedWine SSM", "nll") }}'
+    )
+    assert difference == "−0.1"
     edit(results / "table1" / "RedWine SSM" / "0" / "config.json", {"seed": 8})
-    with pytest.raises(MissingError, match="no seed in common"):
-        said(results, '{{ difference("table1", "RedWine FD-SSM", "RedWine SSM", "nll") }}')
+    with pytest.raises(MissingResultError, match="no seed in common"):
+        rendered(results, '{{ difference("table1", "RedWine FD-SSM", "RedWine SSM", "nll") }}')
 
 
-def test_rows_that_cannot_be_told_apart_are_refused(results: Path) -> None:
+def test_ambiguous_rows_are_refused(results: Path) -> None:
     folder = results / "table1" / "again" / "0"
-    write_row(folder, "dkef_uci/RedWine SSM", 0, {"metrics": {}}, "RedWine")
-    edit(folder / "config.json", {"settings.plan.validate_every": 9})
-    with pytest.raises(MissingError, match="several rows 'RedWine SSM' of table1"):
-        said(results, '{{ value("table1", "RedWine SSM", "nll") }}')
-    edit(folder / "config.json", {"scale": "paper"})
-    with pytest.raises(MissingError, match="more than one scale"):
-        said(results, '{{ table("table1") }}')
+    write_row(folder, "table1", "RedWine SSM", 0, {"metrics": {}}, "RedWine")
+    edit(folder / "config.json", {"recipe.plan.validate_every": 9})
+    with pytest.raises(MissingResultError, match="several rows 'RedWine SSM' of table1"):
+        rendered(results, '{{ value("table1", "RedWine SSM", "nll") }}')
+    edit(folder / "config.json", {"origin.scale": "paper"})
+    with pytest.raises(MissingResultError, match="more than one scale"):
+        rendered(results, '{{ table("table1") }}')
     write_study(results / "more" / "figure2")
-    with pytest.raises(MissingError, match="more than one study 'figure2'"):
-        said(results, '{{ figure("figure2") }}')
+    with pytest.raises(MissingResultError, match="more than one study 'figure2'"):
+        rendered(results, '{{ figure("figure2") }}')
 
 
 def test_a_table_of_chosen_rows(results: Path) -> None:
-    text = said(results, '{{ table("table1", metrics=["nll"], rows=["RedWine SSMVR"]) }}')
+    text = rendered(
+        results, '{{ table("table1", columns=["nll", "seeds"], rows=["RedWine SSMVR"]) }}'
+    )
     assert text.splitlines()[:3] == [
-        "| method | NLL | NLL, published | seeds |",
+        "| method | NLL (nats) | NLL (nats), published | seeds |",
         "| :-- | --: | --: | --: |",
         "| RedWine SSMVR | 13.10 ± 0.20 | 13.13 | 2 |",
     ]
-    assert "| autodiff growth | 2.90 ± 0.10 |" in said(results, '{{ table("figure2") }}')
+    assert "| autodiff growth | 2.90 ± 0.10 |" in rendered(results, '{{ table("figure2") }}')
 
 
 def test_figures_are_written_and_linked(results: Path) -> None:
-    text = said(results, '{{ figure("figure2") }}')
-    assert "![Error against order](../results/figures/figure2-1.svg)" in text
-    assert "![FD-SSM](../results/figures/figure2-2.svg)" in text
-    caption = "Bands: one standard error. Dashed: what it is compared with."
-    assert f"\n\n{caption}\n\n**FD-SSM**\n\n![" in text
-    files = sorted((results / "figures").iterdir())
-    first = [path.read_bytes() for path in files]
-    assert [path.name for path in files] == ["figure2-1.svg", "figure2-2.svg"]
-    assert said(results, '{{ figure("figure2") }}') == text
-    assert [path.read_bytes() for path in files] == first
-
-
-def test_provenance_says_when_where_and_from_what(results: Path) -> None:
-    text = said(results, '{{ provenance("table1") }}')
-    assert text.startswith(
-        "Made 16 November 2026, 01:02 – 02:02, with fdsm 0.1.0, torch 2.13.0, python 3.11.9, "
-        "on a machine with 2 cores; 2 seeds, 72 s of training."
+    text = rendered(results, '{{ figure("figure2") }}')
+    assert text == (
+        "**Error against order**\n\n"
+        "![Error against order](../results/figures/figure2-1.svg)\n\n"
+        "Bands: one standard error. Dashed: reference."
     )
-    assert r"- RedWine SSM: Where dkef\_uci/RedWine SSM comes from." in text
-    assert "- Sec. 3.3; the range of T is ours." in said(results, '{{ provenance("figure2") }}')
+    (file,) = (results / "figures").iterdir()
+    first = file.read_bytes()
+    assert rendered(results, '{{ figure("figure2") }}') == text
+    assert file.read_bytes() == first
 
 
-def test_the_file_is_replaced_whole_or_not_at_all(results: Path, tmp_path: Path) -> None:
+def test_study_without_panels_cannot_be_plotted(results: Path) -> None:
+    edit(results / "figure1" / "study.json", {"findings.panels": []})
+    with pytest.raises(MissingResultError, match="has nothing to plot"):
+        rendered(results, '{{ figure("figure1") }}')
+
+
+def test_provenance_names_time_versions_and_machine(results: Path) -> None:
+    assert rendered(results, '{{ provenance("table1") }}') == (
+        "Run on 16 November 2026, 01:02 – 02:02, with fdsm 0.1.0, torch 2.13.0, python 3.11.9, "
+        "on a machine with 2 cores. 2 seeds, 72 s of training."
+    )
+    study = rendered(results, '{{ provenance("figure2") }}')
+    assert study.startswith("Sec. 3.3; the range of T is ours.\n\nRun on 16 November 2026, 05:02")
+
+
+def test_legend_explains_metrics(results: Path) -> None:
+    text = rendered(results, '{{ legend("nll", "bytes") }}')
+    assert text.splitlines()[0] == (
+        "- *NLL (nats)*: Negative log-likelihood per test row. Lower is better."
+    )
+
+
+def test_file_is_replaced_only_by_a_complete_document(results: Path, tmp_path: Path) -> None:
     template, out = tmp_path / "t.jinja", tmp_path / "deep" / "er" / "out.md"
     template.write_text('# {{ number("figure2", "autodiff_growth") }}\n')
     assert write(template, results, out) == out
@@ -177,7 +196,7 @@ def test_the_file_is_replaced_whole_or_not_at_all(results: Path, tmp_path: Path)
     assert (out.parent / link.replace("%20", " ")).resolve().is_file()
 
 
-def test_it_is_a_command(results: Path, tmp_path: Path) -> None:
+def test_module_is_a_command(results: Path, tmp_path: Path) -> None:
     (tmp_path / "t.jinja").write_text('{{ number("figure1", "autodiff_growth") }}')
     done = subprocess.run(
         [
@@ -185,7 +204,7 @@ def test_it_is_a_command(results: Path, tmp_path: Path) -> None:
             "-W",
             "error",
             "-m",
-            "fdsm.report.document",
+            "fdsm.paper.document",
             "t.jinja",
             "results",
             "o.md",

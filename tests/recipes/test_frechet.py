@@ -116,5 +116,5 @@ def test_without_the_weights_of_inception_it_is_said_where_to_put_them(
     monkeypatch: pytest.MonkeyPatch, tmp_path: object
 ) -> None:
     monkeypatch.setenv("FDSM_DATA", str(tmp_path))
-    with pytest.raises(DataError, match=r"put it at .*inception.*pt_inception"):
+    with pytest.raises(DataError, match=r"Put it at .*inception.*pt_inception"):
         InceptionFeatures("pt_inception-missing.pth").load()

@@ -5,6 +5,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,7 +46,9 @@ def parse_csv(content: bytes, path: Path, columns: Sequence[str] | None = None) 
     delimiter = next((d for d in DELIMITERS if d in lines[0]), ",")
     reader = csv.reader(lines, delimiter=delimiter)
     first = [cell.strip() for cell in next(reader)]
-    has_header = not any(_is_number(cell) or _DECIMAL_COMMA.fullmatch(cell) for cell in first)
+    has_header = all(
+        _to_number(cell) is None and not _DECIMAL_COMMA.fullmatch(cell) for cell in first
+    )
     names = first if has_header else [str(i) for i in range(len(first))]
     body = lines[reader.line_num :] if has_header else lines
     if not body:
@@ -107,47 +110,61 @@ class _Text:
 
     def parse(self) -> tuple[npt.NDArray[np.float64], list[BadCell]]:
         """Return the numbers, shape `(N, D)`, with NaN for bad cells, and the bad cells."""
+        if not self.positions or any(len(cells) != self.width for cells in self._rows()):
+            return self._parse_cells(self._has_decimal_commas())
         try:
-            if self.positions and all(len(cells) == self.width for cells in self._rows()):
-                return np.loadtxt(
-                    self.lines, delimiter=self.delimiter, usecols=self.positions, ndmin=2,
-                    comments=None, quotechar='"',
-                ), []  # fmt: skip
-        except ValueError:
-            pass  # At least one cell is not a plain number.
-        return self._parse_cells()
+            return self._parse_numbers(self.lines), []
+        except ValueError:  # a decimal comma, or a bad cell
+            decimal_comma = self._has_decimal_commas()
+        if decimal_comma:
+            with suppress(ValueError):
+                return self._parse_numbers([line.replace(",", ".") for line in self.lines]), []
+        return self._parse_cells(decimal_comma)
 
-    def _parse_cells(self) -> tuple[npt.NDArray[np.float64], list[BadCell]]:
+    def _parse_numbers(self, lines: list[str]) -> npt.NDArray[np.float64]:
+        return np.loadtxt(
+            lines,
+            delimiter=self.delimiter,
+            usecols=self.positions,
+            ndmin=2,
+            comments=None,
+            quotechar='"',
+        )
+
+    def _parse_cells(self, decimal_comma: bool) -> tuple[npt.NDArray[np.float64], list[BadCell]]:
         """Parse cell by cell, which is slower than `numpy.loadtxt` but finds every bad cell."""
-        decimal_comma = self.delimiter != "," and self._has_decimal_commas()
+        wanted = list(enumerate(self.positions))
         rows, bad = [], []
         for row, cells in enumerate(self._rows()):
-            values = [np.nan] * len(self.positions)
+            values = np.full(len(wanted), np.nan)
+            rows.append(values)
             if len(cells) != self.width:
                 found = f"{len(cells)} instead of {self.width}"
                 bad.append(BadCell(row, None, Problem.WRONG_LENGTH, found))
-            else:
-                for i, (name, position) in enumerate(
-                    zip(self.columns, self.positions, strict=True)
-                ):
-                    text = cells[position].strip()
-                    if decimal_comma and _DECIMAL_COMMA.fullmatch(text):
-                        values[i] = float(text.replace(",", "."))
-                    elif _is_number(text):
-                        values[i] = float(text)
-                    else:
-                        bad.append(BadCell(row, name, _classify(text), text))
-            rows.append(values)
-        return np.array(rows).reshape(len(rows), len(self.positions)), bad
+                continue
+            for i, position in wanted:
+                text = cells[position].strip()
+                if decimal_comma and "," in text and _DECIMAL_COMMA.fullmatch(text):
+                    values[i] = float(text.replace(",", "."))
+                elif (value := _to_number(text)) is not None:
+                    values[i] = value
+                else:
+                    bad.append(BadCell(row, self.columns[i], _classify(text), text))
+        return np.stack(rows), bad
 
     def _has_decimal_commas(self) -> bool:
+        """Return whether numbers have decimal commas, and none has a point or two commas."""
+        if self.delimiter == ",":
+            return False
         found = False
         for cells in self._rows():
             for position in self.positions:
                 text = cells[position].strip() if position < len(cells) else ""
-                if _DECIMAL_COMMA.fullmatch(text):
+                if "," in text and _DECIMAL_COMMA.fullmatch(text):
                     found = True
-                elif text.count(",") > 1 or ("." in text and _is_number(text)):
+                elif ("." in text and _to_number(text) is not None) or (
+                    text.count(",") > 1 and _THOUSANDS.fullmatch(text)
+                ):
                     return False
         return found
 
@@ -166,12 +183,12 @@ def _decode(content: bytes, path: Path) -> list[str]:
     return lines
 
 
-def _is_number(text: str) -> bool:
+def _to_number(text: str) -> float | None:
     try:
-        float(text)
+        value = float(text)
     except ValueError:
-        return False
-    return "_" not in text  # float reads "1_000", but numpy.loadtxt does not
+        return None
+    return None if "_" in text else value  # float reads "1_000", but numpy.loadtxt does not
 
 
 def _classify(text: str) -> Problem:

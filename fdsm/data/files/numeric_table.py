@@ -88,20 +88,24 @@ class NumericTable:
 
         Args:
             columns: Names of the columns.
-            values: Numbers, shape `(N, D)`. Set to NaN where they are not finite in float32.
+            values: Numbers, shape `(N, D)`.
             bad_cells: Cells that are already known to be bad.
             problems: Problems of whole columns.
 
         Returns:
             The table.
         """
-        known = {(cell.row, cell.column) for cell in bad_cells}
+        finite = np.abs(values) <= np.finfo(np.float32).max
+        unreported, index = ~finite, {name: i for i, name in enumerate(columns)}
+        for cell in bad_cells:
+            unreported[cell.row, slice(None) if cell.column is None else index[cell.column]] = (
+                False
+            )
         found = list(bad_cells)
-        for row, i in np.argwhere(~(np.abs(values) <= np.finfo(np.float32).max)).tolist():
-            if not known & {(row, columns[i]), (row, None)}:
-                text = f"{values[row, i]:g}"
-                found.append(BadCell(row, columns[i], Problem.NOT_FINITE, text))
-            values[row, i] = np.nan
+        for row, i in np.argwhere(unreported).tolist():
+            text = f"{values[row, i]:g}"
+            found.append(BadCell(row, columns[i], Problem.NOT_FINITE, text))
+        values = values if finite.all() else np.where(finite, values, np.nan)
         return cls(tuple(columns), values, tuple(found), tuple(problems))
 
     def rows(self, path: Path) -> Tensor:

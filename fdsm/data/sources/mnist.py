@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ...serialize import Json
-from ..dataset import Dataset, Source, build_dataset
+from ..dataset import Dataset, build_dataset
 from ..download import RemoteFile
 from ..errors import DataError
 from ..split import holdout_split
@@ -43,29 +43,30 @@ class MNIST:
 
     def load(self) -> Dataset:
         """Read the data set. Raises `DataError` if a file is missing or damaged."""
-        return _load(self, _MNIST, validation=self.validation, seed=self.seed)
+        images, labels, train_files = _load_part(self._files(), "train")
+        test, test_labels, test_files = _load_part(self._files(), "t10k")
+        kept, held = holdout_split(len(images), self.validation, self.seed)
+        return build_dataset(
+            self,
+            (images[kept], images[held], test),
+            labels=(labels[kept], labels[held], test_labels),
+            files=[*train_files, *test_files],
+        )
+
+    def _files(self) -> Mapping[str, RemoteFile]:
+        return _MNIST
 
 
 @dataclass(frozen=True)
-class FashionMNIST:
+class FashionMNIST(MNIST):
     """Images of clothes in the format of MNIST: `(N, 1, 28, 28)` bytes, with labels 0 to 9.
 
     Reference:
         Xiao et al. (2017), https://arxiv.org/abs/1708.07747.
-
-    Attributes:
-        validation: Fraction of the 60,000 training images to hold out for validation.
-        seed: Random seed of the split.
-        transform: Transform from stored images to model inputs.
     """
 
-    validation: float = 0.1
-    seed: int = 2020
-    transform: Transform = Dequantize()
-
-    def load(self) -> Dataset:
-        """Read the data set. Raises `DataError` if a file is missing or damaged."""
-        return _load(self, _FASHION, validation=self.validation, seed=self.seed)
+    def _files(self) -> Mapping[str, RemoteFile]:
+        return _FASHION
 
 
 def parse_idx(content: bytes, path: Path, event: tuple[int, ...]) -> Tensor:
@@ -108,20 +109,6 @@ def parse_idx(content: bytes, path: Path, event: tuple[int, ...]) -> Tensor:
         found = f"only {len(body):,}" if len(body) < size else "more"
         raise DataError(f"{path} is damaged: it announces {size:,} bytes of data but has {found}")
     return torch.from_numpy(np.frombuffer(body, np.uint8).copy().reshape(n, *event))
-
-
-def _load(
-    source: Source, files: Mapping[str, RemoteFile], *, validation: float, seed: int
-) -> Dataset:
-    images, labels, train_files = _load_part(files, "train")
-    test, test_labels, test_files = _load_part(files, "t10k")
-    kept, held = holdout_split(len(images), validation, seed)
-    return build_dataset(
-        source,
-        (images[kept], images[held], test),
-        labels=(labels[kept], labels[held], test_labels),
-        files=[*train_files, *test_files],
-    )
 
 
 def _load_part(files: Mapping[str, RemoteFile], part: str) -> tuple[Tensor, Tensor, list[Json]]:

@@ -17,12 +17,13 @@ References:
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from ..dataset import Dataset, Source, build_dataset
+from ..dataset import Dataset, build_dataset
 from ..download import RemoteFile
 from ..errors import DataError
 from ..files.csv import parse_csv
@@ -30,66 +31,8 @@ from ..files.numeric_table import NumericTable
 from ..transforms import Transform, Whiten
 
 MAX_CORRELATION = 0.98
-
-
-@dataclass(frozen=True)
-class Parkinsons:
-    """Voice measurements of people with Parkinson's disease: 5,875 rows of 15 columns.
-
-    Attributes:
-        noise: Standard deviation of the noise that is added once to the whitened rows.
-        seed: Random seed of the shuffle and the noise.
-        transform: Transform from stored rows to model inputs. Fitted to all rows.
-    """
-
-    noise: float = 0.05
-    seed: int = 2019
-    transform: Transform = Whiten()
-
-    def load(self) -> Dataset:
-        """Read the data set. Raises `DataError` if the file is missing or damaged."""
-        return _load(self, _PARKINSONS, select_voice_columns, noise=self.noise, seed=self.seed)
-
-
-@dataclass(frozen=True)
-class RedWine:
-    """Physicochemical measurements of red wines: 1,599 rows of 11 columns.
-
-    Attributes:
-        noise: Standard deviation of the noise that is added once to the whitened rows.
-        seed: Random seed of the shuffle, the dequantization and the noise.
-        transform: Transform from stored rows to model inputs. Fitted to all rows.
-    """
-
-    noise: float = 0.05
-    seed: int = 2019
-    transform: Transform = Whiten()
-
-    def load(self) -> Dataset:
-        """Read the data set. Raises `DataError` if the file is missing or damaged."""
-        return _load(self, _RED, dequantize_wine, noise=self.noise, seed=self.seed)
-
-
-@dataclass(frozen=True)
-class WhiteWine:
-    """Physicochemical measurements of white wines: 4,898 rows of 11 columns.
-
-    Attributes:
-        noise: Standard deviation of the noise that is added once to the whitened rows.
-        seed: Random seed of the shuffle, the dequantization and the noise.
-        transform: Transform from stored rows to model inputs. Fitted to all rows.
-    """
-
-    noise: float = 0.05
-    seed: int = 2019
-    transform: Transform = Whiten()
-
-    def load(self) -> Dataset:
-        """Read the data set. Raises `DataError` if the file is missing or damaged."""
-        return _load(self, _WHITE, dequantize_wine, noise=self.noise, seed=self.seed)
-
-
-Preparation = Callable[[NumericTable, np.random.RandomState], NumericTable]
+FOLDERS = ("uci", "UCI", "")
+SITE = "https://archive.ics.uci.edu/ml/machine-learning-databases"
 
 
 def select_voice_columns(table: NumericTable, random: np.random.RandomState) -> NumericTable:
@@ -132,53 +75,99 @@ def dequantize_wine(table: NumericTable, random: np.random.RandomState) -> Numer
     return NumericTable(table.columns[:-1], x + random.uniform(-1, 1, x.shape) * gaps)
 
 
-def _load(
-    source: Source, file: RemoteFile, prepare: Preparation, *, noise: float, seed: int
-) -> Dataset:
-    table, record = file.read(lambda content, path: parse_csv(content, path).require_valid(path))
-    if len(table.columns) != _COLUMNS[file.names[0]]:
-        raise DataError(
-            f"{file.find()} has {len(table.columns)} columns, expected "
-            f"{_COLUMNS[file.names[0]]}. Replace it with the official file from {file.origin}"
+@dataclass(frozen=True)
+class _UCITable:
+    noise: float = 0.05
+    seed: int = 2019
+    transform: Transform = Whiten()
+
+    _file: ClassVar[RemoteFile]
+    _columns: ClassVar[int]
+    _prepare: ClassVar[Callable[[NumericTable, np.random.RandomState], NumericTable]]
+
+    def load(self) -> Dataset:
+        """Read the data set. Raises `DataError` if the file is missing or damaged."""
+        table, record = self._file.read(lambda c, path: parse_csv(c, path).require_valid(path))
+        if len(table.columns) != self._columns:
+            raise DataError(
+                f"{self._file.find()} has {len(table.columns)} columns, expected {self._columns}. "
+                f"Replace it with the official file from {self._file.origin}"
+            )
+        random = np.random.RandomState(self.seed)
+        order = random.permutation(len(table.values))
+        table = type(self)._prepare(NumericTable(table.columns, table.values[order]), random)
+        clean = torch.from_numpy(table.values)
+        whiten = Whiten().fit(clean)
+        white = whiten.deterministic(clean)
+        white = white + self.noise * torch.from_numpy(random.standard_normal(white.shape))
+        rows = whiten.inverse(white).to(torch.float32)
+        test = len(rows) - min(1000, len(rows) // 10)
+        validation = test - min(1000, test // 10)
+        return build_dataset(
+            self,
+            (rows[:validation], rows[validation:test], rows[test:]),
+            fitted=self.transform.fit(clean),
+            files=[record],
+            columns=list(table.columns),
+            fitted_on="all rows, before the noise",
         )
-    random = np.random.RandomState(seed)
-    order = random.permutation(len(table.values))
-    table = prepare(NumericTable(table.columns, table.values[order]), random)
-    clean = torch.from_numpy(table.values)
-    whiten = Whiten().fit(clean)
-    white = whiten.deterministic(clean)
-    white = white + noise * torch.from_numpy(random.standard_normal(white.shape))
-    rows = whiten.inverse(white).to(torch.float32)
-    test = len(rows) - min(1000, len(rows) // 10)
-    validation = test - min(1000, test // 10)
-    return build_dataset(
-        source,
-        (rows[:validation], rows[validation:test], rows[test:]),
-        fitted=source.transform.fit(clean),
-        files=[record],
-        columns=list(table.columns),
-        fitted_on="all rows, before the noise",
+
+
+@dataclass(frozen=True)
+class Parkinsons(_UCITable):
+    """Voice measurements of people with Parkinson's disease: 5,875 rows of 15 columns.
+
+    Attributes:
+        noise: Standard deviation of the noise that is added once to the whitened rows.
+        seed: Random seed of the shuffle, the dequantization and the noise.
+        transform: Transform from stored rows to model inputs. Fitted to all rows.
+    """
+
+    _file = RemoteFile(
+        ("parkinsons_updrs.data",),
+        FOLDERS,
+        "sha256:f2c7d5025dec4e92e7feae367a5f7ccf58789a10ac6b54bdf15976c599f9dd39",
+        (f"{SITE}/parkinsons/telemonitoring/parkinsons_updrs.data",),
     )
+    _columns = 22
+    _prepare = select_voice_columns
 
 
-_ARCHIVE = "https://archive.ics.uci.edu/ml/machine-learning-databases"
-_FOLDERS = ("uci", "UCI", "")
-_COLUMNS = {"parkinsons_updrs.data": 22, "winequality-red.csv": 12, "winequality-white.csv": 12}
-_PARKINSONS = RemoteFile(
-    ("parkinsons_updrs.data",),
-    _FOLDERS,
-    "sha256:f2c7d5025dec4e92e7feae367a5f7ccf58789a10ac6b54bdf15976c599f9dd39",
-    (f"{_ARCHIVE}/parkinsons/telemonitoring/parkinsons_updrs.data",),
-)
-_RED = RemoteFile(
-    ("winequality-red.csv",),
-    _FOLDERS,
-    "sha256:4a402cf041b025d4566d954c3b9ba8635a3a8a01e039005d97d6a710278cf05e",
-    (f"{_ARCHIVE}/wine-quality/winequality-red.csv",),
-)
-_WHITE = RemoteFile(
-    ("winequality-white.csv",),
-    _FOLDERS,
-    "sha256:76c3f809815c17c07212622f776311faeb31e87610d52c26d87d6e361b169836",
-    (f"{_ARCHIVE}/wine-quality/winequality-white.csv",),
-)
+@dataclass(frozen=True)
+class RedWine(_UCITable):
+    """Physicochemical measurements of red wines: 1,599 rows of 11 columns.
+
+    Attributes:
+        noise: Standard deviation of the noise that is added once to the whitened rows.
+        seed: Random seed of the shuffle, the dequantization and the noise.
+        transform: Transform from stored rows to model inputs. Fitted to all rows.
+    """
+
+    _file = RemoteFile(
+        ("winequality-red.csv",),
+        FOLDERS,
+        "sha256:4a402cf041b025d4566d954c3b9ba8635a3a8a01e039005d97d6a710278cf05e",
+        (f"{SITE}/wine-quality/winequality-red.csv",),
+    )
+    _columns = 12
+    _prepare = dequantize_wine
+
+
+@dataclass(frozen=True)
+class WhiteWine(_UCITable):
+    """Physicochemical measurements of white wines: 4,898 rows of 11 columns.
+
+    Attributes:
+        noise: Standard deviation of the noise that is added once to the whitened rows.
+        seed: Random seed of the shuffle, the dequantization and the noise.
+        transform: Transform from stored rows to model inputs. Fitted to all rows.
+    """
+
+    _file = RemoteFile(
+        ("winequality-white.csv",),
+        FOLDERS,
+        "sha256:76c3f809815c17c07212622f776311faeb31e87610d52c26d87d6e361b169836",
+        (f"{SITE}/wine-quality/winequality-white.csv",),
+    )
+    _columns = 12
+    _prepare = dequantize_wine

@@ -65,8 +65,9 @@ def test_decimal_commas_are_recognized_without_a_header() -> None:
 
 
 def test_decimal_commas_beside_text_and_bad_cells() -> None:
-    content = "name;x;y\nMiller, A.;1,5;2\n3.1.2024;2,5;n/a\n"
+    content = "name;x;y\nA., B., C.;1,5;2\n3.1.2024;2,5;n/a\n"
     assert read(content, ("x",)) == [[1.5], [2.5]]
+    assert {cell.column for cell in parse_csv(content.encode(), PATH).bad_cells} == {"name", "y"}
     table = parse_csv(content.encode(), PATH, ("x", "y"))
     assert table.values[0].tolist() == [1.5, 2.0]
     assert [str(cell) for cell in table.bad_cells] == ["column 'y': 'n/a' is not a number"]

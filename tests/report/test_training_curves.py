@@ -1,4 +1,4 @@
-"""What is drawn is what was logged, and can be told apart."""
+"""Curves show the logged values, in colours that can be told apart."""
 
 import itertools
 import re
@@ -8,20 +8,18 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fdsm.report import Curve, collect
-from fdsm.report.training_plot import (
-    DARK,
-    LIGHT,
-    drawings,
-    limits,
-    line,
-    mean,
-    palette,
-    smoothed,
-    svg,
+from fdsm.report import read_folders
+from fdsm.report.plots import DARK, LIGHT, svg_element
+from fdsm.report.records import Curve
+from fdsm.report.training_curves import (
+    axis_limits,
+    mean_curve,
+    plot_curves,
+    plot_training,
+    running_median,
 )
 
-from .folders import records, write
+from .report_cases import records, write_run
 
 Array = NDArray[np.float64]
 
@@ -31,52 +29,49 @@ def curve(values: Array, iterations: Array | None = None) -> Curve:
     return Curve(tuple(steps), tuple(steps / 10), tuple(values))
 
 
-def test_an_outlier_moves_neither_line_nor_axis() -> None:
+def test_an_outlier_changes_neither_the_median_nor_the_axis() -> None:
     straight = np.linspace(5, 0, 101)
     spiked = straight.copy()
     spiked[40] = 1e9
-    iterations, seconds, values = smoothed(curve(spiked), 5)
+    iterations, seconds, values = running_median(curve(spiked), 5)
     np.testing.assert_array_equal(iterations, np.arange(101))
     np.testing.assert_allclose(seconds, np.arange(101) / 10)
     assert np.abs(values - straight)[:96].max() <= 0.05 + 1e-12
-    assert limits(spiked) == pytest.approx((-0.25, 5.25))
+    assert axis_limits(spiked) == pytest.approx((-0.25, 5.25))
 
 
 @pytest.mark.parametrize("values", [[3.0, 3.0], [0.0], [-2.0]])
-def test_limits_of_a_constant_hold_it(values: list[float]) -> None:
-    low, high = limits(np.array(values))
+def test_axis_contains_a_constant(values: list[float]) -> None:
+    low, high = axis_limits(np.array(values))
     assert low < values[0] < high
 
 
-def test_the_mean_is_over_seeds_where_all_are() -> None:
+def test_mean_covers_the_iterations_that_all_seeds_have() -> None:
     first = curve(np.array([1.0, 2.0, 3.0, 4.0]), np.array([10.0, 20.0, 30.0, 40.0]))
     second = curve(np.array([3.0, 7.0]), np.array([10.0, 30.0]))
-    iterations, seconds, values = mean([first, second, Curve()])
+    iterations, seconds, values = mean_curve([first, second, Curve()])
     np.testing.assert_array_equal(iterations, [10, 20, 30])
     np.testing.assert_allclose(seconds, [1, 2, 3])
     np.testing.assert_allclose(values, [2, 3.5, 5])
-    assert mean([Curve()]).shape == (3, 0)
+    assert mean_curve([Curve()]).shape == (3, 0)
 
 
-def test_long_curves_are_thinned_with_their_ends() -> None:
-    iterations, _, values = smoothed(curve(np.arange(20_000.0)), 25)
+def test_long_curves_are_thinned_but_keep_their_ends() -> None:
+    iterations, _, values = running_median(curve(np.arange(20_000.0)), 25)
     assert len(iterations) == 400
     assert (iterations[0], iterations[-1]) == (0, 19_999)
     assert abs(values - iterations).max() < 26
 
 
-def test_figures_show_the_logged_values(kept: list[Path]) -> None:
-    experiment = collect(kept).experiments[0]
-    colours = palette(collect(kept))
-    drawn = drawings(experiment, colours)
+def test_plots_show_the_logged_values(kept: list[Path]) -> None:
+    drawn = plot_training(read_folders(kept).groups)
     assert [one.title for one in drawn] == [
         "training loss against iteration",
         "training loss against training time",
         "validation: exact SM loss against iteration",
         "validation: exact SM loss against training time",
-        "validation: NLL against iteration",
-        "validation: NLL against training time",
-        "time of a step",
+        "validation: NLL (nats) against iteration",
+        "validation: NLL (nats) against training time",
     ]
     thin = drawn[1].figure.axes[0].get_lines()[0]
     logged = [r for r in records("SSM", 0) if "loss" in r]
@@ -84,51 +79,47 @@ def test_figures_show_the_logged_values(kept: list[Path]) -> None:
     np.testing.assert_allclose(thin.get_ydata(), [r["loss"] for r in logged])
     low, high = drawn[0].figure.axes[0].get_ylim()
     assert -3 < low < high < 2
-    assert "Outliers beyond the axis: 8." in drawn[0].caption
-    for one in drawn[:-1]:
+    assert "Values outside the axis: 8." in drawn[0].caption
+    for one in drawn:
         (panel,) = one.figure.axes
         seen = [each.get_color() for each in panel.get_lines()]
         assert seen == [LIGHT[i] for i in range(4) for _ in range(3)]
-    medians = [c.get_segments()[0][0, 0] for c in drawn[-1].figure.axes[0].collections[1::2]]
-    np.testing.assert_allclose(medians, [24, 12, 18, 9], rtol=0.03)
 
 
-def test_scales_too_different_for_one_axis_get_their_own(kept: list[Path]) -> None:
-    collection = collect(kept)
+def test_curves_of_very_different_scale_get_their_own_axes(kept: list[Path]) -> None:
+    collection = read_folders(kept)
 
     def scaled(run: object) -> Curve:
         size = 1e6 if run in collection.groups[0].runs else 1.0
         return curve(size * np.linspace(1, 0, 50))
 
-    drawn = line(collection.groups, palette(collection), "loss", scaled, timed=False)
+    drawn = plot_curves(collection.groups, "loss", scaled, against_time=False)
     assert drawn is not None
     assert len(drawn.figure.axes) == 4
-    assert "each method has an axis of its own" in drawn.caption
+    assert "each method has its own axis" in drawn.caption
 
 
-def test_a_run_that_has_only_begun_is_drawn(tmp_path: Path) -> None:
-    folder = write(tmp_path / "0", "SSM", 0)
+def test_a_run_with_few_logged_values_is_plotted(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "0", "SSM", 0)
     (folder / "metrics.jsonl").write_text('{"iteration": 1, "seconds": 0.1, "loss": 1e300}\n')
-    collection = collect([folder])
-    assert drawings(collection.experiments[0], palette(collection)) == []
+    collection = read_folders([folder])
+    assert plot_training(collection.groups) == []
     (folder / "metrics.jsonl").write_text(
         '{"iteration": 1, "loss": NaN}\n{"iteration": 2, "loss": -Infinity}\n'
         '{"iteration": 3, "loss": 2, "milliseconds": 4}\n'
     )
-    collection = collect([folder])
-    drawn = drawings(collection.experiments[0], palette(collection))
-    assert [one.title for one in drawn] == ["training loss against iteration", "time of a step"]
-    assert "4 ms" in svg(drawn[1].figure, "")
+    collection = read_folders([folder])
+    drawn = plot_training(collection.groups)
+    assert [one.title for one in drawn] == ["training loss against iteration"]
 
 
-def test_the_drawing_is_the_same_every_time_and_takes_the_page_s_colours(kept: list[Path]) -> None:
-    collection = collect(kept)
-    colours = palette(collection)
-    draw = lambda: [drawings(collection.experiments[0], colours)[i].figure for i in (0, -1)]
-    first = [svg(figure, "a") for figure in draw()]
+def test_plots_are_the_same_every_time_and_use_the_colours_of_the_page(kept: list[Path]) -> None:
+    collection = read_folders(kept)
+    draw = lambda: [plot_training(collection.groups)[i].figure for i in (0, -1)]
+    first = [svg_element(figure, "a") for figure in draw()]
     again = draw()
-    assert first == [svg(figure, "a") for figure in again]
-    assert first[0] != svg(again[0], "b")
+    assert first == [svg_element(figure, "a") for figure in again]
+    assert first[0] != svg_element(again[0], "b")
     for one in first:
         assert not re.search(r"#[0-9a-f]{6}", one)
         assert {f"var(--c{i})" for i in range(4)} <= set(re.findall(r"var\(--c\d\)", one))
@@ -158,7 +149,9 @@ VISIONS = {
 
 
 @pytest.mark.parametrize(("colours", "background"), [(LIGHT, "#ffffff"), (DARK, "#17191d")])
-def test_colours_are_told_apart_by_all(colours: tuple[str, ...], background: str) -> None:
+def test_colours_can_be_told_apart_with_any_colour_vision(
+    colours: tuple[str, ...], background: str
+) -> None:
     for vision in VISIONS.values():
         seen = [lab(np.array(vision) @ linear(colour)) for colour in colours]
         for a, b in itertools.combinations(seen, 2):
