@@ -3,41 +3,42 @@ BIN = .venv/bin
 
 .PHONY: demo test check slow matrix mutants bench reproduction venv clean
 
-demo: .venv/demo  ## learn digits five ways, with a table and a page
+demo: .venv/demo  ## Train five models of digits, print a table and write a report.
 	$(BIN)/fdsm demo
 
-test: .venv/test  ## run the tests and every example in the documentation of the code
-	$(BIN)/python -m pytest
+test: .venv/test  ## Run the tests and the examples in docstrings, and print the coverage.
+	$(BIN)/python -m pytest --cov
 
-check: .venv/dev  ## lint, check the format and the types
+check: .venv/dev  ## Check style, format, types and spelling.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/codespell
 
-slow: .venv/test  ## the tests that take minutes
+slow: .venv/test  ## Run the tests that take minutes.
 	$(BIN)/python -m pytest -m slow
 
-matrix:  ## the tests with the oldest and newest torch on each Python: several GB; options in MATRIX="--torch 2.15.0 --delete"
+matrix:  ## Run the tests with the oldest and newest torch on each Python (several GB). Options: MATRIX="--torch 2.15.0 --delete".
 	$(PYTHON) tools/matrix.py $(MATRIX)
 
-mutants: .venv/test  ## break each formula on purpose and check that a test notices
+mutants: .venv/test  ## Introduce an error into each formula and check that a test fails.
 	$(BIN)/python -m tests.mutation
 
-bench: .venv/test  ## times, memory and accuracy of the engines, as ratios
+bench: .venv/test  ## Measure time, memory and accuracy of the engines, as ratios.
 	$(BIN)/python -m benchmarks.step
 	$(BIN)/python -m benchmarks.engines
 
-reproduction: .venv/all  ## everything the paper shows, at the scale of two cores: hours; then the document of it
+reproduction: .venv/all  ## Reproduce the paper at the reduced scale (hours) and write docs/reproduction.md.
 	$(BIN)/fdsm reproduce all --out results
 	$(BIN)/python -m fdsm.paper.document docs/reproduction.md.jinja results docs/reproduction.md
 
-venv: .venv/dev  ## everything to work on the code
+venv: .venv/dev  ## Install everything needed for development.
 
-# One environment; a stamp for each set of extras that has been installed into it.
+# There is one environment. A stamp file records each set of extras that has been installed into it.
 .venv/all .venv/demo .venv/report .venv/test .venv/dev: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[$(@F)]"
 	touch $@
 
-clean:
+clean:  ## Delete the environment.
 	rm -rf .venv

@@ -1,4 +1,4 @@
-"""Runs of a tiny recipe: their saved states, and a signal at a chosen iteration."""
+"""Runs of a tiny recipe and of known models, their saved states, and a signal in training."""
 
 import os
 import signal
@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor, nn
 
 from fdsm.data import Table
-from fdsm.recipes import EBM, MLP
+from fdsm.recipes import EBM, MLP, Recipe
 from fdsm.recipes.settings import change_settings
-from fdsm.runs import Run
+from fdsm.runs import Run, SavedModel
 from fdsm.runs.train import Training
 from fdsm.training import IterationEvent, checkpoint
 from fdsm.training.loggers import records
@@ -82,3 +83,25 @@ def interrupt_after(iteration: int, monkeypatch: pytest.MonkeyPatch) -> None:
             os.kill(os.getpid(), signal.SIGTERM)
 
     monkeypatch.setattr(Training, "_count", count)
+
+
+class StandardNormal(nn.Module):
+    """The log-density of N(0, I), up to a constant, or of a Gaussian with another mean."""
+
+    def __init__(self, shift: float = 0.0, precision: float = 1.0) -> None:
+        super().__init__()
+        self.shift, self.precision = shift, nn.Parameter(torch.tensor(precision))
+
+    def forward(self, y: Tensor) -> Tensor:
+        return -self.precision * (y - self.shift).flatten(1).square().sum(1) / 2
+
+
+def known_model(folder: Path, model: nn.Module, recipe: Recipe) -> SavedModel:
+    """Return a given model as the model of a run that has just been trained."""
+    folder.mkdir(exist_ok=True)
+    run, data = Run.create(folder, recipe), recipe.data.load()
+    config = {"format": 2, "data": data.record, "stored_shape": list(data.train.shape[1:])}
+    run.write("config.json", config)
+    return SavedModel.from_training(
+        run, model, data, {"iterations": 1, "seconds": 1.0, "ended": "all iterations done"}
+    )

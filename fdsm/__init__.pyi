@@ -1,0 +1,23 @@
+from . import data as data
+from . import derivatives as derivatives
+from . import evaluation as evaluation
+from . import models as models
+from . import noise as noise
+from . import objectives as objectives
+from . import projections as projections
+from . import recipes as recipes
+from . import runs as runs
+from . import samplers as samplers
+from . import training as training
+from .derivatives import Autodiff as Autodiff
+from .derivatives import FiniteDifference as FiniteDifference
+from .derivatives import Taylor as Taylor
+from .noise import Arithmetic as Arithmetic
+from .noise import ConstantNoise as ConstantNoise
+from .noise import Geometric as Geometric
+from .objectives import *  # one name per objective: see its `__all__`
+from .projections import Gaussian as Gaussian
+from .projections import Rademacher as Rademacher
+from .projections import Sphere as Sphere
+
+__version__: str
