@@ -1,8 +1,8 @@
 """A recipe of your own. Train it with `fdsm train --recipe examples/own_recipe.py:spiral_ebm`.
 
-An energy-based model of points on a spiral, trained with FD-SSM. The step of the finite differences
-shrinks to a fifth during training. To train the same model on a file of yours, give the file:
-`fdsm train points.csv --recipe examples/own_recipe.py:spiral_ebm`.
+An energy-based model of points on a spiral, trained with FD-SSM. The step size of the finite
+differences shrinks to a fifth during training. To train the same model on your own file, give the
+file: `fdsm train points.csv --recipe examples/own_recipe.py:spiral_ebm`.
 """
 
 from fdsm import SSM, FiniteDifference, Sphere
