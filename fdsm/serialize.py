@@ -3,7 +3,7 @@
 Settings of this package are frozen dataclasses of plain values and of other such dataclasses. A
 run records them in its `config.json` and is rebuilt from that record alone, so a default that
 changes in the code later does not change the run. Reading a record only calls the constructors of
-frozen dataclasses of this package, or of a module that the caller loaded and passed on.
+dataclasses of this package, or of a module that the caller loaded and passed on.
 """
 
 import dataclasses
@@ -166,8 +166,8 @@ def _imported(name: str, trusted: ModuleType | None) -> Any:  # ruff: ignore[any
 def has_type(value: object, hint: Any) -> bool:  # ruff: ignore[any-type]
     """Return whether a value has a declared type.
 
-    Plain values, tuples and unions of them are checked. A value declared as anything else only has
-    to be an object of a class.
+    A value declared as a protocol must have the members of the protocol; their types are not
+    checked, and neither are those of the items of dictionaries.
 
     Args:
         value: The value.
@@ -180,15 +180,21 @@ def has_type(value: object, hint: Any) -> bool:  # ruff: ignore[any-type]
         >>> has_type((1, 2.5), tuple[float, ...]), has_type(True, int), has_type(None, int | None)
         (True, False, True)
     """
-    if isinstance(hint, types.UnionType):
-        return any(has_type(value, option) for option in typing.get_args(hint))
-    if typing.get_origin(hint) is typing.Literal:
-        return value in typing.get_args(hint)
-    if typing.get_origin(hint) is tuple:
-        return isinstance(value, tuple) and _items_have_types(value, typing.get_args(hint))
+    origin, options = typing.get_origin(hint), typing.get_args(hint)
+    if origin in {types.UnionType, typing.Union}:
+        return any(has_type(value, option) for option in options)
+    if origin is typing.Literal:
+        return value in options
+    if origin is tuple:
+        return isinstance(value, tuple) and _items_have_types(value, options)
+    if origin is Callable:
+        return callable(value)
     if hint in _PLAIN:
         return isinstance(value, _PLAIN[hint]) and (hint is bool or not isinstance(value, bool))
-    return not isinstance(value, (bool, int, float, str, types.NoneType))
+    if getattr(hint, "_is_protocol", False):
+        members = [name for name in vars(hint) if name == "__call__" or name[0] != "_"]
+        return all(hasattr(value, name) for name in members)
+    return not isinstance(hint, type) or isinstance(value, hint)
 
 
 _PLAIN: dict[Any, tuple[type, ...]] = {

@@ -7,6 +7,7 @@ one line; set FDSM_TRACEBACK to see the traceback too.
 """
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 
@@ -26,6 +27,8 @@ from .train import train
 
 app = SubcommandApp()
 for _command in (train, score, sample, evaluate, check, report, demo, reproduce):
+    # tyro keeps the line breaks inside the description of an argument.
+    _command.__doc__ = re.sub(r"\n {12}", " ", _command.__doc__ or "")
     app.command(_command)
 
 DESCRIPTION = """Train densities on your own data with score matching, score new data and draw

@@ -8,12 +8,12 @@ from tyro.conf import FlagCreatePairsOff, Positional, arg
 if TYPE_CHECKING:
     from ..runs import Run
 
+# Texts of options without a fixed default name it themselves, so the hint of tyro is left out.
 Scale = Literal["cpu", "paper"]
-PathOption = Annotated[Path | None, arg(metavar="PATH")]
-TextOption = Annotated[str | None, arg(metavar="TEXT")]
-DeviceOption = Annotated[str | None, arg(metavar="DEVICE")]
-IntOption = Annotated[int | None, arg(metavar="INT")]
-Flag = FlagCreatePairsOff[bool]
+PathOption = Annotated[Path | None, arg(metavar="PATH", help_behavior_hint="")]
+DeviceOption = Annotated[str | None, arg(metavar="DEVICE", help_behavior_hint="")]
+IntOption = Annotated[int | None, arg(metavar="INT", help_behavior_hint="")]
+Flag = Annotated[FlagCreatePairsOff[bool], arg(help_behavior_hint="")]
 RunFolder = Annotated[Positional[Path], arg(metavar="RUN")]
 
 

@@ -23,11 +23,13 @@ if TYPE_CHECKING:
     from ..paper.catalogue import Target
     from ..paper.run_store import RunStore
 
-Rows = Annotated[UseAppendAction[tuple[str, ...]], arg(name="row", metavar="ROW")]
+Rows = Annotated[
+    UseAppendAction[tuple[str, ...]], arg(name="row", metavar="ROW", help_behavior_hint="")
+]
 
 
 def reproduce(
-    name: Annotated[Positional[str], arg(metavar="NAME")] = "",
+    name: Annotated[Positional[str], arg(metavar="[NAME]", help_behavior_hint="")] = "",
     /,
     *,
     rows: Rows = (),

@@ -24,22 +24,34 @@ if TYPE_CHECKING:
     from ..data import Dataset, Source
     from ..runs import Run, SavedModel
 
-Settings = Annotated[UseAppendAction[tuple[str, ...]], arg(name="set", metavar="PATH=VALUE")]
-Model = Literal["ebm", "flow", "kernel", "score-network", "autoencoder"]
-Objective = Literal["dsm", "ssm", "ssmvr", "sm", "mle"]
-Derivative = Literal["taylor", "fd", "autodiff"]
+Settings = Annotated[
+    UseAppendAction[tuple[str, ...]],
+    arg(name="set", metavar="PATH=VALUE", help_behavior_hint=""),
+]
+Model = Annotated[
+    Literal["ebm", "flow", "kernel", "score-network", "autoencoder"] | None,
+    arg(metavar="{ebm,flow,kernel,score-network,autoencoder}", help_behavior_hint=""),
+]
+Objective = Annotated[
+    Literal["dsm", "ssm", "ssmvr", "sm", "mle"] | None,
+    arg(metavar="{dsm,ssm,ssmvr,sm,mle}", help_behavior_hint=""),
+]
+Derivative = Annotated[
+    Literal["taylor", "fd", "autodiff"] | None,
+    arg(metavar="{taylor,fd,autodiff}", help_behavior_hint=""),
+]
 
 
 def train(
-    data: Annotated[Positional[str], arg(metavar="DATA")] = "",
+    data: Annotated[Positional[str], arg(metavar="[DATA]", help_behavior_hint="")] = "",
     /,
     *,
-    model: Model | None = None,
-    objective: Objective | None = None,
-    derivative: Derivative | None = None,
+    model: Model = None,
+    objective: Objective = None,
+    derivative: Derivative = None,
     iterations: IntOption = None,
     settings: Settings = (),
-    recipe: Annotated[str | None, arg(metavar="FILE.PY:NAME")] = None,
+    recipe: Annotated[str | None, arg(metavar="FILE.PY:NAME", help_behavior_hint="")] = None,
     seed: int = 0,
     device: DeviceOption = None,
     out: PathOption = None,
@@ -105,9 +117,9 @@ def train(
 
 def _run_of_preset(
     data: str,
-    model: Model | None,
-    objective: Objective | None,
-    derivative: Derivative | None,
+    model: Model,
+    objective: Objective,
+    derivative: Derivative,
     settings: Sequence[str],
     iterations: int | None,
     seed: int,

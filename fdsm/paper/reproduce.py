@@ -64,7 +64,7 @@ def reproduce(
         log: Shows a message before each long task.
 
     Returns:
-        The folders, and what is missing.
+        The folders of finished parts, and a message for each missing part.
 
     Raises:
         UnknownTargetError: If the target has no such row.

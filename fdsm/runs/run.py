@@ -15,6 +15,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Self
 
 import torch
@@ -114,11 +115,10 @@ class Run:
         if file and not trust:
             raise UntrustedFileError(f"the recipe of {folder} is code in {file}")
         try:
-            recipe = from_json(record, load_file(Path(str(file))) if file else None)
-        except (RecordError, ValueError, TypeError) as error:
-            made_by = (config.get("versions") or {}).get("fdsm", "an unknown version")
+            recipe = _read_recipe(record, load_file(Path(str(file))) if file else None)
+        except (ValueError, TypeError) as error:
             raise RunError(
-                f"{folder} was made by fdsm {made_by} and cannot be opened by {__version__}: "
+                f"{folder} was made by {_maker(config)} and cannot be opened by {__version__}: "
                 f"{error}"
             ) from error
         return cls(folder, recipe, seed, device or was_on, origin)
@@ -199,12 +199,26 @@ def _read_config(folder: Path) -> dict[str, Any]:
     if not isinstance(config, dict):
         raise RunError(f"{path} is damaged: it holds a {type(config).__name__}, not an object")
     if config.get("format") != FORMAT:
-        made_by = (config.get("versions") or {}).get("fdsm", "an unknown version")
         raise RunError(
-            f"{folder} was made by fdsm {made_by}, whose config.json has another layout. "
+            f"{folder} was made by {_maker(config)}, whose config.json has another layout. "
             f"Open it with that version, or train it again with {__version__}"
         )
     return config
+
+
+def _read_recipe(record: Json, trusted: ModuleType | None) -> Recipe:
+    recipe = from_json(record, trusted)
+    if not isinstance(recipe, Recipe):
+        raise RecordError(f"{str(recipe)[:80]} is not a recipe")
+    return recipe
+
+
+def _maker(config: dict[str, Any]) -> str:
+    """Return the version of the package that wrote a config."""
+    versions = config.get("versions")
+    if not (isinstance(versions, dict) and "fdsm" in versions):
+        return "an unknown version of fdsm"
+    return f"fdsm {versions['fdsm']}"
 
 
 def _identity(record: dict[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from ..recipes.recipe import HasLogDensity, HasObjective
 from ..samplers import Progress
 from ..serialize import find_fields, replace_fields
 from ..training import checkpoint
-from ..typing import LogDensity
+from ..typing import LogDensity, Objective
 from .run import Run, RunError
 
 REFERENCE_ROWS = 2000
@@ -208,24 +208,29 @@ class SavedModel:
             The report of `check_consistency`.
 
         Raises:
-            RunError: If there is neither such an objective nor a log-density.
+            RunError: If there is neither such an objective nor a log-density that is a module.
         """
         recipe, generator = self.run.recipe, self.run.generator("check")
-        if not isinstance(recipe, HasObjective):
-            raise RunError(f"the model of {self.run.folder} has no log-density or score to check")
-        objective, model = recipe.objective, recipe.objective_model(self.model)
-        if not all(any(find_fields(objective, name)) for name in ("derivative", "projection")):
-            if not isinstance(recipe, HasLogDensity):
+        if isinstance(recipe, HasObjective) and _uses_directions(recipe.objective):
+            objective, model = recipe.objective, recipe.objective_model(self.model)
+        else:
+            density = recipe.log_density(self.model) if isinstance(recipe, HasLogDensity) else None
+            if not isinstance(density, nn.Module):
                 raise RunError(
-                    f"the objective of {self.run.folder} takes no derivative along random "
-                    "directions, so there is nothing to check"
+                    f"the model of {self.run.folder} cannot be checked: a {type(recipe).__name__} "
+                    "has neither an objective with random directions nor a log-density that is "
+                    "a module"
                 )
-            objective = SSM()
+            objective, model = SSM(), density
         if not any(isinstance(d, FiniteDifference) for d in find_fields(objective, "derivative")):
             objective = replace_fields(objective, "derivative", lambda _: FiniteDifference())
             objective = replace_fields(objective, "projection", lambda _: Sphere(0.1))
         x = self.transform.sample(data.train[:CHECK_ROWS].to(self.run.device), generator)
         return check_consistency(objective, model, x, generator=generator)
+
+
+def _uses_directions(objective: Objective) -> bool:
+    return all(any(find_fields(objective, name)) for name in ("derivative", "projection"))
 
 
 @torch.no_grad()

@@ -1,6 +1,7 @@
 """Callbacks: log, validate, average the weights, save and show progress after an iteration."""
 
 import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -11,7 +12,6 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
-    TaskID,
     TextColumn,
     TimeRemainingColumn,
 )
@@ -209,11 +209,15 @@ class SaveCheckpoint:
             self.write(event)
 
 
+INTERVAL = 30.0
+"""Seconds between two lines of progress without a terminal."""
+
+
 class ProgressBar:
     """A progress bar with the loss, the time per iteration and the remaining time.
 
     The loss shown is a running mean. Use the bar as a context manager. Without a terminal it
-    prints nothing.
+    prints a line every half minute instead.
     """
 
     def __init__(self, name: str, console: Console | None = None) -> None:
@@ -223,15 +227,18 @@ class ProgressBar:
             name: Text before the bar.
             console: The console to draw on.
         """
+        self._console = Console(stderr=True) if console is None else console
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("loss {task.fields[loss]:.5g}  {task.fields[ms]:.3g} ms"),
             TimeRemainingColumn(),
-            console=console,
+            console=self._console,
+            disable=not self._console.is_terminal,
         )
-        self._name, self._task, self._loss = name, TaskID(-1), math.nan
+        self._task = self._progress.add_task(name, total=None, loss=math.nan, ms=0.0)
+        self._loss, self._printed = math.nan, time.monotonic()
 
     def __enter__(self) -> Self:
         """Show the bar."""
@@ -248,13 +255,17 @@ class ProgressBar:
         self._progress.stop()
 
     def __call__(self, event: IterationEvent, /) -> None:
-        """Update the bar."""
+        """Update the bar, or print a line if the last one is half a minute old."""
         loss = event.metrics["loss"]
         self._loss = loss if math.isnan(self._loss) else 0.98 * self._loss + 0.02 * loss
-        if self._task == -1:
-            self._task = self._progress.add_task(
-                self._name, total=event.iterations, loss=self._loss, ms=0.0
-            )
         self._progress.update(
-            self._task, completed=event.iteration, loss=self._loss, ms=event.milliseconds
+            self._task,
+            total=event.iterations,
+            completed=event.iteration,
+            loss=self._loss,
+            ms=event.milliseconds,
         )
+        if not self._console.is_terminal and time.monotonic() - self._printed > INTERVAL:
+            self._printed = time.monotonic()
+            done = f"{event.iteration:,} of {event.iterations:,}"
+            self._console.print(f"iteration {done}, loss {self._loss:.5g}", highlight=False)

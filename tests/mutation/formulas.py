@@ -61,7 +61,7 @@ FORMULAS = (
     Mutation("Taylor: gradient of slopes without the second derivative", "derivatives/taylor/composition.py", "addcmul_(u[slopes], second * grad[-1])", "addcmul_(u[slopes], 0 * grad[-1])", f"{TAYLOR}/test_engine.py {RULES}/test_elementwise.py"),
     Mutation("Taylor: recurrence without its factor", "derivatives/taylor/composition.py", "j * u[j] * slope[k - j]", "u[j] * slope[k - j]", f"{RULES}/test_elementwise.py"),
     Mutation("Taylor: bias added to all coefficients", "derivatives/taylor/rules/arithmetic.py", "c[:rows].add_(b)", "c.add_(b)", f"{TAYLOR}/test_engine.py {RULES}/test_arithmetic.py"),
-    Mutation("Taylor: product rule without its fixed_shuffle term", "derivatives/taylor/algebra.py", "range(1, min(b.degree, top - i) + 1)", "range(1, 1)", f"{RULES}/test_arithmetic.py"),
+    Mutation("Taylor: product rule without its mixed term", "derivatives/taylor/algebra.py", "range(1, min(b.degree, top - i) + 1)", "range(1, 1)", f"{RULES}/test_arithmetic.py"),
     Mutation("Taylor: slope of softplus", "derivatives/taylor/rules/activation.py", "yield s\n    first = torch.addcmul(s, s, s, value=-1)", "yield s\n    first = torch.addcmul(s, s, s, value=1)", f"{RULES}/test_activation.py"),
     Mutation("Taylor: variance of a norm", "derivatives/taylor/rules/normalization.py", "- 1.5 * a * a", "- 0.5 * a * a", f"{RULES}/test_normalization.py"),
     Mutation("Taylor: ReLU of the opposite sign", "derivatives/taylor/rules/piecewise.py", "return _zero_where(x, x.value <= 0)", "return _zero_where(x, x.value > 0)", f"{RULES}/test_piecewise.py"),

@@ -1,51 +1,36 @@
-"""Tables and studies are made once, and go on wherever they were stopped."""
+"""Tables and studies are run once, and continue where they were stopped."""
 
 import json
+import os
 import shutil
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+import signal
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
-import torch
 
 from fdsm.data import DataError, Dataset, Source
 from fdsm.evaluation import Measurement
-from fdsm.paper import reproduce
-from fdsm.paper import run_store as place
-from fdsm.paper.catalogue import TARGETS, Figure, Table, Target, target
+from fdsm.paper import reproduce, run_store
+from fdsm.paper.catalogue import Target, UnknownTargetError
+from fdsm.paper.reproduce import ReproductionResult
 from fdsm.paper.run_store import RunStore
 from fdsm.paper.studies import lemma2
-from fdsm.paper.study import Findings, Line, Panel
-from fdsm.paper.tables import toy_densities as density
-from fdsm.report import labels as titles
-from fdsm.runs.reference import Scale
-from fdsm.runs.run import MODEL, Run, RunError
-from fdsm.runs.train import TrainingInterrupted
+from fdsm.paper.study import StudyResult
+from fdsm.paper.tables import toy_densities
+from fdsm.paper.targets import StudyTarget
+from fdsm.report.figure import Line, Panel
+from fdsm.runs import Run, RunError, TrainingInterrupted
+from fdsm.runs.train import Training
 from fdsm.samplers import Progress
-from fdsm.training import NonFiniteLossError
+from fdsm.training import IterationEvent, NonFiniteLossError
 
-from ..recipes.tiny import tiny
-from ..runs.run_cases import interrupt_after
+from .paper_cases import TINY, TINY_ROWS, with_batch
 
-TINY = Table("tiny", ("density",), {"cpu": 2, "paper": 1})
+pytestmark = pytest.mark.usefixtures("tiny_table")
 
-
-def silent(numbers: Iterable[int]) -> Iterable[int]:
-    return numbers
-
-
-@pytest.fixture
-def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Make the experiment `density` a table of two rows that take no time."""
-    torch.set_default_dtype(torch.float32)
-    rows = (replace(tiny, name="a"), replace(tiny, name="b", sm_eval_rows=5))
-    monkeypatch.setattr(density, "TABLE", rows)
-    monkeypatch.setattr(density, "PAPER", rows[:1], raising=False)
-    costs = lambda runs: [_Cost(float(len(run.recipe.name))) for run in runs]
-    monkeypatch.setattr(reproduce, "pace", costs)
-    return []
+STUDY = StudyTarget("line", "A line", "lemma2")
 
 
 @dataclass(frozen=True)
@@ -56,260 +41,273 @@ class _Cost:
         return {"milliseconds_per_iteration": self.milliseconds, "bytes": 7}
 
 
-def make(
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the list of log messages. Timing is replaced by a constant."""
+    costs = lambda runs: [_Cost(float(len(run.recipe.name))) for run in runs]
+    monkeypatch.setattr(reproduce, "measure_step_costs", costs)
+    return []
+
+
+def run_target(
     root: Path,
-    said: list[str],
+    log: list[str],
     target: Target = TINY,
+    *,
+    rows: tuple[str, ...] | None = None,
     seeds: int | None = None,
-    scale: Scale = "cpu",
-) -> reproduce.Made:
-    return reproduce.reproduce(target, RunStore(root, scale), seeds, silent, said.append)
+) -> ReproductionResult:
+    return reproduce.reproduce(
+        target, RunStore(root), rows=rows, seeds=seeds, progress=iter, log=log.append
+    )
 
 
-def test_every_row_and_seed_is_made_once(
-    tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made = make(tmp_path, said)
+def results(result: ReproductionResult) -> list[dict[str, Any]]:
+    return [json.loads((folder / "result.json").read_text()) for folder in result.folders]
+
+
+def interrupt_after(iteration: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = Training._count
+
+    def count(self: Training, event: IterationEvent) -> None:
+        original(self, event)
+        if event.iteration == iteration:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(Training, "_count", count)
+
+
+def strip(folder: Path) -> None:
+    """Keep only the files that are committed in results/."""
+    for path in sorted(folder.rglob("*"), reverse=True):
+        if path.is_dir():
+            path.rmdir()
+        elif path.name not in {"config.json", "result.json"}:
+            path.unlink()
+
+
+def test_every_row_and_seed_is_run_once(tmp_path: Path, log: list[str]) -> None:
+    result = run_target(tmp_path, log)
     names = ["a/0", "a/1", "b/0", "b/1"]
-    assert made == reproduce.Made(tuple(tmp_path / "tiny" / name for name in names))
-    trained = [f"tiny: density/{row}, seed {seed}" for seed in (0, 1) for row in "ab"]
-    assert said == [*trained, "timing the steps of density/a, density/b in turn"]
-    results = [json.loads((folder / "result.json").read_text()) for folder in made.folders]
-    assert [r["bytes"] for r in results] == [7] * 4
-    assert results[0]["metrics"]["exact_sm_loss"] != results[1]["metrics"]["exact_sm_loss"]
+    assert result == ReproductionResult(tuple(tmp_path / "tiny" / name for name in names))
+    runs = [f"tiny: {row}, seed {seed}" for seed in (0, 1) for row in "ab"]
+    assert log == [*runs, "timing the training steps of tiny/a, tiny/b, interleaved"]
+    first, second, *_ = found = results(result)
+    assert [one["bytes"] for one in found] == [7] * 4
+    assert [one["timed_with"] for one in found] == [["tiny/a", "tiny/b"]] * 4
+    assert first["metrics"]["exact_sm_loss"] != second["metrics"]["exact_sm_loss"]
+    log.clear()
+    assert run_target(tmp_path, log) == result
+    assert log == []
 
-    said.clear()
-    assert make(tmp_path, said) == made
-    assert said == []
 
-
-def test_only_what_is_missing_is_made(tmp_path: Path, said: list[str]) -> None:
-    make(tmp_path, said, seeds=1)
-    said.clear()
+def test_only_missing_rows_are_run(tmp_path: Path, log: list[str]) -> None:
+    run_target(tmp_path, log, seeds=1)
+    log.clear()
     (tmp_path / "tiny/b/0/result.json").unlink()
     before = (tmp_path / "tiny/a/0/result.json").read_bytes()
-    make(tmp_path, said, seeds=1)
-    assert said[0] == "tiny: density/b, seed 0"
-    assert len(said) == 2  # and the times, which compare rows measured together
+    run_target(tmp_path, log, seeds=1)
+    assert log[0] == "tiny: b, seed 0"
+    assert len(log) == 2  # and the times, because rows are compared
     assert (tmp_path / "tiny/a/0/result.json").read_bytes() == before
 
 
-def test_better_words_reach_what_is_there(
-    tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
+def test_one_row_can_be_run_alone(tmp_path: Path, log: list[str]) -> None:
+    result = run_target(tmp_path, log, rows=("b",), seeds=1)
+    assert result.folders == (tmp_path / "tiny/b/0",)
+    assert results(result)[0]["timed_with"] == ["tiny/b"]
+    assert not (tmp_path / "tiny/a").exists()
+    with pytest.raises(UnknownTargetError, match=r"unknown row 'c' of tiny. Available: a, b"):
+        run_target(tmp_path, log, rows=("c",))
+    with pytest.raises(UnknownTargetError, match="line is a study and has no rows"):
+        run_target(tmp_path, log, STUDY, rows=("a",))
+
+
+def test_one_row_of_a_finished_table_keeps_its_times(tmp_path: Path, log: list[str]) -> None:
+    run_target(tmp_path, log, seeds=1)
+    log.clear()
+    assert results(run_target(tmp_path, log, rows=("b",), seeds=1))[0]["timed_with"] == [
+        "tiny/a",
+        "tiny/b",
+    ]
+    assert log == []
+
+
+def test_new_provenance_is_written_to_existing_runs(
+    tmp_path: Path, log: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make(tmp_path, said, seeds=1)
-    said.clear()
-    rows = [replace(row, provenance="Table 9, as in the code") for row in density.TABLE]
-    monkeypatch.setattr(density, "TABLE", tuple(rows))
-    (folder, _) = make(tmp_path, said, seeds=1).folders
-    assert said == []
+    run_target(tmp_path, log, seeds=1)
+    log.clear()
+    rows = tuple(replace(row, provenance="Table 9, as in the code.") for row in TINY_ROWS)
+    monkeypatch.setattr(toy_densities, "CPU", rows)
+    (folder, _) = run_target(tmp_path, log, seeds=1).folders
+    assert log == []
     assert json.loads((folder / "config.json").read_text())["provenance"] == rows[0].provenance
 
 
 def test_a_new_row_is_timed_together_with_the_others(
-    tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, log: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make(tmp_path, said, seeds=1)
-    said.clear()
-    monkeypatch.setattr(density, "TABLE", (*density.TABLE, replace(tiny, name="c")))
-    make(tmp_path, said, seeds=1)
-    assert said[-1] == "timing the steps of density/a, density/b, density/c in turn"
-    result = json.loads((tmp_path / "tiny/a/0/result.json").read_text())
-    assert result["timed_with"] == ["density/a", "density/b", "density/c"]
+    run_target(tmp_path, log, seeds=1)
+    log.clear()
+    monkeypatch.setattr(toy_densities, "CPU", (*TINY_ROWS, replace(TINY_ROWS[0], name="c")))
+    result = run_target(tmp_path, log, seeds=1)
+    assert log[-1] == "timing the training steps of tiny/a, tiny/b, tiny/c, interleaved"
+    assert [one["timed_with"] for one in results(result)] == [["tiny/a", "tiny/b", "tiny/c"]] * 3
 
 
-def test_results_alone_are_enough(tmp_path: Path, said: list[str]) -> None:
-    for folder in make(tmp_path, said).folders:
-        strip(folder, ("config.json", "result.json"))
-    said.clear()
-    assert len(make(tmp_path, said).folders) == 4
-    assert said == []
+def test_config_and_result_are_enough_to_count_as_finished(tmp_path: Path, log: list[str]) -> None:
+    for folder in run_target(tmp_path, log).folders:
+        strip(folder)
+    log.clear()
+    assert len(run_target(tmp_path, log).folders) == 4
+    assert log == []
 
 
-def test_a_table_goes_on_where_its_training_was_stopped(
-    tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
+def test_a_table_continues_after_its_training_was_stopped(
+    tmp_path: Path, log: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = make(tmp_path / "whole", said)
+    whole = run_target(tmp_path / "whole", log)
     with monkeypatch.context() as patch:
         interrupt_after(3, patch)
-        for _ in range(4):  # in each of the runs
+        for _ in range(4):  # once in each run
             with pytest.raises(TrainingInterrupted):
-                make(tmp_path / "stopped", said)
+                run_target(tmp_path / "stopped", log)
             patch.undo()
             interrupt_after(30, patch)
-    assert_same(whole, make(tmp_path / "stopped", said))
+    assert_same_results(whole, run_target(tmp_path / "stopped", log))
 
 
-@pytest.mark.parametrize("where", ["evaluate", "pace"])
-def test_a_table_goes_on_where_it_was_killed(
-    where: str, tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("where", ["evaluate", "measure_step_costs"])
+def test_a_table_continues_after_it_was_killed(
+    where: str, tmp_path: Path, log: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = make(tmp_path / "whole", said)
+    whole = run_target(tmp_path / "whole", log)
 
-    def killed(*arguments: object) -> None:
+    def killed(*arguments: object, **options: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(place if where == "evaluate" else reproduce, where, killed)
+        patch.setattr(run_store if where == "evaluate" else reproduce, where, killed)
         with pytest.raises(KeyboardInterrupt):
-            make(tmp_path / "stopped", said)
-    assert_same(whole, make(tmp_path / "stopped", said))
+            run_target(tmp_path / "stopped", log)
+    assert_same_results(whole, run_target(tmp_path / "stopped", log))
 
 
-def assert_same(one: reproduce.Made, two: reproduce.Made) -> None:
-    for a, b in zip(one.folders, two.folders, strict=True):
-        first, second = (json.loads((f / "result.json").read_text()) for f in (a, b))
+def assert_same_results(one: ReproductionResult, two: ReproductionResult) -> None:
+    for first, second in zip(results(one), results(two), strict=True):
         assert first["metrics"] == second["metrics"]
         assert first["timed_with"] == second["timed_with"]
 
 
-@pytest.mark.parametrize("left", [("config.json", "result.json"), ("config.json", MODEL), None])
-def test_what_is_there_of_another_recipe_is_neither_used_nor_replaced(
-    left: tuple[str, ...] | None, tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
+def test_existing_results_with_other_settings_are_refused(
+    tmp_path: Path, log: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (folder,) = make(tmp_path, said, seeds=1).folders[:1]
-    if left is not None:
-        strip(folder, left)
-    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    with pytest.raises(RunError, match=r"scale: cpu -> paper.*--out"):
-        RunStore(tmp_path, "paper").trained("tiny", "density/a", 0)
-    changed = replace(density.TABLE[0], plan=replace(tiny.plan, batch=16))
-    monkeypatch.setattr(density, "TABLE", (changed,))
-    for used in (RunStore.run, RunStore.trained):
-        with pytest.raises(RunError, match=r"plan.batch: 32 -> 16.*move it away"):
-            used(RunStore(tmp_path), "tiny", "density/a", 0)
-    with pytest.raises(RunError, match=r"plan.batch: 32 -> 16.*move it away"):
-        make(tmp_path, said, seeds=1)
-    assert before == {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
-def test_a_run_in_the_place_of_another_is_noticed(tmp_path: Path, said: list[str]) -> None:
-    make(tmp_path, said, seeds=1)
+    run_target(tmp_path, log, seeds=1)
+    monkeypatch.setattr(toy_densities, "CPU", (with_batch(TINY_ROWS[0], 16),))
+    with pytest.raises(RunError, match=r"plan.batch: 32 -> 16"):
+        run_target(tmp_path, log, seeds=1)
     shutil.copytree(tmp_path / "tiny/a/0", tmp_path / "tiny/a/1")
+    monkeypatch.setattr(toy_densities, "CPU", TINY_ROWS)
     with pytest.raises(RunError, match="seed: 0 -> 1"):
-        make(tmp_path, said, seeds=2)
-
-
-def test_a_model_trained_again_for_a_study_leaves_the_record_of_its_result(
-    tmp_path: Path, said: list[str]
-) -> None:
-    (folder,) = make(tmp_path, said, seeds=1).folders[:1]
-    strip(folder, ("config.json", "result.json"))
-    record = (folder / "config.json").read_bytes()
-    RunStore(tmp_path).trained("tiny", "density/a", 0)
-    assert (folder / MODEL).exists()
-    assert (folder / "config.json").read_bytes() == record
-
-
-def strip(folder: Path, kept: tuple[str, ...]) -> None:
-    for path in sorted(folder.rglob("*"), reverse=True):
-        if path.is_dir():
-            path.rmdir()
-        elif path.name not in kept:
-            path.unlink()
+        run_target(tmp_path, log, seeds=2)
 
 
 @dataclass(frozen=True)
-class _Nowhere(Source):
-    transform: Any = tiny.data.transform
+class _Unavailable(Source):
+    transform: Any = TINY_ROWS[0].data.transform
 
     def load(self) -> Dataset:
-        raise DataError("there is no such data")
+        raise DataError("the data are not available")
 
 
-def test_rows_without_data_are_named_and_the_others_made(
-    tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
+def test_rows_without_data_are_reported_and_the_others_run(
+    tmp_path: Path, log: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows = (replace(tiny, name="a"), replace(tiny, name="b", data=_Nowhere()))
-    monkeypatch.setattr(density, "TABLE", rows)
-    made = make(tmp_path, said)
-    assert [folder.name for folder in made.folders] == ["0", "1"]
-    assert made.missing == ("density/b: there is no such data",)
+    rows = (TINY_ROWS[0], replace(TINY_ROWS[1], data=_Unavailable()))
+    monkeypatch.setattr(toy_densities, "CPU", rows)
+    result = run_target(tmp_path, log)
+    assert result.folders == (tmp_path / "tiny/a/0", tmp_path / "tiny/a/1")
+    assert result.missing == ("tiny/b: the data are not available",)
 
 
-def test_a_seed_that_diverges_does_not_take_the_others_with_it(
-    tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
+def test_a_seed_that_diverges_does_not_stop_the_others(
+    tmp_path: Path, log: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     original = RunStore.evaluated
 
-    def evaluated(self: RunStore, target: str, recipe: str, seed: int, progress: Progress) -> Run:
-        if (recipe, seed) == ("density/a", 0):
+    def evaluated(self: RunStore, target: str, row: str, seed: int, progress: Progress) -> Run:
+        if (row, seed) == ("a", 0):
             raise NonFiniteLossError("the loss is nan")
-        return original(self, target, recipe, seed, progress)
+        return original(self, target, row, seed, progress)
 
     monkeypatch.setattr(RunStore, "evaluated", evaluated)
-    made = make(tmp_path, said)
-    assert [str(f.relative_to(tmp_path / "tiny")) for f in made.folders] == ["a/1", "b/0", "b/1"]
-    assert made.missing == ("density/a, seed 0: the loss is nan",)
+    result = run_target(tmp_path, log)
+    folders = [str(folder.relative_to(tmp_path / "tiny")) for folder in result.folders]
+    assert folders == ["a/1", "b/0", "b/1"]
+    assert result.missing == ("tiny/a, seed 0: the loss is nan",)
 
 
 @dataclass(frozen=True)
-class _Study:
+class _Slope:
     slope: float = 2.0
-    title: str = field(default="A line", repr=False)
-    provenance: str = field(default="Euclid", repr=False)
+    provenance: ClassVar[str] = "Euclid."
 
-    def measure(self, place: RunStore, seed: int, progress: Progress) -> Findings:
+    def run(self, store: RunStore, seed: int, progress: Progress) -> StudyResult:
         x = tuple(float(i) for i in progress(range(3)))
         line = Line("measured", x, tuple(self.slope * each for each in x))
         panel = Panel("Line", "x", "y", (line,))
-        return Findings({"slope": Measurement(self.slope, 0.1)}, (panel,))
+        return StudyResult({"slope": Measurement(self.slope, 0.1)}, (panel,))
 
 
-def test_a_study_is_measured_once(
-    tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
+def test_a_study_is_run_once(
+    tmp_path: Path, log: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lemma2, "STUDY", _Study())
+    monkeypatch.setattr(lemma2, "CPU", _Slope())
     for _ in range(2):
-        made = make(tmp_path, said, target=Figure("lemma2"))
-    assert made.folders == (tmp_path / "lemma2",)
-    assert said == ["lemma2"]
-    record = json.loads((tmp_path / "lemma2" / "study.json").read_text())
-    assert record["settings"] == {"class": "_Study", "slope": 2.0}
-    assert (record["title"], record["provenance"], record["scale"]) == ("A line", "Euclid", "cpu")
+        result = run_target(tmp_path, log, STUDY)
+    assert result.folders == (tmp_path / "line",)
+    assert log == ["line"]
+    record = json.loads((tmp_path / "line" / "study.json").read_text())
+    assert record["settings"] == {"class": f"{__name__}._Slope", "slope": 2.0}
+    assert [record[key] for key in ("title", "provenance", "scale")] == [
+        "A line",
+        "Euclid.",
+        "cpu",
+    ]
     assert record["findings"]["numbers"]["slope"]["value"] == pytest.approx(2.0)
     assert record["findings"]["panels"][0]["lines"][0]["y"] == [0.0, 2.0, 4.0]
-    monkeypatch.setattr(lemma2, "STUDY", _Study(slope=3.0))
+    monkeypatch.setattr(lemma2, "CPU", _Slope(slope=3.0))
     with pytest.raises(RunError, match=r"slope: 2.0 -> 3.0"):
-        make(tmp_path, said, target=Figure("lemma2"))
+        run_target(tmp_path, log, STUDY)
+
+
+def test_a_new_title_is_written_to_an_existing_study(
+    tmp_path: Path, log: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lemma2, "CPU", _Slope())
+    run_target(tmp_path, log, STUDY)
+    before = json.loads((tmp_path / "line" / "study.json").read_text())
+    run_target(tmp_path, log, replace(STUDY, title="Another line"))
+    after = json.loads((tmp_path / "line" / "study.json").read_text())
+    assert after == before | {"title": "Another line"}
+    assert log == ["line"]
 
 
 @dataclass(frozen=True)
-class _OfAModel(_Study):
-    def measure(self, place: RunStore, seed: int, progress: Progress) -> Findings:
-        place.trained("tiny", "density/a", seed)
-        return super().measure(place, seed, progress)
+class _SlopeOfModel(_Slope):
+    def run(self, store: RunStore, seed: int, progress: Progress) -> StudyResult:
+        store.trained("tiny", "a", seed)
+        return super().run(store, seed, progress)
 
 
-def test_a_study_of_a_model_is_out_of_date_when_its_recipe_changes(
-    tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
+def test_a_study_of_a_model_is_refused_after_its_recipe_changed(
+    tmp_path: Path, log: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lemma2, "STUDY", _OfAModel())
+    monkeypatch.setattr(lemma2, "CPU", _SlopeOfModel())
     for _ in range(2):
-        make(tmp_path, said, target=Figure("lemma2"))
-    assert said == ["lemma2"]
-    changed = replace(density.TABLE[0], plan=replace(tiny.plan, batch=16))
-    monkeypatch.setattr(density, "TABLE", (changed,))
-    with pytest.raises(RunError, match="density/a has changed"):
-        make(tmp_path, said, target=Figure("lemma2"))
-
-
-def test_every_table_and_figure_of_the_paper_is_there_at_both_scales() -> None:
-    names = [one.name for one in TARGETS]
-    assert names == list(titles.TARGETS)
-    assert {f"table{i}" for i in range(1, 7)} | {f"figure{i}" for i in range(1, 5)} <= set(names)
-    assert {"sensitivity", "lemma2", "theorem2", "nce_mpf", "sumo"} <= set(names)
-    for name in names:
-        one = target(name)
-        if isinstance(one, Figure):
-            assert one.study("cpu").provenance
-            assert type(one.study("paper")) is type(one.study("cpu"))
-            continue
-        cpu, paper = one.recipes("cpu"), one.recipes("paper")
-        assert paper.keys() == cpu.keys()
-        assert all(recipe.provenance for recipe in (*cpu.values(), *paper.values()))
-
-
-def test_an_unknown_target_is_named_with_the_nearest() -> None:
-    with pytest.raises(ValueError, match=r"'tabel1' to reproduce.*Did you mean table1\?"):
-        target("tabel1")
+        run_target(tmp_path, log, STUDY)
+    assert log == ["line"]
+    monkeypatch.setattr(toy_densities, "CPU", (with_batch(TINY_ROWS[0], 16),))
+    with pytest.raises(RunError, match="the settings of tiny/a have changed"):
+        run_target(tmp_path, log, STUDY)

@@ -14,57 +14,14 @@ from fdsm.data import Chain, Dataset, Table
 from fdsm.evaluation.measurement import median_of
 from fdsm.models import DKEF, SlicedEquations
 from fdsm.objectives import SSM
-from fdsm.paper.tables.table1 import CPU, PAPER
+from fdsm.paper.tables.table1 import CPU
 from fdsm.projections import Rademacher
 from fdsm.recipes.kernel import KernelFamily, LocalGaussians, adapt_proposal
 from fdsm.samplers import GaussianMixtureProposal, importance_log_partition
-from fdsm.serialize import differences, to_json
+from fdsm.serialize import to_json
 from fdsm.training import GradientStep
 
 ROWS = {row.name: row for row in CPU}
-WAYS = ["SSM", "SSMVR", "FD-SSM", "FD-SSM-all", "Taylor-SSM", "Taylor-SM"]
-
-
-def test_rows_are_the_tables_by_the_ways_then_the_steps_and_more_patience() -> None:
-    tables = ("Parkinsons", "RedWine", "WhiteWine")
-    steps = [f"Parkinsons FD-SSM {step}" for step in (0.05, 0.02, 0.01)]
-    longer = ["Parkinsons SSM longer", "Parkinsons FD-SSM longer"]
-    ways = [f"{table} {way}" for table in tables for way in WAYS]
-    assert list(ROWS) == [*ways, *steps, *longer]
-    assert PAPER == CPU
-
-
-def test_rows_of_other_steps_differ_in_nothing_else() -> None:
-    published = {0.05: "13.51", 0.02: "14.03", 0.01: "14.00"}
-    for step, likelihood in published.items():
-        row, other = ROWS["Parkinsons FD-SSM"], ROWS[f"Parkinsons FD-SSM {step}"]
-        assert differences(to_json(row), to_json(other)) == [
-            f"name: {row.name} -> {other.name}",
-            f"objective.projection.radius: 0.1 -> {step}",
-        ]
-        assert likelihood in other.provenance
-
-
-def test_rows_with_more_patience_differ_in_nothing_else() -> None:
-    for way in ("SSM", "FD-SSM"):
-        row, other = ROWS[f"Parkinsons {way}"], ROWS[f"Parkinsons {way} longer"]
-        assert differences(to_json(row), to_json(other)) == [
-            f"name: {row.name} -> {other.name}",
-            "plan.patience: 200 -> 1000",
-        ]
-        assert "1,000 iterations without a better" in other.provenance
-
-
-@pytest.mark.parametrize("row", CPU, ids=lambda row: row.name)
-def test_sources_name_what_was_taken_where_they_disagree(row: KernelFamily) -> None:
-    assert "App. C.2" in row.provenance
-    assert "moments of all data" in row.provenance
-    assert "float64" in row.provenance
-    if row.name == "Parkinsons FD-SSM":
-        assert "13.69" in row.provenance
-        assert "14.17" in row.provenance
-    if "FD-SSM" in row.name and "all" not in row.name:
-        assert "shared calculation" in row.provenance
 
 
 def small(way: str) -> tuple[KernelFamily, DKEF, Dataset]:

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from fdsm.recipes.override import OverrideError, override
 
 from fdsm.derivatives import FiniteDifference
 from fdsm.objectives import SSM, MultiscaleDSM, SlicedDSM
-from fdsm.recipes.override import OverrideError, override
 from fdsm.recipes.recipe import TrainingPlan
 
 

@@ -9,7 +9,7 @@ from torch import Generator, Tensor, nn
 
 from fdsm.data import Chain, Dataset, ImageFolder
 from fdsm.paper.tables import table5 as ncsn
-from fdsm.recipes.frechet import Frechet, InceptionFeatures, RandomFeatures, for_validation
+from fdsm.recipes.frechet import Frechet, RandomFeatures, for_validation
 from fdsm.recipes.score_network import ScoreNetwork
 
 
@@ -67,24 +67,3 @@ def test_other_images_are_compared_by_features_that_fit_them() -> None:
     assert other.watched is not None
     assert other.distance.features == other.watched.features == RandomFeatures()
     assert other.distance.name == other.watched.name == "frechet_random"
-
-
-def test_small_rows_differ_in_nothing_but_the_objective() -> None:
-    first = ncsn.CPU[0]
-    for row in ncsn.CPU:
-        changed = replace(
-            row, name=first.name, objective=first.objective, provenance=first.provenance
-        )
-        assert changed == first
-
-
-def test_rows_say_which_are_of_the_paper() -> None:
-    for row in (*ncsn.CPU, *ncsn.PAPER):
-        assert ("not of the paper" in row.provenance) == (row.name == "DSM")
-        assert ("ε is 0.1" in row.provenance) == (row.name == "FD-SSMVR")
-
-
-def test_published_distances_are_of_fifty_thousand_samples() -> None:
-    for row in ncsn.PAPER:
-        assert row.distance.features == InceptionFeatures()
-        assert (row.distance.samples, row.distance.images) == (50_000, 50_000)

@@ -1,10 +1,14 @@
+"""Samples as arrays, tables and pictures."""
+
+import csv
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 from PIL import Image
 
-from fdsm.runs.samples import grid, save_samples
+from fdsm.runs.samples import grid, save_sample_file, save_samples
 
 
 def test_images_are_laid_out_row_by_row() -> None:
@@ -18,7 +22,7 @@ def test_images_are_laid_out_row_by_row() -> None:
 
 def test_colours_are_kept_and_values_clipped(tmp_path: Path) -> None:
     image = torch.tensor([-5.0, 8.0, 99.0]).view(1, 3, 1, 1).expand(1, 3, 400, 400)
-    files = save_samples(tmp_path, image, largest=16.0)
+    files = save_samples(tmp_path, image, 16.0)
     assert [file.name for file in files] == ["samples.npy", "samples.png"]
     with Image.open(files[1]) as picture:
         assert picture.getpixel((200, 200)) == (0, 128, 255)
@@ -29,3 +33,33 @@ def test_small_images_are_enlarged_without_blur() -> None:
     picture = np.asarray(grid(torch.tensor([[0.0, 1.0]]).view(1, 1, 1, 2)))
     assert picture.shape[1] >= 320
     assert set(np.unique(picture)) == {0, 128, 255}
+
+
+@pytest.mark.parametrize(
+    ("columns", "header"), [(["length", "weight"], ["length", "weight"]), (None, ["0", "1"])]
+)
+def test_tables_have_the_columns_of_the_data(
+    columns: list[str] | None, header: list[str], tmp_path: Path
+) -> None:
+    samples = torch.tensor([[1.5, -2.0], [0.25, 3.0]])
+    files = save_samples(tmp_path / "new", samples, 1.0, columns)
+    assert [file.name for file in files] == ["samples.npy", "samples.csv"]
+    with files[1].open(encoding="utf-8", newline="") as file:
+        assert list(csv.reader(file)) == [header, ["1.5", "-2.0"], ["0.25", "3.0"]]
+    assert np.load(files[0]).tolist() == samples.tolist()
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "allowed"),
+    [
+        ("samples.png", (3, 2), ".npy or .csv"),
+        ("samples.csv", (3, 1, 8, 8), ".npy or .png"),
+        ("samples.txt", (3, 2), ".npy or .csv"),
+    ],
+)
+def test_formats_that_do_not_fit_the_samples_are_refused(
+    name: str, shape: tuple[int, ...], allowed: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match=f"can be written as {allowed}, not"):
+        save_sample_file(tmp_path / name, torch.zeros(shape), 1.0)
+    assert not list(tmp_path.iterdir())

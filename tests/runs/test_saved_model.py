@@ -1,179 +1,222 @@
-"""Scores against a density that is known."""
+"""A saved model against a density that is known."""
 
-import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
-from fdsm.runs.check import check
-from fdsm.runs.reference import Reference, rows
-from torch import Tensor, nn
+from torch import Generator, nn
 
-from fdsm.data import Affine, Chain, DataError, Dataset, GaussianDensity, SyntheticData
-from fdsm.derivatives import Autodiff, Taylor
-from fdsm.objectives import DSM, SM, SSM
-from fdsm.recipes.ebm import EBM
-from fdsm.recipes.recipe import Density
-from fdsm.runs.run import Run, RunError
-from fdsm.runs.saved_model import SavedModel, density_of, open_trained, save_trained, score
-from fdsm.runs.score import read_rows
+from fdsm.data import (
+    Affine,
+    Chain,
+    Dataset,
+    Digits,
+    GaussianDensity,
+    SyntheticData,
+    Table,
+)
+from fdsm.derivatives import Autodiff, FiniteDifference, Taylor
+from fdsm.models import SlicedEquations
+from fdsm.objectives import DSM, SM, SSM, SSMVR, AnnealedDSM, ViaScore
+from fdsm.recipes import (
+    EBM,
+    VAE,
+    Autoencoder,
+    ConditionalMLP,
+    KernelFamily,
+    NoiseConditionalEBM,
+    Recipe,
+    TrainingPlan,
+)
+from fdsm.recipes.presets import choose_preset
+from fdsm.runs import Run, RunError, SavedModel, train
 from fdsm.typing import Derivative, Objective
 
-from ..recipes.tiny import tiny
-from .run_cases import TINY
+from ..recipes.recipe_cases import silent, tiny
+from .run_cases import StandardNormal, known_model, start_tiny, write_table
 
-
-class StandardNormal(nn.Module):
-    def forward(self, y: Tensor) -> Tensor:
-        return -y.square().sum(1) / 2
-
-
-class Normal(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.precision = nn.Parameter(torch.ones(()))
-
-    def forward(self, y: Tensor) -> Tensor:
-        return -self.precision * y.square().sum(1) / 2
+TARGET = GaussianDensity((8.0, 8.0), ((16.0, 0.0), (0.0, 16.0)))
 
 
 @pytest.fixture
-def trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SavedModel:
-    """A model that is right: data of deviation 4 and mean 8, divided by 4 and shifted."""
-    torch.set_default_dtype(torch.float32)
-    target = GaussianDensity((8.0, 8.0), ((16.0, 0.0), (0.0, 16.0)))
-    source = SyntheticData(target, n=2000, transform=Chain((Affine(0.25, -2.0),)))
-    recipe = replace(tiny, data=source)
-    data, run = source.load(), Run(tmp_path, TINY, recipe, 0, "cpu")
-    save_trained(run, StandardNormal(), data, {"iterations": 1})
-    run.write("config.json", {"stored_shape": [2], "data": {}})
-    monkeypatch.setattr(EBM, "build", lambda self, shape: StandardNormal())
-    return open_trained(run)
+def saved(tmp_path: Path) -> SavedModel:
+    """A model that is right: data with standard deviation 4 and mean 8, scaled and shifted."""
+    source = SyntheticData(TARGET, n=2000, transform=Chain((Affine(0.25, -2.0),)))
+    return known_model(tmp_path / "run", StandardNormal(), replace(tiny, data=source))
 
 
-def test_log_densities_are_those_of_the_data(trained: SavedModel) -> None:
-    target = GaussianDensity((8.0, 8.0), ((16.0, 0.0), (0.0, 16.0)))
+def test_log_density_is_that_of_the_data(saved: SavedModel) -> None:
     rows = torch.tensor([[8.0, 8.0], [0.0, 4.0], [20.0, 8.0]])
-    unnormalised = trained.log_density(rows) - torch.log(torch.tensor(2 * torch.pi))
-    torch.testing.assert_close(
-        unnormalised, target.log_density(rows).double(), rtol=1e-5, atol=1e-5
-    )
+    normalised = saved.log_density(rows) - torch.log(torch.tensor(2 * torch.pi))
+    assert normalised.dtype == torch.float64
+    torch.testing.assert_close(normalised, TARGET.log_density(rows).double(), rtol=1e-5, atol=1e-5)
 
 
-def test_typicality_is_the_distance_from_the_mean_log_density(trained: SavedModel) -> None:
-    """The mean of the log-density of the model is $-1$, up to the constant of the transform."""
+def test_typicality_is_the_distance_from_the_mean_log_density(saved: SavedModel) -> None:
+    """The mean log-density of the model is -1, up to the constant of the transform."""
     rows = torch.tensor([[8.0, 8.0], [8.0, 8.0 + 4 * 2**0.5], [8.0, 28.0]])
-    scores = score(trained, rows)
+    scores = saved.score(rows)
     assert scores.typicality.tolist() == pytest.approx([1.0, 0.0, 11.5], abs=0.1)
-    assert scores.tail[1] > 0.9
-    assert scores.tail[2] < 0.01
+    assert scores.p_value[1] > 0.9
+    assert scores.p_value[2] < 0.01
 
 
-def test_typicality_is_relative_to_the_training_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_typicality_is_relative_to_training_rows_and_p_values_to_test_rows(
+    tmp_path: Path,
 ) -> None:
-    """Rows at radius `r` have log-density `-r²/2`; each part has another radius."""
+    """Rows at radius r have log-density -r²/2, and each split has another radius."""
     radius = {"train": 1.0, "validation": 2.0, "test": 3.0}
     parts = {name: torch.tensor([[r, 0.0], [0.0, -r]]) for name, r in radius.items()}
     data = Dataset(**parts, transform=Chain(()), record={})
-    recipe = replace(tiny, data=replace(tiny.data, transform=Chain(())))
-    run = Run(tmp_path, TINY, recipe, 0, "cpu")
-    save_trained(run, StandardNormal(), data, {})
-    run.write("config.json", {})
+    found = SavedModel.from_training(start_tiny(tmp_path), StandardNormal(), data, {})
+    assert found.train_log_density is not None
+    assert found.test_log_density is not None
+    assert found.train_log_density.tolist() == [-0.5, -0.5]
+    assert found.test_log_density.tolist() == [-4.5, -4.5]
+    assert found.score(parts["test"]).typicality.tolist() == [4.0, 4.0]
+    rows = torch.tensor([[1.0, 0.0], [3.0, 0.0], [3.1, 0.0]])
+    assert found.score(rows).p_value.tolist() == [1.0, 1.0, 0.0]
+
+
+def test_p_values_of_new_rows_of_the_same_data_are_uniform(saved: SavedModel) -> None:
+    p_value = saved.score(TARGET.sample(4000, torch.Generator().manual_seed(5))).p_value
+    assert p_value.mean().item() == pytest.approx(0.5, abs=0.06)
+    assert (p_value < 0.2).double().mean().item() == pytest.approx(0.2, abs=0.08)
+
+
+def test_saved_and_loaded_model_is_identical(
+    saved: SavedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved.save()
     monkeypatch.setattr(EBM, "build", lambda self, shape: StandardNormal())
-    found = open_trained(run)
-    assert found.reference is not None
-    assert found.held_out is not None
-    assert found.reference.tolist() == [-0.5, -0.5]
-    assert found.held_out.tolist() == [-4.5, -4.5]
-    assert score(found, parts["test"]).typicality.tolist() == [4.0, 4.0]
+    loaded = SavedModel.load(saved.run)
+    rows = TARGET.sample(50, torch.Generator().manual_seed(5))
+    for name in ("log_density", "typicality", "p_value"):
+        assert torch.equal(getattr(loaded.score(rows), name), getattr(saved.score(rows), name)), (
+            name
+        )
+    assert torch.equal(loaded.sample(3, silent, seed=2), saved.sample(3, silent, seed=2))
+    assert (loaded.max_value, loaded.is_integer) == (saved.max_value, saved.is_integer)
 
 
-def test_a_model_without_a_density_names_recipes_that_exist_and_have_one(tmp_path: Path) -> None:
-    sampler = rows("autoencoder_mnist")[0]
-    run = Run(tmp_path, Reference("autoencoder_mnist"), sampler, 0, "cpu")
-    with pytest.raises(RunError, match="has no log-density") as error:
-        density_of(run, nn.Identity())
-    named = re.findall(r"[a-z]+_[a-z]+", str(error.value).partition("train a")[2])
-    assert len(named) == 3
-    assert all(isinstance(row, Density) for name in named for row in rows(name))
+def test_model_file_of_another_recipe_is_refused(saved: SavedModel) -> None:
+    saved.save()
+    with pytest.raises(RunError, match=r"model.safetensors does not match its config.json"):
+        SavedModel.load(saved.run)
 
 
-def test_the_tail_of_data_like_the_training_data_is_uniform(trained: SavedModel) -> None:
-    target = GaussianDensity((8.0, 8.0), ((16.0, 0.0), (0.0, 16.0)))
-    tail = score(trained, target.sample(4000, torch.Generator().manual_seed(5))).tail
-    assert tail.mean().item() == pytest.approx(0.5, abs=0.06)
-    assert (tail < 0.2).double().mean().item() == pytest.approx(0.2, abs=0.08)
+def autoencoder() -> Autoencoder:
+    return Autoencoder("auto", SSMVR(), VAE, Digits(), latent=2, width=4)
 
 
-def test_rows_of_another_shape_are_refused(trained: SavedModel, tmp_path: Path) -> None:
-    path = tmp_path / "wide.csv"
-    path.write_text("a,b,c\n1,2,3\n", encoding="utf-8")
-    with pytest.raises(DataError, match=r"shape \(3,\), but the model .* of shape \(2,\)"):
-        read_rows(trained, path)
-    path.write_text("a,b\n1,2\n3,4\n", encoding="utf-8")
-    names, rows = read_rows(trained, path)
-    assert names == ["0", "1"]
-    assert rows.tolist() == [[1, 2], [3, 4]]
+def test_recipe_without_a_log_density_says_so(tmp_path: Path) -> None:
+    saved = known_model(tmp_path / "run", nn.Identity(), autoencoder())
+    assert saved.train_log_density is None
+    with pytest.raises(RunError, match=r"no log-density.*an? Autoencoder can only be sampled"):
+        saved.score(torch.zeros(1, 1, 8, 8))
 
 
 @pytest.mark.parametrize("objective", [DSM(0.1), SM(Taylor())])
-def test_an_objective_without_random_directions_cannot_be_checked(
-    trained: SavedModel, objective: Objective
+def test_fd_ssm_is_checked_for_objectives_without_random_directions(
+    saved: SavedModel, objective: Objective
 ) -> None:
-    run = replace(trained.run, recipe=replace(tiny, objective=objective))
-    with pytest.raises(RunError, match="takes no derivative along random directions"):
-        check(replace(trained, run=run))
-
-
-@pytest.mark.parametrize("engine", [Taylor(), Autodiff()])
-def test_of_exact_objectives_the_differences_are_checked(
-    trained: SavedModel, engine: Derivative
-) -> None:
-    """A Gaussian has no third derivative, so that differences with a step of 0.1 are exact."""
-    run = replace(trained.run, recipe=replace(tiny, objective=SSM(engine)))
-    report = check(replace(trained, model=Normal(), run=run))
+    """A Gaussian has no third derivative, so differences are exact up to rounding."""
+    run = replace(saved.run, recipe=replace(saved.run.recipe, objective=objective))  # type: ignore[type-var]
+    report = replace(saved, run=run).check(saved.run.recipe.data.load())
     assert report.step == pytest.approx(0.1)
     assert report.angle < 1
 
 
-def test_samples_come_back_to_the_space_of_the_data(
-    trained: SavedModel, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("engine", [Taylor(), Autodiff()])
+def test_exact_derivatives_are_replaced_by_differences_in_a_check(
+    saved: SavedModel, engine: Derivative
 ) -> None:
-    monkeypatch.setattr(EBM, "sample", lambda *_: torch.tensor([[0.0, 1.0]]))
-    assert trained.sample(1, lambda numbers: numbers).tolist() == [[8.0, 12.0]]
-    whole = replace(trained, integral=True, largest=10.0)
-    assert whole.sample(1, lambda numbers: numbers).tolist() == [[8, 10]]
+    run = replace(saved.run, recipe=replace(saved.run.recipe, objective=SSM(engine)))  # type: ignore[type-var]
+    report = replace(saved, run=run).check(saved.run.recipe.data.load())
+    assert report.step == pytest.approx(0.1)
+    assert report.angle < 1
 
 
-def test_a_run_by_autodiff_is_checked_as_if_by_differences(tmp_path: Path) -> None:
-    torch.set_default_dtype(torch.float32)
+def test_check_does_not_depend_on_the_derivative_of_the_training(tmp_path: Path) -> None:
     reports = []
-    for objective in (tiny.objective, replace(tiny.objective, derivative=Autodiff())):
-        run = Run(tmp_path, TINY, replace(tiny, objective=objective), 0, "cpu")
+    for engine in (FiniteDifference(), Taylor(), Autodiff()):
+        run = Run(tmp_path, replace(tiny, objective=SSM(engine, directions=4)))
         data = run.recipe.data.load()
         model = run.build(data.shape)
-        reports.append(
-            check(SavedModel(run, model, data.transform, data.shape, None, None, 1.0, False, {}))
-        )
-    assert reports[0] == reports[1]
+        saved = SavedModel(run, model, data.transform, data.shape, None, None, 1.0, False, {})
+        reports.append(saved.check(data))
+    assert reports[0] == reports[1] == reports[2]
     assert reports[0].angle > 0
 
 
-def test_the_seed_decides_the_weights(tmp_path: Path) -> None:
-    first, again, other = (
-        Run(tmp_path, TINY, tiny, seed, "cpu").build(torch.Size([2])).state_dict()
-        for seed in (0, 0, 1)
+def conditional(path: Path) -> NoiseConditionalEBM:
+    return NoiseConditionalEBM(
+        "x", ViaScore(AnnealedDSM()), Table(path), ConditionalMLP((8,)), plan=TrainingPlan(5, 16)
     )
-    name = "network.1.weight"
-    assert torch.equal(first[name], again[name])
-    assert not torch.equal(first[name], other[name])
 
 
-def test_images_on_another_scale_are_refused(trained: SavedModel, tmp_path: Path) -> None:
-    path = tmp_path / "levels.csv"
-    path.write_text("a,b\n1,255\n", encoding="utf-8")
-    digits = replace(trained, integral=True, largest=16.0)
-    with pytest.raises(DataError, match=r"values up to 255, but .* whole numbers up to 16"):
-        read_rows(digits, path)
+def test_default_preset_can_be_checked(tmp_path: Path) -> None:
+    """Its objective takes no random directions, and its network is given the noise level."""
+    run = Run.create(tmp_path / "run", conditional(write_table(tmp_path / "table.csv")))
+    data = run.recipe.data.load()
+    report = train(run, data).check(data)
+    assert report.step == pytest.approx(0.1)
+    assert 0 <= report.angle < 10
+
+
+@pytest.mark.parametrize("objective", ["ssm", "ssmvr", "sm"])
+def test_other_objectives_of_the_energy_model_can_be_checked(
+    objective: str, tmp_path: Path
+) -> None:
+    source = Table(write_table(tmp_path / "table.csv"))
+    data = source.load()
+    recipe = choose_preset(source, data, objective=objective).recipe  # type: ignore[arg-type]
+    recipe = replace(recipe, plan=TrainingPlan(3, 16), network=ConditionalMLP((8,)))  # type: ignore[type-var]
+    saved = train(Run.create(tmp_path / "run", recipe), data)
+    assert 0 <= saved.check(data).angle < 20
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        autoencoder(),
+        KernelFamily("k", SSM(), Digits(), SlicedEquations()),
+    ],
+    ids=lambda recipe: type(recipe).__name__,
+)
+def test_models_that_cannot_be_checked_say_so(recipe: Recipe, tmp_path: Path) -> None:
+    run, shape = Run(tmp_path, recipe), torch.Size([2])
+    saved = SavedModel(run, nn.Identity(), Chain(()), shape, None, None, 1.0, False, {})
+    with pytest.raises(RunError, match="cannot be checked"):
+        saved.check(Digits().load())
+
+
+def test_samples_are_in_the_space_of_the_data(
+    saved: SavedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(EBM, "sample", lambda self, model, shape, n, *_: torch.ones(n, *shape))
+    samples = saved.sample(3, silent)
+    assert samples.tolist() == [[12.0, 12.0]] * 3
+    integers = replace(saved, is_integer=True, max_value=11.0)
+    assert integers.sample(3, silent).tolist() == [[11, 11]] * 3
+    assert integers.sample(3, silent).dtype == torch.uint8
+
+
+def test_many_samples_are_drawn_in_batches_and_repeatable(
+    saved: SavedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts: list[int] = []
+
+    def sample(
+        self: EBM, model: nn.Module, shape: torch.Size, n: int, generator: Generator, _: object
+    ) -> torch.Tensor:
+        counts.append(n)
+        return torch.randn(n, *shape, generator=generator)
+
+    monkeypatch.setattr(EBM, "sample", sample)
+    first, again, other = (saved.sample(1100, silent, seed=seed) for seed in (1, 1, 2))
+    assert counts == [500, 500, 100] * 3
+    assert first.shape == (1100, 2)
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)

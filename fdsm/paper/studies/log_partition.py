@@ -101,7 +101,7 @@ class LogPartition:
         Args:
             saved: The model.
             data: The data, with the transform of the model.
-            generator: Source of randomness for the annealed chains.
+            generator: Random generator of the annealed chains.
 
         Returns:
             The estimates by method, and minus the mean of the unnormalised log-density over the

@@ -60,7 +60,7 @@ _ROWS: tuple[tuple[str, Objective, Source, Source, str], ...] = (
         "Not in the figure. It is included for comparison.",
     ),
 )
-"""Name, objective, data at the scales `paper` and `cpu`, and source of what is particular."""
+"""Name, objective, data at the scales `paper` and `cpu`, and the provenance of the row."""
 
 
 def _paper(name: str, objective: Objective, data: Source, note: str) -> EBM:

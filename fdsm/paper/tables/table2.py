@@ -133,7 +133,7 @@ _ROWS: tuple[tuple[str, Objective, _Family, str], ...] = (
         "Not in the paper: exact derivatives along four directions of length 0.05.",
     ),
 )
-"""Name, objective, family and source of what is particular to the row."""
+"""Name, objective and family of each row, and provenance that only this row has."""
 
 
 def _provenance(family: _Family, note: str) -> str:

@@ -44,7 +44,7 @@ def dense(x: Tensor, w: Parameters) -> Tensor:
     return functional.linear(x, w(LENGTH, LENGTH), w(LENGTH))
 
 
-def fixed_shuffle(x: Tensor, w: Parameters) -> Tensor:
+def mixed(x: Tensor, w: Parameters) -> Tensor:
     return w(WIDTH, WIDTH) @ x
 
 
@@ -109,7 +109,7 @@ def powers(x: Tensor, w: Parameters) -> Tensor:
 
 
 LAYERS: list[Layer] = [
-    dense, fixed_shuffle, convolved, grouped, residual, in_place, gated, quotient, normalised, attended,
+    dense, mixed, convolved, grouped, residual, in_place, gated, quotient, normalised, attended,
     shuffled, halves, masked, powers,
     by(torch.tanh), by(functional.softplus), by(functional.silu), by(functional.gelu),
     by(functional.mish), by(torch.sin), by(lambda x: functional.gelu(x, approximate="tanh")),

@@ -1,4 +1,4 @@
-"""Estimates of the normaliser against closed forms and sums over a grid."""
+"""Estimates of the partition function against closed forms and sums over a grid."""
 
 import math
 from dataclasses import dataclass, replace
@@ -14,20 +14,20 @@ from fdsm.data.transforms import Chain
 from fdsm.evaluation import log_densities, mean_of
 from fdsm.models import DKEF
 from fdsm.paper.run_store import RunStore
-from fdsm.paper.studies.log_partition import AIS, NEAR, STUDY, WIDE
-from fdsm.paper.tables import table1 as dkef_uci
+from fdsm.paper.studies.log_partition import AIS, CPU, NEAR, WIDE
+from fdsm.paper.tables import table1
 from fdsm.runs.saved_model import SavedModel
 
 ROW = replace(
-    next(row for row in dkef_uci.TABLE if row.name == "Parkinsons SSM"), partition_samples=5000
+    next(row for row in table1.CPU if row.name == "Parkinsons SSM"), partition_samples=5000
 )
-SMALL = replace(STUDY, chains=100, temperatures=(30, 10), repetitions=30, scales=(2.0, 1.0, 0.5))
-WAYS = {WIDE, NEAR, f"{AIS} from {WIDE}", f"{AIS} from {NEAR}", AIS}
+SMALL = replace(CPU, chains=100, temperatures=(30, 10), repetitions=30, scales=(2.0, 1.0, 0.5))
+METHODS = {WIDE, NEAR, f"{AIS} from {WIDE}", f"{AIS} from {NEAR}", AIS}
 
 
 @dataclass(frozen=True)
 class Source:
-    """Data that are already in memory."""
+    """Data in memory."""
 
     data: Dataset
 
@@ -76,7 +76,7 @@ def test_every_estimate_agrees_with_a_sum_over_a_grid(data: Dataset) -> None:
     truth = grid.logsumexp(0).item() + 2 * math.log(0.1)
     assert truth - math.log(8 * math.pi) > 0.2  # the kernels matter
     found, unnormalised = SMALL.estimates(trained(model, data), data, Generator().manual_seed(4))
-    assert found.keys() == WAYS
+    assert found.keys() == METHODS
     for log_z in found.values():
         assert log_z.error is not None
         assert 0 < log_z.error < 0.15
@@ -84,12 +84,12 @@ def test_every_estimate_agrees_with_a_sum_over_a_grid(data: Dataset) -> None:
     f = log_densities(ROW.log_density(model), data.test)
     assert unnormalised == pytest.approx(-f.mean().item())
     table = ROW.evaluate(model, data, Generator().manual_seed(1))
-    for way, metric in ((WIDE, "nll"), (NEAR, "nll_near_data")):
-        error = math.hypot(found[way].error or 0, mean_of(f).error or 0)
+    for method, metric in ((WIDE, "nll"), (NEAR, "nll_near_data")):
+        error = math.hypot(found[method].error or 0, mean_of(f).error or 0)
         assert table[metric].error == pytest.approx(error)
 
 
-def test_annealing_finds_the_normaliser_of_the_base_measure_exactly(data: Dataset) -> None:
+def test_annealing_is_exact_for_the_base_measure(data: Dataset) -> None:
     """Without kernels f is -r²/8 and Z is 8π in the plane."""
     found, unnormalised = SMALL.estimates(
         trained(base_measure(data), data), data, Generator().manual_seed(4)
@@ -100,24 +100,24 @@ def test_annealing_finds_the_normaliser_of_the_base_measure_exactly(data: Datase
 
 def test_means_are_over_the_runs_of_each_row(data: Dataset) -> None:
     """With seed `s` the test rows are `s` times as far from the origin."""
-    asked: list[tuple[str, str, int]] = []
+    calls: list[tuple[str, str, int]] = []
 
-    def run(target: str, recipe: str, seed: int) -> SavedModel:
-        asked.append((target, recipe, seed))
+    def run(target: str, row: str, seed: int) -> SavedModel:
+        calls.append((target, row, seed))
         return trained(base_measure(data), replace(data, test=seed * data.test))
 
-    place = cast(RunStore, SimpleNamespace(device="cpu", trained=run))
+    store = cast(RunStore, SimpleNamespace(device="cpu", trained=run))
     study = replace(SMALL, rows=("A", "B"), seeds=2, temperatures=(10, 10), repetitions=2)
-    found = study.measure(place, 1, iter).numbers
-    assert asked == [("table1", f"dkef_uci/{row}", seed) for row in "AB" for seed in (1, 2)]
+    found = study.run(store, 1, iter).numbers
+    assert calls == [("table1", row, seed) for row in "AB" for seed in (1, 2)]
     for row in "AB":
         nll = found[f"NLL, {row}, AIS"]
         assert nll.value == pytest.approx(math.log(8 * math.pi) + (9 + 36) / 16, abs=0.1)
         assert nll.error == pytest.approx((36 - 9) / 16, abs=0.1)  # half of their difference
-    for way in WAYS - {AIS}:
+    for method in METHODS - {AIS}:
         ratios = [
-            math.exp(found[f"log Z, {run}, {way}"].value - found[f"log Z, {run}, AIS"].value)
+            math.exp(found[f"log Z, {run}, {method}"].value - found[f"log Z, {run}, AIS"].value)
             for run in ("A, seed 1", "A, seed 2", "B, seed 1", "B, seed 2")
         ]
-        mean = found[f"Z by {way} over Z by AIS, mean over runs"]
+        mean = found[f"Z by {method} over Z by AIS, mean over runs"]
         assert mean.value == pytest.approx(sum(ratios) / 4)

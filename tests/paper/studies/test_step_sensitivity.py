@@ -1,4 +1,4 @@
-"""The likelihoods of runs whose results are made by hand."""
+"""NLLs of runs with given results."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -7,55 +7,56 @@ import pytest
 
 from fdsm.objectives import SSM
 from fdsm.paper.run_store import RunStore
-from fdsm.paper.studies.step_sensitivity import STUDY
-from fdsm.paper.tables import table1 as dkef_uci
+from fdsm.paper.studies.step_sensitivity import CPU
+from fdsm.paper.tables import table1
 from fdsm.projections import Sphere
+from fdsm.runs.run import FORMAT
 from fdsm.serialize import to_json
 
-ROWS = {row.name: row for row in dkef_uci.TABLE}
+ROWS = {row.name: row for row in table1.CPU}
 PUBLISHED = {0.1: 14.17, 0.05: 13.51, 0.02: 14.03, 0.01: 14.0}
 
 
 @pytest.fixture
-def judged(tmp_path: Path) -> RunStore:
-    """Return a place where the NLL of seed `s` at step `ε` is `ε + s`, and one more near data."""
-    place = RunStore(tmp_path)
-    for step, row in STUDY.rows:
+def store(tmp_path: Path) -> RunStore:
+    """Return runs whose NLL with seed `s` and step `ε` is `ε + s`, and one more near data."""
+    store = RunStore(tmp_path)
+    for step, row in CPU.rows:
         for seed in (3, 4):
-            run = place.run("table1", f"dkef_uci/{row}", seed)
+            run = store.run("table1", row, seed)
             run.folder.mkdir(parents=True)
-            settings = {"settings": to_json(run.recipe), "seed": seed, "device": "cpu"}
-            run.write("config.json", {**run.reference.record(), **settings})
+            config = {"format": FORMAT, "origin": dict(run.origin), "seed": seed, "device": "cpu"}
+            run.write("config.json", config | {"recipe": to_json(run.recipe)})
             metrics = {
                 name: {"value": step + seed + more, "error": 0.3, "settings": {"samples": 7}}
                 for name, more in (("nll", 0.0), ("nll_near_data", 1.0))
             }
             run.write("result.json", {"metrics": metrics})
-    return place
+    return store
 
 
-def test_rows_are_of_their_steps() -> None:
-    for step, name in STUDY.rows:
+def test_rows_have_their_step_size() -> None:
+    for step, name in CPU.rows:
         objective = ROWS[name].objective
         assert isinstance(objective, SSM)
         assert objective.projection == Sphere(step)
 
 
-def test_the_likelihood_of_one_run_is_that_of_its_result(judged: RunStore) -> None:
-    findings = replace(STUDY, seeds=1).measure(judged, 3, iter)
-    found = findings.numbers["NLL at ε = 0.02, proposal near the data"]
+def test_a_single_run_keeps_its_own_error(store: RunStore) -> None:
+    result = replace(CPU, seeds=1).run(store, 3, iter)
+    found = result.numbers["NLL at ε = 0.02, proposal near the data"]
     assert (found.value, found.error) == (4.02, 0.3)
     assert found.settings == {"samples": 7}
-    published, near, sentence = findings.panels[0].lines
+    published, near, sentence = result.panels[0].lines
     assert published.y == pytest.approx([3.1, 3.05, 3.02, 3.01])
     assert near.error == (0.3,) * 4
     assert dict(zip(sentence.x, sentence.y, strict=True)) == PUBLISHED
     assert sentence.reference
 
 
-def test_that_of_several_is_their_mean(judged: RunStore) -> None:
-    """Of two numbers that are one apart the mean has half of that for an error."""
-    found = replace(STUDY, seeds=2).measure(judged, 3, iter)
+def test_several_runs_are_averaged(store: RunStore) -> None:
+    """The standard error of the mean of two numbers is half of their difference."""
+    found = replace(CPU, seeds=2).run(store, 3, iter)
     mean = found.numbers["NLL at ε = 0.1, proposal as published"]
     assert mean.value == pytest.approx(3.6)
     assert mean.error == pytest.approx(0.5)

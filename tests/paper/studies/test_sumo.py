@@ -1,4 +1,4 @@
-"""SUMO on a linear model, of which everything is known."""
+"""SUMO on a linear model with known marginal and posterior."""
 
 from pathlib import Path
 
@@ -13,11 +13,11 @@ from fdsm.objectives import SUMO
 from fdsm.objectives.latent import draw_terms, log_likelihood
 from fdsm.paper.run_store import RunStore
 from fdsm.paper.studies.sumo import (
+    CPU,
     FD_SSM,
-    STUDY,
-    Bound,
     Excess,
     LinearGaussian,
+    SUMOBound,
     divergence,
     independent_excess,
     relative_fisher,
@@ -39,7 +39,7 @@ def excess(model: LinearGaussian, x: torch.Tensor, generator: Generator) -> torc
     return bound(model.log_weight, x, generator=generator).detach()
 
 
-def test_marginal_and_its_samples(generator: Generator) -> None:
+def test_marginal_agrees_with_torch_and_with_its_samples(generator: Generator) -> None:
     x = model().sample(100_000, generator)
     torch.testing.assert_close(model().log_density(x[:9]), normal(model()).log_prob(x[:9]))
     torch.testing.assert_close(x.T.cov(), model().covariance(), rtol=0, atol=0.03)
@@ -47,7 +47,7 @@ def test_marginal_and_its_samples(generator: Generator) -> None:
 
 
 def test_weights_average_to_the_marginal(generator: Generator) -> None:
-    wrong = model().encode(0.8, 1.3)
+    wrong = model().set_encoder(0.8, 1.3)
     x = torch.tensor([[0.5, -1.0, 0.3]])
     noise = torch.randn(200_000, 2, generator=generator)
     ratios = (wrong.log_weight(x.expand(len(noise), 3), noise) - wrong.log_density(x)).exp()
@@ -55,17 +55,17 @@ def test_weights_average_to_the_marginal(generator: Generator) -> None:
     assert ratios.std() > 0.1
 
 
-def test_bound_is_the_loss_if_the_encoder_is_the_posterior(generator: Generator) -> None:
+def test_bound_equals_the_loss_for_the_posterior(generator: Generator) -> None:
     x = model().sample(50, generator)
     noise = torch.randn(50, 2, generator=generator)
-    right = model().encode()
+    right = model().set_encoder()
     torch.testing.assert_close(right.log_weight(x, noise), right.log_density(x))
     torch.testing.assert_close(excess(right, x, generator), torch.zeros(50), rtol=0, atol=1e-8)
 
 
-def test_gradient_of_the_bound_is_that_of_the_loss_at_the_posterior(generator: Generator) -> None:
-    """The excess is nowhere negative and zero there, so its mean gradient vanishes."""
-    right, gradients = model().encode(), []
+def test_gradients_of_bound_and_loss_agree_at_the_posterior(generator: Generator) -> None:
+    """The excess is never negative and vanishes there, so its mean gradient is zero."""
+    right, gradients = model().set_encoder(), []
     for _ in range(30):
         x = right.sample(200, generator)
         bound = SUMO((2,), Excess(FD_SSM, right.log_density))
@@ -79,20 +79,22 @@ def test_gradient_of_the_bound_is_that_of_the_loss_at_the_posterior(generator: G
 
 
 def test_an_encoder_that_is_too_wide_costs_nothing(generator: Generator) -> None:
-    wide = model().encode(1.0, 1.5)
+    wide = model().set_encoder(1.0, 1.5)
     found = excess(wide, wide.sample(500, generator), generator)
     torch.testing.assert_close(found, torch.zeros(500), rtol=0, atol=1e-8)
 
 
 @pytest.mark.parametrize(("gain", "width"), [(0.8, 1.5), (0.6, 1.2)])
-def test_bound_exceeds_the_loss_otherwise(gain: float, width: float, generator: Generator) -> None:
-    wrong = model().encode(gain, width)
+def test_bound_exceeds_the_loss_for_a_wrong_mean(
+    gain: float, width: float, generator: Generator
+) -> None:
+    wrong = model().set_encoder(gain, width)
     found = excess(wrong, wrong.sample(5000, generator), generator)
     assert found.mean() > 3 * found.std() / len(found) ** 0.5 > 0
 
 
-def test_independent_draws_add_their_variance(generator: Generator) -> None:
-    wrong, step = model().encode(1.0, 1.3), 0.1
+def test_independent_draws_add_the_variance_of_sumo(generator: Generator) -> None:
+    wrong, step = model().set_encoder(1.0, 1.3), 0.1
     x = wrong.sample(20_000, generator)
     with torch.no_grad():
         apart = independent_excess(wrong, x, step, 20, generator)
@@ -107,7 +109,7 @@ def test_independent_draws_add_their_variance(generator: Generator) -> None:
     assert abs(apart.mean() - variances.mean()) < 5 * error
 
 
-def test_divergences(generator: Generator) -> None:
+def test_divergences_agree_with_torch_and_with_samples(generator: Generator) -> None:
     truth, other = model(), model(1.4)
     with torch.no_grad():
         other.b.add_(0.3)
@@ -120,8 +122,8 @@ def test_divergences(generator: Generator) -> None:
     assert abs(relative_fisher(truth, other) - measured.value) < 5 * measured.error
 
 
-def test_findings() -> None:
-    study = Bound(
+def test_study_on_a_small_scale() -> None:
+    study = SUMOBound(
         terms=(1, 10),
         gains=(0.8,),
         steps=(0.1,),
@@ -130,15 +132,15 @@ def test_findings() -> None:
         iterations=250,
         trainings=1,
     )
-    findings = study.measure(RunStore(Path()), 0, lambda numbers: numbers)
-    numbers = findings.numbers
+    result = study.run(RunStore(Path()), 0, lambda numbers: numbers)
+    numbers = result.numbers
     assert numbers["excess, posterior"].value == pytest.approx(0, abs=1e-8)
     assert numbers["excess, too wide"].value == pytest.approx(0, abs=1e-8)
     assert numbers["excess, shrunk by 30 %"].value > numbers["excess, shrunk by 10 %"].value > 0
-    for way in ("MLE", "FD-SSM", "FD-SSM by SUMO"):
-        assert numbers[f"divergence, {way}"].value < 0.2
-    learnt = findings.panels[-1].lines[-1]
-    assert learnt.x == (50, 100, 150, 200, 250)
-    assert learnt.y[-1] == numbers["divergence, FD-SSM by SUMO"].value < learnt.y[0]
-    precision = torch.linalg.inv(STUDY._truth().covariance())
+    for name in ("MLE", "FD-SSM", "FD-SSM by SUMO"):
+        assert numbers[f"divergence, {name}"].value < 0.2
+    trained = result.panels[-1].lines[-1]
+    assert trained.x == (50, 100, 150, 200, 250)
+    assert trained.y[-1] == numbers["divergence, FD-SSM by SUMO"].value < trained.y[0]
+    precision = torch.linalg.inv(CPU._truth().covariance())
     assert numbers["loss, exact"].value == pytest.approx(-precision.trace().item() / 8)

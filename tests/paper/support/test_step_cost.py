@@ -1,19 +1,20 @@
+"""Step costs with a clock that only the steps advance."""
+
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
-from fdsm.paper.support.step_cost import pace
+from fdsm.paper.support.step_cost import measure_step_costs
 from fdsm.recipes.ebm import EBM
-from fdsm.runs.run import Run
+from fdsm.runs import Run
 from fdsm.training import GradientStep
 
 from ...recipes.tiny import tiny
-from ...runs.run_cases import TINY
 
 
-def test_steps_are_taken_in_turn_and_the_first_two_do_not_count(
+def test_steps_are_interleaved_and_the_first_two_are_not_timed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     torch.set_default_dtype(torch.float32)
@@ -21,27 +22,30 @@ def test_steps_are_taken_in_turn_and_the_first_two_do_not_count(
     clock = [0.0]
     original = EBM.step
 
-    def step(self: EBM, model: torch.nn.Module, data: object) -> GradientStep:
-        made = original(self, model, data)  # type: ignore[arg-type]
-        assert isinstance(made, GradientStep)
-        loss = made.loss
+    def slow_step(self: EBM, model: torch.nn.Module, data: object) -> GradientStep:
+        step = original(self, model, data)  # type: ignore[arg-type]
+        assert isinstance(step, GradientStep)
+        loss = step.loss
 
         def slow(*arguments: object) -> torch.Tensor:
             order.append(self.name)
             clock[0] += {"a": 0.002, "b": 0.005}[self.name] * (100 if len(order) <= 4 else 1)
             return loss(*arguments)  # type: ignore[arg-type]
 
-        made.loss = slow
-        return made
+        step.loss = slow
+        return step
 
-    monkeypatch.setattr(EBM, "step", step)
+    monkeypatch.setattr(EBM, "step", slow_step)
     monkeypatch.setattr("time.perf_counter", lambda: clock[0])
-    runs = [Run(tmp_path, TINY, replace(tiny, name=name), 0, "cpu") for name in ("a", "b")]
-    assert [one.milliseconds for one in pace(runs, rounds=1)] == pytest.approx([2.0, 5.0])
+    runs = [Run(tmp_path, replace(tiny, name=name)) for name in ("a", "b")]
+    assert [one.milliseconds for one in measure_step_costs(runs, rounds=1)] == pytest.approx([
+        2.0,
+        5.0,
+    ])
     assert order == ["a", "b", "a", "b", "b", "a"]
 
 
-def test_a_validation_is_timed_where_there_are_many(
+def test_validation_is_timed_for_runs_that_validate_often(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     torch.set_default_dtype(torch.float32)
@@ -55,15 +59,15 @@ def test_a_validation_is_timed_where_there_are_many(
     monkeypatch.setattr(EBM, "validate", validate)
     monkeypatch.setattr("time.perf_counter", lambda: clock[0])
     plans = {every: replace(tiny.plan, validate_every=every) for every in (0, 1, 11)}
-    runs = [Run(tmp_path, TINY, replace(tiny, plan=plan), 0, "cpu") for plan in plans.values()]
-    never, always, rarely = pace(runs, rounds=1)
-    assert always.validation == pytest.approx(3.0)
-    assert always.record()["milliseconds_of_validation"] == always.validation
+    runs = [Run(tmp_path, replace(tiny, plan=plan)) for plan in plans.values()]
+    never, often, rarely = measure_step_costs(runs, rounds=1)
+    assert often.validation == pytest.approx(3.0)
+    assert often.record()["milliseconds_of_validation"] == often.validation
     assert never.validation is rarely.validation is None
     assert "milliseconds_of_validation" not in never.record()
 
 
-def test_only_what_published_times_are_of_is_timed(
+def test_only_the_timed_part_of_a_step_is_timed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     torch.set_default_dtype(torch.float32)
@@ -74,5 +78,5 @@ def test_only_what_published_times_are_of_is_timed(
         return {}
 
     monkeypatch.setattr(EBM, "timed_part", lambda self, step: part)
-    pace([Run(tmp_path, TINY, tiny, 0, "cpu")], rounds=3)
+    measure_step_costs([Run(tmp_path, tiny)], rounds=3)
     assert taken == [tiny.plan.batch] * (3 + 2)

@@ -1,4 +1,4 @@
-"""Images of Figure 3: drawn from a known density, and with the published settings."""
+"""Samples of Figure 3: from a known density, and with the published settings."""
 
 from dataclasses import replace
 
@@ -22,9 +22,9 @@ class Blurred(nn.Module):
         return -(x - self.image).square().flatten(1).sum(1) / (2 * 0.1**2)
 
 
-@pytest.mark.parametrize("row", [figure3.TABLE[0], figure3.PAPER[0]], ids=["cpu", "paper"])
-def test_what_is_drawn_is_the_image_behind_the_noise(row: EBM, generator: Generator) -> None:
-    """The last step takes the noise off: for a single image, all of it."""
+@pytest.mark.parametrize("row", [figure3.CPU[0], figure3.PAPER[0]], ids=["cpu", "paper"])
+def test_samples_are_the_image_without_its_noise(row: EBM, generator: Generator) -> None:
+    """The last step denoises. For a single image it removes all noise."""
     image = torch.rand(1, 2, 2, generator=generator)
     short = replace(row.tempering.schedule, hold=5, anneal=5, cool=5)
     row = replace(row, tempering=replace(row.tempering, schedule=short))
@@ -32,7 +32,7 @@ def test_what_is_drawn_is_the_image_behind_the_noise(row: EBM, generator: Genera
     torch.testing.assert_close(drawn, image.expand(3, 1, 2, 2))
 
 
-def test_the_published_images_are_drawn_as_published() -> None:
+def test_published_rows_have_the_published_sampler() -> None:
     for row in figure3.PAPER:
         temperatures = row.tempering.schedule.values
         assert len(temperatures) == 2700
@@ -41,7 +41,7 @@ def test_the_published_images_are_drawn_as_published() -> None:
         assert (row.plan.iterations, row.plan.batch, row.plan.num_samples) == (300_000, 128, 100)
 
 
-def test_faces_are_every_second_pixel_of_64() -> None:
+def test_images_of_celeba_are_every_second_pixel_of_64() -> None:
     face = next(row for row in figure3.PAPER if row.name == "CelebA FD-DSM")
     described = to_json(face.data)
     assert isinstance(described, dict)
@@ -51,11 +51,12 @@ def test_faces_are_every_second_pixel_of_64() -> None:
     assert parameters == 62_336_770 + 2 * 9 * 128  # two more channels for the first convolution
 
 
-def test_sources_say_how_long() -> None:
-    assert [row.name for row in figure3.TABLE] == [row.name for row in figure3.PAPER]
-    for row in (*figure3.TABLE, *figure3.PAPER):
+def test_provenance_states_iterations_and_langevin_steps() -> None:
+    assert [row.name for row in figure3.CPU] == [row.name for row in figure3.PAPER]
+    for row in figure3.PAPER:
         assert f"{row.plan.iterations:,} iterations" in row.provenance
-    for row in figure3.TABLE:
-        assert f"of {row.plan.batch} with" in row.provenance
+    for row in figure3.CPU:
+        plan = f"{row.plan.iterations:,} iterations with a batch size of {row.plan.batch}"
+        assert plan in row.provenance
         steps = len(row.tempering.schedule.values)
         assert f"{steps:,} steps of Langevin dynamics" in row.provenance

@@ -1,4 +1,4 @@
-"""Table 4: areas under the curve of models whose log-densities are known."""
+"""Table 4: AUCs of models with known log-densities, and the published settings."""
 
 import math
 from dataclasses import dataclass, replace
@@ -8,7 +8,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from fdsm.data import Chain, Dataset, Transform
-from fdsm.paper.tables import table4 as ood
+from fdsm.paper.tables import table4
 from fdsm.recipes.ebm import EBM, HeldOut, OtherDataset
 
 
@@ -21,7 +21,7 @@ class Linear(nn.Module):
 
 @dataclass(frozen=True)
 class Normal:
-    """Rows of one number each, normal with some standard deviation."""
+    """Normal numbers with a given standard deviation, shape `(N, 1)`."""
 
     scale: float
     seed: int
@@ -33,10 +33,10 @@ class Normal:
         return Dataset(rows, rows, rows, self.transform, {})
 
 
-def test_areas_are_those_of_normal_numbers(generator: Generator) -> None:
-    r"""Of two normal numbers that with $s$ times the spread is further out, $2/π \arctan s$."""
+def test_auc_agrees_with_the_closed_form_for_normal_numbers(generator: Generator) -> None:
+    r"""A number with $s$ times the standard deviation is larger in $2/π \arctan s$ of pairs."""
     recipe = replace(
-        ood.TABLE[0],
+        table4.CPU[0],
         data=Normal(1.0, 0),
         ood_sources=(
             HeldOut("svhn", 20_000),
@@ -54,12 +54,12 @@ def test_areas_are_those_of_normal_numbers(generator: Generator) -> None:
         assert (metric.settings["inside"], metric.settings["outside"]) == (10_000, 10_000)
 
 
-def test_what_is_typical_is_said_by_the_reference_rows(generator: Generator) -> None:
-    """Training rows after them do not count."""
+def test_typicality_uses_only_the_reference_rows(generator: Generator) -> None:
+    """Training rows after the reference rows have no effect."""
     data = Normal(1.0, 0).load()
     shifted = replace(data, train=torch.cat([data.train[:10_000], data.train[:10_000] + 9]))
     recipe = replace(
-        ood.TABLE[0], ood_sources=(HeldOut("svhn", 2000),), ood_rows=2000, reference_rows=10_000
+        table4.CPU[0], ood_sources=(HeldOut("svhn", 2000),), ood_rows=2000, reference_rows=10_000
     )
     areas = [
         recipe.evaluate(Linear(), each, Generator().manual_seed(0))["ood_auc_svhn"].value
@@ -68,13 +68,13 @@ def test_what_is_typical_is_said_by_the_reference_rows(generator: Generator) -> 
     assert areas[0] == areas[1]
 
 
-def test_the_same_data_are_other_rows(generator: Generator) -> None:
+def test_held_out_rows_do_not_overlap_with_the_first_test_rows(generator: Generator) -> None:
     data = Normal(1.0, 0).load()
     assert torch.equal(HeldOut("same", 100).rows(data, generator), data.test[100:])
 
 
-@pytest.mark.parametrize("table", [ood.TABLE, ood.PAPER])
-def test_each_model_meets_every_data_set_of_its_kind(table: tuple[EBM, ...]) -> None:
+@pytest.mark.parametrize("table", [table4.CPU, table4.PAPER])
+def test_each_model_is_tested_on_every_data_set_of_its_kind(table: tuple[EBM, ...]) -> None:
     colour, grey = ["svhn", "cifar10", "imagenet"], ["mnist", "fashion"]
     own = ["svhn", "cifar10", "imagenet", *grey]
     for i, row in enumerate(table):
@@ -91,18 +91,20 @@ def test_each_model_meets_every_data_set_of_its_kind(table: tuple[EBM, ...]) -> 
     ("name", "shape", "parameters"),
     [("CIFAR-10 DSM", (3, 32, 32), 62_339_074), ("ImageNet DSM", (3, 128, 128), 15_969_282)],
 )
-def test_the_published_networks_have_their_size(
+def test_published_networks_have_the_published_size(
     name: str, shape: tuple[int, ...], parameters: int
 ) -> None:
     """The paper's 16.0 million for ImageNet, and 62.3 million."""
-    row = next(row for row in ood.PAPER if row.name == name)
+    row = next(row for row in table4.PAPER if row.name == name)
     with torch.device("meta"):
         model = row.build(torch.Size(shape))
     assert sum(p.numel() for p in model.parameters()) == parameters
 
 
-def test_sources_say_how_long(generator: Generator) -> None:
-    for row in (*ood.TABLE, *ood.PAPER):
+def test_provenance_states_iterations_and_reference_images() -> None:
+    for row in table4.PAPER:
         assert f"{row.plan.iterations:,} iterations" in row.provenance
-    for row in ood.TABLE:
-        assert f"{row.reference_rows:,} training images" in row.provenance
+    for row in table4.CPU:
+        plan = f"{row.plan.iterations:,} iterations with a batch size of {row.plan.batch}"
+        assert plan in row.provenance
+        assert f"mean over {row.reference_rows:,} training images" in row.provenance

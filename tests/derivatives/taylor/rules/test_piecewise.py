@@ -104,7 +104,7 @@ def test_functions_of_two(name: str) -> None:
 
 
 def _each(function: Callable[[Tensor], Tensor]) -> BatchOp:
-    """Return a function of each example, so that examples are not fixed_shuffle."""
+    """Return a function of each example, so that examples are not mixed."""
     return lambda a, b, c: torch.stack([function(x) for x in (a + c) * b])
 
 
