@@ -8,7 +8,10 @@ from fdsm.report.target import RowInfo
 
 from ..recipes.recipe_cases import tiny
 
-TINY_ROWS = (replace(tiny, name="a"), replace(tiny, name="b", sm_eval_rows=5))
+TINY_ROWS = (
+    replace(tiny, name="a", provenance="A test."),
+    replace(tiny, name="b", provenance="A test.", sm_eval_rows=5),
+)
 TINY = TableTarget(
     "tiny",
     "Two tiny models",
