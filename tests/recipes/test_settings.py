@@ -7,7 +7,7 @@ import pytest
 
 from fdsm.derivatives import FiniteDifference
 from fdsm.objectives import SSM, MultiscaleDSM, SlicedDSM
-from fdsm.recipes import MLP, EBM, TrainingPlan
+from fdsm.recipes import EBM, MLP, TrainingPlan
 from fdsm.recipes.settings import SettingError, change_settings, setting_paths
 
 from .recipe_cases import tiny
