@@ -57,10 +57,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
     except Exception as error:
-        sys.exit(_report_error(error, arguments[0]))
+        sys.exit(_report_error(error, *arguments[:1]))
 
 
-def _report_error(error: Exception, command: str) -> int:
+def _report_error(error: Exception, command: str = "") -> int:
     """Print an error and return the exit code. Unexpected errors are raised again."""
     from ..paper.catalogue import UnknownTargetError
     from ..recipes.presets import PresetError
