@@ -15,7 +15,6 @@ from fdsm.objectives import SSMVR
 from fdsm.projections import Gaussian
 from fdsm.recipes import (
     VAE,
-    WAE,
     Autoencoder,
     ConvVAE,
     ConvWAE,
@@ -90,40 +89,6 @@ def test_score_of_the_latents_is_trained_without_moving_the_encoder() -> None:
         score(torch.zeros(256, 1), generator)
     assert line.encoder.weight.item() == pytest.approx(0.5)
     assert line.score.weight.item() == pytest.approx(-4, abs=0.5)  # -1 / 0.5²
-
-
-@pytest.mark.parametrize("kind", [VAE, WAE])
-def test_losses_of_binary_autoencoders_are_weighted_as_published(
-    kind: type[VAE] | type[WAE], generator: Generator
-) -> None:
-    auto = kind(torch.Size([1, 2, 2]), 3, 8)
-    x = torch.bernoulli(torch.full((5, 1, 2, 2), 0.5), generator=generator)
-    z, divergence = torch.randn(5, 3, generator=generator), torch.arange(5.0)
-    mean = auto.decoder(z)
-    if kind is VAE:
-        bits = x * mean.log() + (1 - x) * (1 - mean).log()
-        expected = divergence - bits.sum((1, 2, 3))
-    else:
-        expected = 10 * divergence + (x - mean).square().sum((1, 2, 3))
-    torch.testing.assert_close(auto.loss(x, z, divergence), expected)
-
-
-@pytest.mark.parametrize("kind", [ConvVAE, ConvWAE])
-def test_losses_of_image_autoencoders_are_weighted_as_published(
-    kind: type[ConvVAE] | type[ConvWAE], generator: Generator
-) -> None:
-    """Pixels are normal with a log standard deviation of -0.602."""
-    auto = kind(torch.Size([3, 16, 16]), 3, 2)
-    x = torch.rand(5, 3, 16, 16, generator=generator) * 2 - 1
-    z, divergence = torch.randn(5, 3, generator=generator), torch.arange(5.0)
-    mean = auto.decoder(z)
-    if kind is ConvVAE:
-        sigma = math.exp(-0.602)
-        pixels = -((x - mean) / sigma).square() / 2 - math.log(sigma * math.sqrt(2 * math.pi))
-        expected = divergence - pixels.sum((1, 2, 3))
-    else:
-        expected = 10 * divergence + (x - mean).square().sum((1, 2, 3))
-    torch.testing.assert_close(auto.loss(x, z, divergence), expected)
 
 
 def test_reconstruction_is_a_negative_log_likelihood(generator: Generator) -> None:

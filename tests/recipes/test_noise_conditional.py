@@ -1,16 +1,14 @@
 """Noise-conditional energy models: densities and samples at known noise levels."""
 
 from dataclasses import replace
-from typing import cast
 
 import pytest
 import torch
 from torch import Generator, Tensor, nn
 
 from fdsm.data import Chain, Dataset, GaussianMixtureDensity, Identity, SyntheticData
-from fdsm.derivatives import score_of
 from fdsm.evaluation import mean_of, sm_losses
-from fdsm.models import NoiseConditionalMLP, NoiseScaled
+from fdsm.models import NoiseScaled
 from fdsm.noise import Geometric
 from fdsm.objectives import AnnealedDSM, ViaScore
 from fdsm.recipes import ConditionalMLP, NoiseConditionalEBM, TrainingPlan
@@ -49,26 +47,6 @@ def recipe(network: Network, iterations: int = 1500) -> NoiseConditionalEBM:
         Adam(5e-3, (0.9, 0.99), clip=10.0, schedule=CosineSchedule()),
         plan=TrainingPlan(iterations, 256),
     )
-
-
-@pytest.mark.parametrize("sigma", [0.3, 1.0, 3.0])
-@pytest.mark.parametrize("kind", ["mlp", "scaled"])
-def test_model_without_correction_is_the_density_of_noisy_standard_normal_data(
-    kind: str, sigma: float, generator: Generator
-) -> None:
-    """It is N(0, (1 + σ²) I): differences of its values and its score have closed forms."""
-    if kind == "mlp":
-        network = NoiseConditionalMLP(3, (8,))
-        nn.init.zeros_(cast(nn.Linear, network.network[-1]).weight)
-        model: nn.Module = network
-    else:
-        model = NoiseScaled(Zero())
-    f = replace(recipe(ConditionalMLP()), levels=Geometric(5.0, sigma, 3)).log_density(model)
-    x = 3 * torch.randn(50, 3, generator=generator)
-    normal = torch.distributions.Normal(0.0, (1 + sigma**2) ** 0.5)
-    expected = normal.log_prob(x).sum(1)  # type: ignore[no-untyped-call]
-    torch.testing.assert_close(f(x) - f(x[:1]), expected - expected[:1], rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(score_of(f)(x), -x / (1 + sigma**2))
 
 
 @pytest.mark.parametrize("count", [10, 20])
