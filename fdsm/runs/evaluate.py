@@ -30,12 +30,11 @@ from .saved_model import SavedModel
 REFERENCE_ROWS = 10_000
 """Largest number of training rows to which reference densities are fitted."""
 LOSS_ROWS, LOSS_ELEMENTS = 500, 20_000
-"""Exact score-matching losses are compared on at most this many rows, and on fewer rows of many
-dimensions, at most this many numbers in all."""
+"""Maximum number of rows, and of elements of all rows, for exact score-matching losses."""
 SAMPLE_SHIFT = 0.5
-"""Samples whose mean is off by more standard deviations of the data are reported as wrong."""
+"""Largest accepted error of the mean of samples, in standard deviations of the data."""
 SAMPLE_SPREAD = 2.0
-"""Samples whose standard deviation is off by a larger factor are reported as wrong."""
+"""Largest accepted factor between the standard deviations of samples and data."""
 
 
 def evaluate(
@@ -134,7 +133,7 @@ def _compared(metric: str, model: Tensor, references: dict[str, Tensor]) -> dict
     better = [
         name
         for name, one in differences.items()
-        if not one.value <= 2 * (one.error or 0.0)  # a model that is not finite loses too
+        if not one.value <= 2 * (one.error or 0.0)  # a loss that is not finite counts as worse
     ]
     values = {name: mean_of(losses) for name, losses in references.items()}
     return _comparison(metric, mean_of(model), values, better)
@@ -152,7 +151,7 @@ def _comparison(
 
 
 def sample_problems(samples: Tensor, data: Dataset) -> list[str]:
-    """Return the ways in which the mean and spread of samples are clearly not those of the data.
+    """Return the clear differences between samples and data in mean and standard deviation.
 
     Args:
         samples: Samples in the space of the data, shape `(n, *E)`.
