@@ -1,7 +1,7 @@
-"""Train an unnormalised density on your own tensor, with your own loop.
+"""Train an unnormalised density on your own tensor, in your own training loop.
 
-Run it with `python examples/own_loop.py`. The data here are a Gaussian mixture; put your own
-`(N, *E)` tensor in their place. The check at the start says whether the step suits the model.
+Run it with `python examples/own_loop.py`. The data are a Gaussian mixture. Replace them with your
+own tensor of shape `(N, *E)`. The check at the start shows whether the step size suits the model.
 """
 
 import torch
@@ -12,7 +12,7 @@ from fdsm.evaluation import check_consistency
 
 
 class Density(nn.Module):
-    """A smooth network minus a quadratic, so that it can be normalised."""
+    """A smooth network minus a quadratic term, so that the density can be normalised."""
 
     def __init__(self, features: int, width: int = 128) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class Density(nn.Module):
 
 
 def main() -> None:
-    """Train for a few hundred steps and compare with exact score matching on held-out data."""
+    """Train for 1,000 steps and print the loss of held-out data."""
     torch.manual_seed(0)
     data = torch.randn(10_000, 8) * 0.5 + torch.randint(2, (10_000, 1)) * 2 - 1
     train, held_out = data[:9000], data[9000:]

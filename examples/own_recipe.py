@@ -1,14 +1,24 @@
-"""A recipe of one's own: `fdsm train examples/own_recipe.py:mine` trains it.
+"""A recipe of your own. Train it with `fdsm train --recipe examples/own_recipe.py:spiral_ebm`.
 
-The density of a spiral, learnt by FD-SSM with a step that goes down as it is learnt.
+An energy-based model of points on a spiral, trained with FD-SSM. The step size of the finite
+differences shrinks to a fifth during training. To train the same model on your own file, give the
+file: `fdsm train points.csv --recipe examples/own_recipe.py:spiral_ebm`.
 """
 
-from dataclasses import replace
-
+from fdsm import SSM, FiniteDifference, Sphere
 from fdsm.data import SyntheticData, spiral
-from fdsm.paper.tables.toy_densities import CPU
-from fdsm.training import Exponential
+from fdsm.recipes import EBM, GaussianTail, TemperedSampling, TrainingPlan
+from fdsm.samplers import Temperatures
+from fdsm.training import Adam, CosineSchedule, ExponentialSchedule
 
-mine = replace(
-    CPU[0], name="mine", data=SyntheticData(spiral(), n=20_000), step_size=Exponential(0.2)
+spiral_ebm = EBM(
+    name="spiral",
+    objective=SSM(FiniteDifference(), Sphere(0.1)),
+    data=SyntheticData(spiral(), n=20_000),
+    network=GaussianTail((64, 64, 64)),
+    optimizer=Adam(5e-3, schedule=CosineSchedule()),
+    step_size=ExponentialSchedule(0.2),
+    plan=TrainingPlan(iterations=1500, batch=512, num_samples=500),
+    tempering=TemperedSampling(Temperatures(100, 500, 0, 10.0), step=0.03, sigma=1e-3, centre=0.0),
+    ood_sources=(),
 )

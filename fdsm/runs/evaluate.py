@@ -31,6 +31,9 @@ REFERENCE_ROWS = 10_000
 """Largest number of training rows to which reference densities are fitted."""
 LOSS_ROWS, LOSS_ELEMENTS = 500, 20_000
 """Maximum number of rows, and of elements of all rows, for exact score-matching losses."""
+MARGIN = 0.01
+"""A reference with a smaller advantage is not reported as better: relative to the score-matching
+loss of the Gaussian, or in nats of likelihood per dimension."""
 SAMPLE_SHIFT = 0.5
 """Largest accepted error of the mean of samples, in standard deviations of the data."""
 SAMPLE_SPREAD = 2.0
@@ -83,7 +86,7 @@ def compare_with_references(
 
     All are evaluated on the same test rows, with the same noise if the model is a density of noisy
     data. A reference is reported as better if its mean loss is lower than the model's by more than
-    two standard errors of the paired differences.
+    two standard errors of the paired differences, and by more than `MARGIN`.
 
     Args:
         saved: A model with a log-density.
@@ -110,30 +113,41 @@ def compare_with_references(
         references["Gaussian mixture"] = mixture
     few = test[: max(1, min(LOSS_ROWS, LOSS_ELEMENTS // dimension(test)))]
     losses = {name: one.sm_losses(few) for name, one in references.items()}
-    compared = [_compared("exact_sm_loss", sm_losses(f, few).double(), losses)]
-    losses = {name: -one.log_prob(test) for name, one in references.items()}
+    margin = MARGIN * abs(losses["Gaussian"].mean().item())
+    compared = [_compared("exact_sm_loss", sm_losses(f, few).double(), losses, margin)]
+    losses, margin = (
+        {name: -one.log_prob(test) for name, one in references.items()},
+        MARGIN * dimension(test),
+    )
     if recipe.is_normalized:
-        compared.append(_compared("nll", -log_densities(f, test).double(), losses))
+        compared.append(_compared("nll", -log_densities(f, test).double(), losses, margin))
     elif estimated_nll is not None:
         values = {name: mean_of(each) for name, each in losses.items()}
-        better = [name for name, one in values.items() if not _is_better(estimated_nll, one)]
+        better = [
+            name
+            for name, one in values.items()
+            if _is_worse(
+                estimated_nll.value - one.value,
+                math.hypot(estimated_nll.error or 0.0, one.error or 0.0),
+                margin,
+            )
+        ]
         compared.append(_comparison("nll", estimated_nll, values, better))
     return compared
 
 
-def _is_better(model: Measurement, reference: Measurement) -> bool:
-    """Return whether a model is at most two standard errors above a reference."""
-    error = math.hypot(model.error or 0.0, reference.error or 0.0)
-    return model.value <= reference.value + 2 * error
+def _is_worse(difference: float, error: float, margin: float) -> bool:
+    """Return whether a loss exceeds that of a reference. A loss that is not finite does too."""
+    return not difference <= max(2 * error, margin)
 
 
-def _compared(metric: str, model: Tensor, references: dict[str, Tensor]) -> dict[str, Any]:
+def _compared(
+    metric: str, model: Tensor, references: dict[str, Tensor], margin: float
+) -> dict[str, Any]:
     """Return the record of a comparison from the losses of each row."""
     differences = {name: mean_of(model - losses) for name, losses in references.items()}
     better = [
-        name
-        for name, one in differences.items()
-        if not one.value <= 2 * (one.error or 0.0)  # a loss that is not finite counts as worse
+        name for name, one in differences.items() if _is_worse(one.value, one.error or 0.0, margin)
     ]
     values = {name: mean_of(losses) for name, losses in references.items()}
     return _comparison(metric, mean_of(model), values, better)
@@ -166,6 +180,8 @@ def sample_problems(samples: Tensor, data: Dataset) -> list[str]:
         names, drawn, known = ["all values"], drawn.reshape(-1, 1), known.reshape(-1, 1)
     if not bool(drawn.isfinite().all()):
         return ["some samples are not finite"]
+    if len(drawn) < 2:
+        return []
     spread = known.std(0).clamp_min(torch.finfo(torch.float32).tiny)
     shift = (drawn.mean(0) - known.mean(0)).abs() / spread
     error = (drawn.std(0) / len(drawn) ** 0.5) / spread

@@ -7,7 +7,7 @@ from pathlib import Path
 from torch import Tensor
 
 from ..atomic_io import replace_file
-from ..data import DataError, ImageFolder, Table, from_path
+from ..data import Array, DataError, ImageFolder, Table, from_path
 from ..serialize import Json
 from .saved_model import SavedModel
 
@@ -82,7 +82,7 @@ def _read_rows(saved: SavedModel, path: Path) -> tuple[list[str], Tensor, dict[i
         source = replace(source, size=shape[1], channels=shape[0])
     if isinstance(source, Table) and "columns" in config["data"]:
         source = replace(source, columns=tuple(config["data"]["columns"]))
-    if isinstance(source, Table):
+    if isinstance(source, (Array, Table)):
         rows, problems = source.rows_with_problems()
     else:
         rows, problems = source.rows(), {}

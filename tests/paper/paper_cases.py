@@ -6,9 +6,12 @@ from fdsm.paper.targets import TableTarget
 from fdsm.recipes import EBM
 from fdsm.report.target import RowInfo
 
-from ..recipes.tiny import tiny
+from ..recipes.recipe_cases import tiny
 
-TINY_ROWS = (replace(tiny, name="a"), replace(tiny, name="b", sm_eval_rows=5))
+TINY_ROWS = (
+    replace(tiny, name="a", provenance="A test."),
+    replace(tiny, name="b", provenance="A test.", sm_eval_rows=5),
+)
 TINY = TableTarget(
     "tiny",
     "Two tiny models",

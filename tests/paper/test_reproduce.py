@@ -1,9 +1,7 @@
 """Tables and studies are run once, and continue where they were stopped."""
 
 import json
-import os
 import shutil
-import signal
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -22,10 +20,10 @@ from fdsm.paper.tables import toy_densities
 from fdsm.paper.targets import StudyTarget
 from fdsm.report.figure import Line, Panel
 from fdsm.runs import Run, RunError, TrainingInterrupted
-from fdsm.runs.train import Training
 from fdsm.samplers import Progress
-from fdsm.training import IterationEvent, NonFiniteLossError
+from fdsm.training import NonFiniteLossError
 
+from ..runs.run_cases import interrupt_after
 from .paper_cases import TINY, TINY_ROWS, with_batch
 
 pytestmark = pytest.mark.usefixtures("tiny_table")
@@ -64,17 +62,6 @@ def run_target(
 
 def results(result: ReproductionResult) -> list[dict[str, Any]]:
     return [json.loads((folder / "result.json").read_text()) for folder in result.folders]
-
-
-def interrupt_after(iteration: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    original = Training._count
-
-    def count(self: Training, event: IterationEvent) -> None:
-        original(self, event)
-        if event.iteration == iteration:
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    monkeypatch.setattr(Training, "_count", count)
 
 
 def strip(folder: Path) -> None:

@@ -61,8 +61,8 @@ def rule_of(function: object, in_place: Callable[[Rule, str], Rule]) -> Rule:
 
     Args:
         function: The function, or a method or attribute of tensors.
-        in_place: Returns the rule of an in-place function, such as `Tensor.exp_`. Its arguments are
-            the rule of the out-of-place form and the name.
+        in_place: Returns the rule of an in-place function, such as `Tensor.exp_`, from the rule of
+            the out-of-place function and the name.
 
     Returns:
         The rule.

@@ -11,7 +11,7 @@ from fdsm.recipes.ebm import EBM
 from fdsm.runs import Run
 from fdsm.training import GradientStep
 
-from ...recipes.tiny import tiny
+from ...recipes.recipe_cases import tiny
 
 
 def test_steps_are_interleaved_and_the_first_two_are_not_timed(
