@@ -134,13 +134,13 @@ def choose_preset(
     wanted = "images" if kind.is_images else "tables"
     if wanted not in family.data:
         raise PresetError(
-            f"the model {model!r} is for {family.data}, not for {wanted}. Models for {wanted}: "
+            f"a model {model!r} is for {family.data}, not for {wanted}. Models for {wanted}: "
             f"{', '.join(name for name, one in FAMILIES.items() if wanted in one.data)}"
         )
     chosen = objective or next(iter(family.objectives))
     if chosen not in family.objectives:
         raise PresetError(
-            f"the model {model!r} cannot be trained with the objective {chosen!r}. "
+            f"a model {model!r} cannot be trained with the objective {chosen!r}. "
             f"Allowed: {', '.join(family.objectives)}"
         )
     engine = None if derivative is None else ENGINES[derivative]
