@@ -78,7 +78,7 @@ DAMAGED = {
     "huge": (header(2**32 - 1), "has 4,294,967,295 rows"),
     "cut": (gzip.compress(WHOLE)[:-20], "is damaged: Compressed file ended"),
     "flipped": (gzip.compress(WHOLE, 0)[:-9] + b"\x55" + gzip.compress(WHOLE, 0)[-8:], "CRC"),
-    "bomb": (gzip.compress(header(4) + bytes(50_000_000)), "but has more"),
+    "bomb": (gzip.compress(header(4) + bytes(50_000_000)), "but it has more"),
 }
 
 
