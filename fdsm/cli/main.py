@@ -1,7 +1,7 @@
 """The entry point of the command line. Each command is a function in a file of its own.
 
 Heavy imports belong inside the functions, so that `fdsm --help` is fast. Results go to standard
-output, as text or with `--json` as JSON; everything else goes to standard error. Exit codes: 0 for
+output, as text or with `--json` as JSON; all messages go to standard error. Exit codes: 0 for
 success, 1 for a failure, 2 for a wrong command line, 128 + n after signal n. Errors are printed in
 one line; set FDSM_TRACEBACK to see the traceback too.
 """

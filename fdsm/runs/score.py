@@ -102,7 +102,7 @@ def _read_rows(saved: SavedModel, path: Path) -> tuple[list[str], Tensor, dict[i
 
 
 def default_scores_path(data: Path) -> Path:
-    """Return the file for the scores of a data file: beside it, with a name of its own.
+    """Return the default file for the scores of a data file, in the same folder.
 
     Example:
         >>> str(default_scores_path(Path("new.csv"))), str(default_scores_path(Path("new.npy")))
