@@ -90,6 +90,16 @@ def test_true_density_has_no_fisher_divergence_and_its_samples_are_right() -> No
     assert (x[:, 0] > 0).float().mean().item() == pytest.approx(0.5, abs=0.15)
 
 
+def test_chains_start_around_the_given_centre(
+    monkeypatch: pytest.MonkeyPatch, generator: Generator
+) -> None:
+    monkeypatch.setattr("fdsm.recipes.ebm.tempered_langevin", lambda score, start, *_, **__: start)
+    recipe = replace(tiny, tempering=replace(tiny.tempering, centre=0.5, spread=2.0))
+    start = recipe.sample(Normal(), torch.Size([2]), 20_000, generator, silent)
+    torch.testing.assert_close(start.mean(0), torch.full((2,), 0.5), atol=0.06, rtol=0)
+    torch.testing.assert_close(start.std(0), torch.full((2,), 2.0), atol=0.06, rtol=0)
+
+
 @dataclass(frozen=True)
 class Far:
     name: str = "far"

@@ -60,6 +60,23 @@ def test_samples_of_noisy_standard_normal_data_are_standard_normal(
     torch.testing.assert_close(samples.T.cov(), torch.eye(2), atol=0.12, rtol=0)
 
 
+def test_last_step_removes_the_noise_of_the_smallest_level(generator: Generator) -> None:
+    """At σ = 1, samples of N(0, 2I) move by σ² times the score, to half of their value."""
+    one = replace(recipe(Constant()), levels=Geometric(2.0, 1.0, 3), sampling_steps=60)
+    samples = one.sample(NoiseScaled(Zero()), torch.Size([2]), 4000, generator, silent)
+    torch.testing.assert_close(samples.T.cov(), 0.5 * torch.eye(2), atol=0.06, rtol=0)
+
+
+def test_chains_start_at_the_density_of_the_largest_level(
+    monkeypatch: pytest.MonkeyPatch, generator: Generator
+) -> None:
+    monkeypatch.setattr(
+        "fdsm.recipes.noise_conditional.annealed_langevin", lambda score, start, *_, **__: start
+    )
+    start = recipe(Constant()).sample(Zero(), torch.Size([2]), 20_000, generator, silent)
+    torch.testing.assert_close(start.T.cov(), 10 * torch.eye(2), atol=0.4, rtol=0)  # 1 + 3²
+
+
 @pytest.fixture(scope="module")
 def trained() -> tuple[NoiseConditionalEBM, nn.Module, Dataset]:
     torch.set_default_dtype(torch.float32)
