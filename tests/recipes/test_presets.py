@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Generator
 
-from fdsm.data import Dataset, Dequantize, Digits, Standardize, Table, Transform
+from fdsm.data import Dataset, Dequantize, Digits, Source, Standardize, Table, Transform
 from fdsm.data.dataset import build_dataset
 from fdsm.derivatives import Autodiff, FiniteDifference, Taylor
 from fdsm.recipes import (
@@ -65,7 +65,7 @@ class NoiseImages:
         return build_dataset(self, (pixels, pixels[:4], pixels[:4]))
 
 
-SOURCES = {"tables": NormalRows(24), "images": NoiseImages()}
+SOURCES: dict[str, Source] = {"tables": NormalRows(24), "images": NoiseImages()}
 
 
 def allowed(
