@@ -20,5 +20,5 @@ def demo(out: Path = Path("runs/demo")) -> None:
     from ..paper.run_store import RunStore
 
     set_threads(1)
-    title = "Five ways to learn digits"
+    title = "Five objectives on handwritten digits"
     run_targets([target("digits")], RunStore(out, console=console()), title=title)

@@ -1,7 +1,7 @@
 """The entry point of the command line. Each command is a function in a file of its own.
 
 Heavy imports belong inside the functions, so that `fdsm --help` is fast. Results go to standard
-output, as text or with `--json` as JSON; everything else goes to standard error. Exit codes: 0 for
+output, as text or with `--json` as JSON; all messages go to standard error. Exit codes: 0 for
 success, 1 for a failure, 2 for a wrong command line, 128 + n after signal n. Errors are printed in
 one line; set FDSM_TRACEBACK to see the traceback too.
 """
@@ -57,10 +57,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
     except Exception as error:
-        sys.exit(_report_error(error))
+        sys.exit(_report_error(error, *arguments[:1]))
 
 
-def _report_error(error: Exception) -> int:
+def _report_error(error: Exception, command: str = "") -> int:
     """Print an error and return the exit code. Unexpected errors are raised again."""
     from ..paper.catalogue import UnknownTargetError
     from ..recipes.presets import PresetError
@@ -83,7 +83,7 @@ def _report_error(error: Exception) -> int:
     if not isinstance(error, (*hints, *failures)) or "FDSM_TRACEBACK" in os.environ:
         raise error
     hint = next((text for kind, text in hints.items() if isinstance(error, kind)), None)
-    setting = getattr(error, "setting", None)
+    setting = getattr(error, "setting", None) if command == "train" else None
     option = f" Option: --set data.{setting}=..." if setting else ""
     log(f"fdsm: {error}{hint or ''}{option}")
     return 1 if hint is None else 2

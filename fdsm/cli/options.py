@@ -8,7 +8,7 @@ from tyro.conf import FlagCreatePairsOff, Positional, arg
 if TYPE_CHECKING:
     from ..runs import Run
 
-# Texts of options without a fixed default name it themselves, so the hint of tyro is left out.
+# The help text of an option without a fixed default states the default, so tyro's hint is off.
 Scale = Literal["cpu", "paper"]
 PathOption = Annotated[Path | None, arg(metavar="PATH", help_behavior_hint="")]
 DeviceOption = Annotated[str | None, arg(metavar="DEVICE", help_behavior_hint="")]
@@ -18,14 +18,14 @@ RunFolder = Annotated[Positional[Path], arg(metavar="RUN")]
 
 
 class UsageError(ValueError):
-    """A command line that does not make sense."""
+    """The arguments of a command are invalid or contradict each other."""
 
 
 def set_threads(threads: int | None) -> None:
     """Set the number of threads of torch.
 
     Args:
-        threads: The number. `None` leaves it as it is.
+        threads: The number. `None` does not change it.
 
     Raises:
         UsageError: If it is not positive.

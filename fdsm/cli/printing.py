@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from ..serialize import Json
 
 WIDTH = 200
-"""Width of a line where there is no terminal."""
+"""Number of characters of a line without a terminal."""
 INTERVAL = 30.0
-"""Seconds between two lines of progress where there is no terminal."""
+"""Seconds between two lines of progress without a terminal."""
 
 
 def console(*, stderr: bool = True) -> "Console":
-    """Return a console. One that is not a terminal is wide."""
+    """Return a console. Without a terminal its lines have `WIDTH` characters."""
     from rich.console import Console
 
     console = Console(stderr=stderr)
@@ -31,7 +31,8 @@ def console(*, stderr: bool = True) -> "Console":
 def progress(description: str) -> "Progress":
     """Return a wrapper of loops that shows their progress.
 
-    A terminal shows a bar. Anything else gets a line when the loop starts and every half minute.
+    A terminal shows a bar. Without a terminal, a line is printed when the loop starts and every
+    half minute.
 
     Args:
         description: The name of the loop.
@@ -82,7 +83,7 @@ def print_json(value: object) -> None:
 
 
 def print_result(run: "Run", result: dict[str, Any], *, json: bool) -> None:
-    """Print the metrics of a run beside those of its references, and warn if they are bad.
+    """Print the metrics of a run and of its references, and warn if the model is bad.
 
     Args:
         run: The run.
@@ -107,7 +108,7 @@ def print_result(run: "Run", result: dict[str, Any], *, json: bool) -> None:
 
 
 def result_warnings(result: dict[str, Any]) -> list[str]:
-    """Return the reasons not to trust a model, as sentences."""
+    """Return a sentence for each sign that a model is bad."""
     warnings = [
         f"the model is worse than a {' and a '.join(one['better'])} fitted to the same data "
         f"({one['metric']}). Do not use it as a density. Train longer with --iterations, "

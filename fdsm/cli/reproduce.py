@@ -49,7 +49,7 @@ def reproduce(
     Args:
         name: The table or figure, or `all`. Without a name, the available ones are listed.
         rows: Run only this row, for example --row FD-SSM. May be repeated.
-        scale: cpu: reduced settings, minutes on two cores; paper: the published settings.
+        scale: cpu: reduced settings for two cores; paper: the published settings.
         seeds: Number of seeds for every row. Default: that of the table.
         out: Folder of the runs. Default: runs/reproduction, or runs/reproduction-paper.
         resume: Continue existing results. --no-resume fails if the folder exists.
@@ -60,12 +60,13 @@ def reproduce(
     Raises:
         UsageError: If the options contradict each other.
     """
-    from ..paper.catalogue import TARGETS, target
-    from ..paper.run_store import RunStore
-
     if not name:
         _list_targets(json=json)
         return
+
+    from ..paper.catalogue import TARGETS, target
+    from ..paper.run_store import RunStore
+
     if seeds is not None and seeds < 1:
         raise UsageError(f"--seeds must be at least 1, but is {seeds}")
     chosen = TARGETS if name == "all" else (target(name),)

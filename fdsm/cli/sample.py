@@ -31,7 +31,7 @@ def sample(
         json: Print the files as JSON.
 
     Raises:
-        UsageError: If the options do not make sense.
+        UsageError: If the number of samples is not positive.
     """
     if n < 1:
         raise UsageError(f"-n must be at least 1, but is {n}")

@@ -1,4 +1,4 @@
-"""`fdsm train`: train a model on a user's data."""
+"""`fdsm train`: train a model on your data."""
 
 import errno
 from collections.abc import Sequence
@@ -63,18 +63,18 @@ def train(
 ) -> None:
     """Train a model on your data, compare it with reference densities and draw samples.
 
-    A preset is chosen by the kind and size of the data and printed. `fdsm score`, `fdsm sample`
+    Chooses a preset from the kind and size of the data and prints it. `fdsm score`, `fdsm sample`
     and `fdsm report` use the folder that this command writes.
 
     Args:
         data: Your data: a .csv, .tsv, .parquet, .npy or .npz file, a folder or .zip of images; or
-            the name of a built-in data set such as digits or redwine. With --resume: where the
-            data are now, if they were moved.
+            the name of a built-in data set such as digits or redwine. With --resume: the new
+            path of the data, if they were moved.
         model: Model family. Default: ebm, an energy-based model.
         objective: Training objective. Default: that of the model.
         derivative: How to differentiate the model. taylor is exact, fd works with any model; see
             docs/engines.md. Default: that of the objective.
-        iterations: Number of training iterations. Default: chosen by the number of rows.
+        iterations: Number of training iterations. Default: chosen from the number of rows.
         settings: Change any other setting, for example --set optimizer.lr=1e-3 or
             --set data.columns=height,weight. May be repeated. config.json lists all settings.
         recipe: Train a recipe of your own instead of a preset.
@@ -131,7 +131,7 @@ def _run_of_preset(
     from ..runs import Run
 
     reading, others = _split_settings(settings, iterations)
-    source = change_settings(_source(data), reading)
+    source = change_settings(_source(data, reading), reading)
     dataset = source.load()
     log(_summary(data, dataset))
     preset = choose_preset(
@@ -166,9 +166,9 @@ def _run_of_recipe(
     from ..runs import Run, recipe_from_file
 
     recipe, origin = recipe_from_file(reference)
-    if data:
-        recipe = recipe.with_data(_source(data))
     reading, others = _split_settings(settings, iterations)
+    if data:
+        recipe = recipe.with_data(_source(data, reading))
     recipe = change_settings(recipe, [*(f"data.{setting}" for setting in reading), *others])
     dataset = recipe.data.load()
     log(_summary(data or reference, dataset))
@@ -191,21 +191,23 @@ def _summary(name: str, data: "Dataset") -> str:
     return f"Read {name}: {total:,} rows {what}; {counts}."
 
 
-def _source(data: str) -> "Source":
-    """Return the source of a user's file or folder, made absolute, or of a built-in data set."""
+def _source(data: str, settings: Sequence[str]) -> "Source":
+    """Return the source of a file or folder, with its absolute path, or a built-in data set."""
     from ..data import BUILTIN_NAMES, builtin_source, from_path
 
+    keys = [setting.removeprefix("key=") for setting in settings if setting.startswith("key=")]
+    key = keys[-1] if keys else None  # a file of several arrays is recognised by the chosen one
     if Path(data).exists():
-        return from_path(Path(data).resolve())
+        return from_path(Path(data).resolve(), key)
     if data in BUILTIN_NAMES:
         return builtin_source(data)
     if Path(data).suffix or "/" in data:
-        return from_path(data)  # found in the data folder, or an error that says where it looked
+        return from_path(data, key)  # in the data folder, or an error that says where it looked
     return builtin_source(data)
 
 
 def _moved(run: "Run", data: str) -> "Source":
-    """Return the source of a run with its file or folder at another place."""
+    """Return the source of a run with another path."""
     if not hasattr(run.recipe.data, "path"):
         raise UsageError(f"the data of {run.folder} are not a file: leave DATA out")
     return replace(run.recipe.data, path=str(Path(data).resolve()))  # type: ignore[type-var]
@@ -214,7 +216,7 @@ def _moved(run: "Run", data: str) -> "Source":
 def _split_settings(
     settings: Sequence[str], iterations: int | None
 ) -> tuple[list[str], list[str]]:
-    """Return the settings of how data are read, without their prefix, and all others."""
+    """Return the settings of the source, without the prefix `data.`, and all other settings."""
     prefix, transform = "data.", "data.transform"
     reading = [s for s in settings if s.startswith(prefix) and not s.startswith(transform)]
     others = [s for s in settings if s not in reading]
@@ -224,7 +226,7 @@ def _split_settings(
 
 
 def _free_folder(folder: Path) -> Path:
-    """Return a folder that holds no run: the given one, or with a number after its name."""
+    """Return a folder that holds no run: the given one, or one with a number added to its name."""
     if not (folder / "config.json").exists():
         return folder
     if not (folder / "model.safetensors").exists():

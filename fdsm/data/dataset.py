@@ -14,9 +14,9 @@ from .transforms import Transform
 class Dataset:
     """Rows for training, validation and test, and the transform to the model's space.
 
-    Rows are kept in their stored form, which is the smallest: images as bytes, shape
-    `(N, C, H, W)`, tables as float32, shape `(N, D)`. The transform maps them to the inputs of the
-    model: `transform.sample(rows, generator)` for training, `transform.deterministic(rows)` for
+    Rows are kept in their stored form to save memory: images as bytes, shape `(N, C, H, W)`,
+    tables as float32, shape `(N, D)`. The transform maps them to the inputs of the model:
+    `transform.sample(rows, generator)` for training, `transform.deterministic(rows)` for
     evaluation.
 
     Attributes:

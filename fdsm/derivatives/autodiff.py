@@ -154,7 +154,7 @@ def _evaluate(
     Args:
         f: The model.
         x: Its input, which requires a gradient.
-        cond: Conditions of the model, a row per example.
+        cond: Conditions of the model, one row per example.
         third: Whether third derivatives will be taken, for which norms are decomposed.
 
     Returns:
@@ -214,8 +214,8 @@ def _require_recorded_backward(
     """Raise `RuntimeError` if autograd has lost a part of a second derivative.
 
     A custom `autograd.Function` whose backward pass is not differentiable (`once_differentiable`,
-    or `torch.no_grad()` inside) contributes nothing to it. So the second derivative of a model
-    with a custom function is compared with a difference of first derivatives. Functions whose
+    or `torch.no_grad()` inside) does not contribute to it. The second derivative of a model with
+    a custom function is therefore compared with a difference of first derivatives. Functions whose
     backward pass is not the derivative of their forward pass, such as straight-through
     estimators, are accepted: their first derivatives do not agree with a difference of values.
 
@@ -243,7 +243,7 @@ def _require_recorded_backward(
         raise RuntimeError(
             "a custom `autograd.Function` in the model has a backward pass that autograd does not "
             "record (`once_differentiable`, or `torch.no_grad()` inside), so second derivatives "
-            "and the gradients of first derivatives by Autodiff are wrong: use FiniteDifference()"
+            "and gradients of first derivatives from Autodiff are wrong: use FiniteDifference()"
         )
 
 
@@ -303,7 +303,7 @@ def requires_grad_alias(x: Tensor) -> Tensor:
     """Return `x`, or an alias of it that records gradients; `x` itself is not changed."""
     if torch.is_inference_mode_enabled() or x.is_inference():
         raise RuntimeError(
-            "autodiff cannot differentiate in inference mode, or data made there: use "
+            "autodiff cannot differentiate in inference mode, or data created there: use "
             "`torch.no_grad()` instead, or FiniteDifference()"
         )
     return x if x.requires_grad else x.view_as(x).requires_grad_()
@@ -340,7 +340,7 @@ def gradient(y: Tensor, x: Tensor, create_graph: bool, *, weights: Tensor | None
     """Return the gradient of the sum of `y`, zero where `y` does not depend on `x`.
 
     Args:
-        y: The function; with a row per example, each gives a row of the gradient.
+        y: The function; with one row per example, each gives a row of the gradient.
         x: Its argument, recorded in the graph of `y`.
         create_graph: Whether the gradient will be differentiated again.
         weights: Weights of the sum; treated as constants.

@@ -15,11 +15,11 @@ from .records import levels_to_caller
 from .stencil import central_nodes, stencil
 
 ROUNDING, TRUNCATION, ROW = 0.1, 0.5, 0.5
-"""Relative errors above which to warn: of all rows by rounding or truncation, of a single row."""
+"""Relative errors above which to warn: rounding and truncation of all rows, error of one row."""
 
 NEGLIGIBLE, HIDDEN = 0.01, 1e-4
-"""Errors of a second difference that are not reported, relative to the half squared slope that
-losses add to it: if the noise is that of rounding the values, and if it is larger."""
+"""Errors of a second difference below this fraction of half the squared slope, which losses add to
+it, are not reported: if the noise is the rounding of the values, and if it is larger."""
 
 TINY = 1e-8
 """Error of other differences that is not reported, relative to the slope."""
@@ -30,8 +30,8 @@ class DifferenceError:
     """Estimated errors of a finite difference, relative to its size.
 
     Attributes:
-        rounding: Error by rounding, root mean square over the rows.
-        truncation: Error by truncation, root mean square over the rows.
+        rounding: Rounding error, root mean square over the rows.
+        truncation: Truncation error, root mean square over the rows.
         worst_row: Largest rounding error of a row, relative to the size of all rows.
     """
 
@@ -113,7 +113,7 @@ def _data_scale(x: Tensor, v: Tensor) -> Fraction:
 
 
 def _without(total: float, part: float) -> float:
-    """Return the size of what remains of a root mean square without an independent part."""
+    """Return a root mean square without the contribution of an independent part."""
     return math.sqrt(max(total**2 - part**2, 0.0))
 
 

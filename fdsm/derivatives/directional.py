@@ -1,4 +1,4 @@
-"""A directional derivative, for those who want only that."""
+"""A single directional derivative of any order."""
 
 import math
 
@@ -30,12 +30,12 @@ def directional_derivative(
 
     Args:
         f: A function `(N, *E) -> (N,)`.
-        x: Where to differentiate, shape `(B, *E)`.
-        v: Along what, shape `(B, *E)`, of any length but zero.
+        x: The points, shape `(B, *E)`.
+        v: The directions, shape `(B, *E)`, of any positive length.
         order: The order $T ≥ 1$.
-        cond: Further arguments of `f`, a row per example.
-        step: The step $h$; if not given, `step_size` chooses it, which takes some 25 times as
-            many evaluations.
+        cond: Further arguments of `f`, one row per example.
+        step: The step $h$. Default: chosen with `step_size`, which takes about 25 times the number
+            of evaluations.
         accuracy: The order of the truncation error, an even number.
 
     Returns:

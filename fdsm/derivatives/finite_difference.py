@@ -165,7 +165,7 @@ class FiniteDifference:
             x: The data, shape `(B, *E)`.
             v: The directions, shape `(B, *E)`.
             nodes: The positions $γ_j$ along `v`.
-            cond: Conditions of the model, a row per example.
+            cond: Conditions of the model, one row per example.
 
         Returns:
             The values, shape `(n, B)`, in float64.
@@ -214,10 +214,9 @@ class FiniteDifference:
         """Measure the errors of a difference of $f$, or of $v^T s$, and warn if they dominate."""
         if model.has_own_randomness:
             raise RuntimeError(
-                "the model gives other values every time it is evaluated, with the same state of "
-                "torch's random generators (it may have a generator of its own), so their "
-                "difference is not a derivative: use Taylor() or Autodiff(), or a deterministic "
-                "model"
+                "the values of the model differ between calls with the same state of torch's "
+                "random generators (it may have its own generator), so their difference is not a "
+                "derivative: use Taylor() or Autodiff(), or a deterministic model"
             )
         if self.parallel and model.is_random:  # refused when it is evaluated
             return

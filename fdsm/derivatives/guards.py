@@ -1,15 +1,15 @@
 r"""Guards around the evaluation of a model.
 
 A derivative is right only if every value it is computed from belongs to one deterministic
-function of a single row. The guards refuse what breaks this:
+function of a single row. The guards refuse models that violate this:
 
-- batch norm in training mode, and anything else that lets rows influence each other,
+- batch norm in training mode and other dependence between rows,
 - random numbers that differ between the points of a difference,
 - buffers that change between the calls of one difference,
 - reduced precision: autocast, TF32 and bfloat16 matrix products, half-precision values.
 
-Not all of it can be seen in one evaluation. Before the 1st, 2nd, 4th, 8th, … evaluation of a model
-it is inspected: evaluated a few more times, without side effects.
+One evaluation does not show all of these. Before its 1st, 2nd, 4th, 8th, … evaluation, a model is
+inspected: it is evaluated a few more times, without side effects.
 """
 
 import threading
@@ -36,7 +36,7 @@ from .precision import (
 from .records import Record, Records, is_compiled
 
 INTERACTION = 0.01
-"""Change of a row with the other rows, in standard deviations of the values, that is refused."""
+"""Largest accepted change of a row with the other rows, in standard deviations of the values."""
 
 RandomState = tuple[Tensor, ...]
 """States of the global generators a model may draw from: of the CPU, and of its device."""
@@ -61,7 +61,7 @@ def examine(
         records: The records of the engine.
         f: The model.
         x: The data, shape `(B, *E)`.
-        cond: Conditions of the model, a row per example.
+        cond: Conditions of the model, one row per example.
         inspect: A further inspection.
 
     Returns:
@@ -132,13 +132,13 @@ class Observed:
 
     No graph is kept, unless the model needs gradients inside. Modules compute with copies of their
     buffers, unless the call initialises their parameters. The random state is restored, and
-    compiled modules run eagerly, so that nothing is compiled for an inspection. Batch norm in
-    training mode is refused. Effects on other objects of Python remain.
+    compiled modules run eagerly, so that an inspection compiles no code. Batch norm in training
+    mode is refused. Effects on other Python objects remain.
 
     Attributes:
         modules: The modules called so far, in the order of their first calls.
         is_random: Whether the model has drawn random numbers.
-        has_own_randomness: Whether it gives other values every time, with the same random state.
+        has_own_randomness: Whether its values differ between calls with the same random state.
     """
 
     def __init__(self, f: Callable[..., Tensor], device: torch.device) -> None:
@@ -199,13 +199,13 @@ def require_independent_rows(model: Observed, x: Tensor, cond: Sequence[Tensor])
 
     The model is evaluated on the batch, and on a batch of the same size that repeats its first
     few rows. This notices batch statistics in functional, scripted and compiled form, where no
-    batch norm module is called. Nothing can be said about a model with a random generator of its
-    own, which gives other values every time.
+    batch norm module is called. A model with its own random generator, whose values differ between
+    calls, cannot be checked.
 
     Args:
         model: The model.
         x: The data, shape `(B, *E)`.
-        cond: Conditions of the model, a row per example.
+        cond: Conditions of the model, one row per example.
 
     Raises:
         RuntimeError: If it does.

@@ -83,4 +83,4 @@ DECOMPOSED: dict[Any, Callable[..., Tensor]] = {
     functional.instance_norm: instance_norm,
     torch.instance_norm: _instance_norm_of_torch,
 }
-"""Functions of torch, and what to compute instead."""
+"""Functions of torch, and the functions that replace them."""

@@ -1,8 +1,8 @@
-"""Keep reduced precision away from finite differences.
+"""Full precision for finite differences.
 
-A second difference of values near $f$ computed to relative precision $u$ has an error of about
-$u|f|$, which is everything when the step or the curvature is small. Matrix products in reduced
-precision (autocast, TF32, bfloat16) make $u$ a thousand times larger.
+A second difference of values near $f$ with relative precision $u$ has an error of about $u|f|$,
+which dominates if the step or the curvature is small. With matrix products in reduced precision
+(autocast, TF32, bfloat16), $u$ is a thousand times larger.
 """
 
 import warnings
@@ -30,7 +30,7 @@ def full_precision(device: torch.device) -> Generator[bool]:
     """Compute in the precision of the tensors: no autocast, no TF32, no bfloat16 products.
 
     Args:
-        device: Where the computation runs.
+        device: Device of the computation.
 
     Yields:
         Whether settings had to be changed. They are restored on exit.
@@ -46,7 +46,7 @@ def forbid_reduced_precision(device: torch.device) -> Undo:
     """Leave autocast, and forbid matrix products in less than float32 precision.
 
     Args:
-        device: Where the computation runs.
+        device: Device of the computation.
 
     Returns:
         Functions that restore the settings, to be called in this order.
@@ -66,7 +66,7 @@ def full_precision_backward(values: Tensor) -> None:
 
     Matrix products of the backward pass follow the TF32 setting at the time of that pass, and the
     parameter gradients of a difference cancel as its values do. Autocast affects them too and
-    cannot be left half-way; a `PrecisionWarning` reports it.
+    cannot be disabled at this point; a `PrecisionWarning` reports it.
     """
     if not values.requires_grad:
         return
@@ -81,7 +81,7 @@ def full_precision_backward(values: Tensor) -> None:
             )
         undo = _forbid_reduced_products(values.device)
         if undo:
-            # DDP and FSDP end their backward pass by the same callback.
+            # DDP and FSDP end their backward pass with the same callback.
             torch.autograd.Variable._execution_engine.queue_callback(partial(_restore, undo))
 
     values.register_hook(before_backward)  # type: ignore[no-untyped-call]
@@ -92,7 +92,7 @@ def require_full_precision(x: Tensor, name: str) -> None:
 
     Args:
         x: Data, or values of the model.
-        name: What they are, for the message.
+        name: Name of the tensor, for the message.
 
     Raises:
         TypeError: If it is not.
@@ -106,7 +106,7 @@ def require_full_precision(x: Tensor, name: str) -> None:
 
 
 def widened(values: Tensor) -> Tensor:
-    """Return `values` in float64, in which to form differences, where the device supports it."""
+    """Return `values` in float64, for differences, if the device supports it."""
     return values if values.device.type == "mps" else values.double()
 
 
@@ -118,11 +118,10 @@ def unit_round_off(dtype: torch.dtype) -> float:
 def _forbid_reduced_products(device: torch.device) -> Undo:
     """Forbid matrix products in less than float32 precision.
 
-    While compiling nothing is done: the compiler cannot trace the settings and uses those in
-    force.
+    While compiling, the settings are not changed, because the compiler cannot trace them.
 
     Args:
-        device: Where the products are computed.
+        device: Device of the products.
 
     Returns:
         Functions that restore the settings.
@@ -132,7 +131,7 @@ def _forbid_reduced_products(device: torch.device) -> Undo:
     try:
         precision = torch.get_float32_matmul_precision()
         convolutions = device.type == "cuda" and torch.backends.cudnn.allow_tf32
-    except RuntimeError:  # raised once the newer switches of torch have been used
+    except RuntimeError:  # raised if the newer switches of torch were used
         return _forbid_by_backend(device)
     undo: Undo = []
     if precision != "highest":

@@ -24,7 +24,7 @@ def stencil(nodes: Iterable[Node]) -> tuple[tuple[Fraction, ...], ...]:
 
     Row $k$ holds $k!$ times the coefficients of $t^k$ in the Lagrange polynomials
     $\prod_{i ≠ j} (t - γ_i) / (γ_j - γ_i)$, in rational arithmetic. This is the closed form
-    of the inverse Vandermonde matrix of Lemma 1: nothing is solved, nothing is rounded.
+    of the inverse Vandermonde matrix of Lemma 1, without solving equations and without rounding.
 
     Reference:
         Pang et al. (2020), https://arxiv.org/abs/2007.03317, Lemma 1 and its proof, App. A.1.
@@ -33,7 +33,7 @@ def stencil(nodes: Iterable[Node]) -> tuple[tuple[Fraction, ...], ...]:
         nodes: Distinct positions along the direction, in units of `v`.
 
     Returns:
-        As many rows as nodes; row `k` yields the derivative of order `k`.
+        One row per node; row `k` has the weights of the derivative of order `k`.
 
     Raises:
         ValueError: If there are no nodes, or two are equal, or one is not finite.
@@ -72,21 +72,21 @@ def central_nodes(
 
     With `accuracy=2` these are the $T + 1$ nodes of Theorem 1, and the error of the
     derivative of order $T$ is $O(‖v‖^2)$ relative to $‖v‖^T$. Each further pair raises the
-    accuracy by two: $T + 2m - 1$ nodes make an error of $O(‖v‖^{2m})$.
+    accuracy by two: $T + 2m - 1$ nodes have an error of $O(‖v‖^{2m})$.
 
     Reference:
         Pang et al. (2020), https://arxiv.org/abs/2007.03317, Theorem 1 (Eq. 7).
 
     Args:
-        order: The highest derivative wanted, $T ≥ 1$.
+        order: The highest order of a derivative, $T ≥ 1$.
         accuracy: The order of the error, an even number.
-        alphas: The positive nodes $α_k$, distinct, in any order; $1, 2, …$ by default.
+        alphas: The positive nodes $α_k$, distinct, in any order. Default: $1, 2, …$
 
     Returns:
         The nodes in increasing order, with zero among them when `order` is even.
 
     Raises:
-        ValueError: If `order`, `accuracy` or `alphas` are not as described.
+        ValueError: If `order`, `accuracy` or `alphas` is invalid.
 
     Example:
         >>> central_nodes(1), central_nodes(2), central_nodes(3)
@@ -98,7 +98,7 @@ def central_nodes(
     """
     require_order(order)
     if accuracy < 2 or accuracy % 2:
-        raise ValueError(f"accuracy must be an even number from 2 on, but got {accuracy}")
+        raise ValueError(f"accuracy must be a positive even number, but got {accuracy}")
     pairs = (order + 1) // 2 + accuracy // 2 - 1
     positive = sorted(range(1, pairs + 1) if alphas is None else alphas)
     if not len(positive) == len(set(positive)) == pairs or positive[0] <= 0:
@@ -111,6 +111,6 @@ def central_nodes(
 
 
 def require_order(order: int) -> None:
-    """Raise `ValueError` unless `order` is a whole number from one on."""
+    """Raise `ValueError` unless `order` is a positive integer."""
     if not isinstance(order, Integral) or isinstance(order, bool) or order < 1:
-        raise ValueError(f"the order must be a whole number from 1 on, but got {order!r}")
+        raise ValueError(f"the order must be a positive integer, but got {order!r}")

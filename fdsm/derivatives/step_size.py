@@ -1,13 +1,12 @@
-r"""How long a step to take, and what rounding does to a given one.
+r"""Choice of the step size, and the rounding error of a given step.
 
 The error of a difference quotient of order $T$ and accuracy $p$ at step $h$ is the sum of a
-truncation error $A h^p$ and a rounding error $R h^{-T}$. It is least, within a constant, at
+truncation error $A h^p$ and a rounding error $R h^{-T}$. It is smallest, up to a constant, at
 
 $$h^* = \left( \frac{T R}{p A} \right)^{1/(T+p)}.$$
 
-Both constants belong to the function, and both can be seen in its values: as $h$ doubles, the
-quotient changes by about $R h^{-T}$ while rounding dominates, and by $(2^p - 1) A h^p$ once
-truncation does.
+Both constants depend on the function and can be measured. If $h$ is doubled, the quotient changes
+by about $R h^{-T}$ where rounding dominates, and by $(2^p - 1) A h^p$ where truncation dominates.
 """
 
 import math
@@ -27,19 +26,19 @@ from .stencil import central_nodes, require_order, stencil
 from .validation import as_log_density, check_arguments, check_values
 
 RATIO = 1.9
-"""Of one step tried to the last. Not two: doubling a step doubles some of its rounding errors."""
+"""Ratio of consecutive steps. Doubling a step would double some of its rounding errors."""
 
 STEPS = 26
-"""How many steps are tried at a time."""
+"""Number of steps that are evaluated at a time."""
 
 FLOOR = 6
-"""How many of the smallest steps must show nothing but rounding."""
+"""Number of the smallest steps at which rounding must dominate."""
 
 ROWS = 16
-"""How many examples it takes for a reliable root mean square of rounding errors."""
+"""Minimum number of examples for a reliable root mean square of rounding errors."""
 
 CLEAR = 8.0
-"""How far above the noise a change must be to be called truncation."""
+"""A change above this multiple of the noise is attributed to truncation."""
 
 
 def step_size(
@@ -47,21 +46,21 @@ def step_size(
 ) -> float:
     r"""Return the length of `v` that balances truncation against rounding.
 
-    Evaluates `f` at steps over several orders of magnitude and measures both errors, so that
-    the precision of `f`, the size of its values and its length scale along `v` are all taken
-    into account, whatever they come from.
+    Evaluates `f` at steps over several orders of magnitude and measures both errors. The result
+    therefore depends on the precision of `f`, the size of its values and its length scale along
+    `v`.
 
     Args:
         f: The log-density, `(N, *E) -> (N,)`.
         x: Typical data, shape `(B, *E)`; a few dozen rows are enough.
         v: Typical directions, shape `(B, *E)`; their lengths do not matter.
         order: The order of the derivative wanted.
-        cond: Further arguments of `f`, a row per example.
+        cond: Further arguments of `f`, one row per example.
         accuracy: The order of the truncation error.
 
     Returns:
-        The step $h^*$, to be used as the radius of a projection. The spread of the data, if there
-        is no truncation error to be seen.
+        The step $h^*$, for use as the radius of a projection. If there is no measurable truncation
+        error, the spread of the data.
 
     Raises:
         ValueError: If there are no data, or `f` is not finite around them.
@@ -90,7 +89,7 @@ def step_size(
             return spread
         if onset >= FLOOR or smallest < spread * unit_round_off(x.dtype):
             break
-        smallest /= RATIO ** (STEPS // 2)  # truncation dominates already: look at smaller steps
+        smallest /= RATIO ** (STEPS // 2)  # truncation dominates: try smaller steps
     if not math.isfinite(changes[onset]):
         return float(steps[onset] / RATIO**2)
     truncation = changes[onset] / steps[onset] ** (order + accuracy) / (RATIO**accuracy - 1)
@@ -106,7 +105,7 @@ def _changes(
     steps: Sequence[float],
     accuracy: int,
 ) -> tuple[list[float], list[float]]:
-    """Return the changes of the difference quotient from step to step, and those by rounding.
+    """Return the changes of the difference quotient between steps, and those due to rounding.
 
     Both are root mean squares, times $h^T$.
 
@@ -126,7 +125,7 @@ def _changes(
 
 
 def _onset(changes: Sequence[float], noise: Sequence[float]) -> int | None:
-    """Return from which step on the changes are clear of the noise, or no longer finite."""
+    """Return the index of the first step whose changes exceed the noise, or `None`."""
     clear = [not change <= CLEAR * n for change, n in zip(changes, noise, strict=False)]
     return next((k for k, pair in enumerate(pairwise(clear)) if all(pair)), None)
 
@@ -136,10 +135,9 @@ def rounding_error(
 ) -> float:
     r"""Return an estimate of the relative rounding error of a difference along `v`.
 
-    The noise of `f` is measured by its sixth differences at a small fraction of the step, where
-    nothing but noise is left of them, and taken to be at least that of rounding its values; the
-    derivative by differences at growing steps, until it
-    stands out of the noise.
+    The noise of `f` is measured with its sixth differences at an eighth of the step, which contain
+    almost only noise. It is at least the rounding error of the values. The derivative is measured
+    with differences at increasing steps, until it exceeds the noise.
 
     Reference:
         Moré and Wild (2011), Estimating computational noise, for the use of high differences.
@@ -148,8 +146,8 @@ def rounding_error(
         f: The log-density, `(N, *E) -> (N,)`.
         x: The data, shape `(B, *E)`.
         v: The directions, shape `(B, *E)`, as long as the step.
-        cond: Further arguments of `f`, a row per example.
-        order: The order of the difference; the second is where it matters most.
+        cond: Further arguments of `f`, one row per example.
+        order: The order of the difference.
         accuracy: The order of its truncation error.
 
     Returns:
@@ -189,7 +187,7 @@ def difference(
 def _surroundings(
     x: Tensor, v: Tensor, cond: Sequence[Tensor], width: float
 ) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
-    """Return the data with unit directions, small batches filled up with nearby points."""
+    """Return the data with unit directions. Nearby points are added to small batches."""
     unit = v / per_example(length(v), v)
     copies = -(-ROWS // max(len(x), 1))
     offsets = torch.arange(copies, device=x.device).repeat_interleave(len(x)) * width / copies

@@ -2,7 +2,7 @@
 
 Use it for images that the Inception network is not suitable for, such as digits of 8 × 8 or
 28 × 28 pixels, or if its weights are not available. Distances can be compared only if they use the
-same classifier; its name has the seed and the accuracy.
+same classifier. The name of a classifier contains its seed and accuracy.
 """
 
 from collections.abc import Iterator

@@ -131,7 +131,8 @@ def check_consistency(
     projection: Projection | None = next(find_fields(objective, "projection"), None)
     if derivative is None or projection is None:
         raise ValueError(
-            f"{objective} has no `derivative` and `projection`, so there is nothing to check"
+            f"{objective} cannot be checked: it has no `derivative` and `projection`. Use an "
+            "objective with random directions, such as SSM"
         )
     fallback = _Recorder(Autodiff())
     exact = _Recorder(Taylor(fallback=fallback))

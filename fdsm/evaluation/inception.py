@@ -31,7 +31,7 @@ def inception_features(weights: Path) -> Features:
         weights: The file with the weights, see the module.
 
     Returns:
-        The features. Their name has the first digits of the SHA-256 of the file.
+        The features. Their name contains the first digits of the SHA-256 of the file.
 
     Raises:
         FileNotFoundError: If the file does not exist.

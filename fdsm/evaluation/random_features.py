@@ -1,7 +1,7 @@
 """Convolutions with random weights as features, if no trained network is available.
 
 They respond to colours, edges and textures. Embeddings of untrained networks can distinguish
-samples from images, and are recommended for data that are very different from ImageNet.
+samples from real images, and are recommended for data that are very different from ImageNet.
 
 Reference:
     Naeem et al. (2020), https://arxiv.org/abs/2002.09797.

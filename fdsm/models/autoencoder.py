@@ -1,4 +1,4 @@
-r"""Autoencoders with an implicit encoder.
+r"""Implicit encoders and decoders, the parts of autoencoders.
 
 An implicit encoder maps data and noise to a latent, $z = f(x, ξ)$. The density of $z$ is not
 known. Another network learns its score: that of $q(z|x)$ for a variational autoencoder, that of

@@ -24,7 +24,7 @@ class NoiseConditionalMLP(nn.Module):
         shape: The shape of an event, or its length. Events are flattened.
         widths: Widths of the hidden layers.
         frequencies: Number of frequencies of the Fourier features of the noise level.
-        activation: The activation function.
+        activation: Constructor of the activations, which should be smooth.
 
     Example:
         >>> model = NoiseConditionalMLP(2, widths=(16,))
@@ -61,7 +61,9 @@ class NoiseConditionalMLP(nn.Module):
 
 
 class NoiseScaled(nn.Module):
-    """The same for a network that is not given the noise level, $g(x, σ) = g(x)$.
+    """A log-density of noisy events from a network that is not given the noise level.
+
+    In the formula of this module, $g(x, σ) = g(x)$.
 
     Args:
         network: A function of events, `(B, *E) -> (B,)`.

@@ -46,7 +46,7 @@ def sumo(log_weights: Tensor, terms: Tensor) -> Tensor:
     r"""Return the SUMO estimate of the log-likelihood, a randomly truncated telescoping series.
 
     $$\mathrm{SUMO} = \mathrm{IWAE}_1 + \sum_{k=1}^{K}
-      k \left( \mathrm{IWAE}_{k+1} - \mathrm{IWAE}_k \right), \qquad P(\mathcal K ≥ k) = \frac1k$$
+      k \left( \mathrm{IWAE}_{k+1} - \mathrm{IWAE}_k \right), \qquad P(K ≥ k) = \frac1k$$
 
     If $K$ is at most $n$, its mean over $K$ is that of $\mathrm{IWAE}_{n+1}$.
 
@@ -56,7 +56,7 @@ def sumo(log_weights: Tensor, terms: Tensor) -> Tensor:
         IWAE, $z_k$ should be $z_j$.
 
     Args:
-        log_weights: $\log w_j$, shape `(B, K + 1)`, with the largest number of terms $K$.
+        log_weights: $\log w_j$, shape `(B, n + 1)`, with the largest number of terms $n$.
         terms: Number of terms $K$ of each example, shape `(B,)`.
 
     Returns:

@@ -23,8 +23,8 @@ def alternating_steps(
 ) -> AlternatingSteps:
     r"""Return a step that trains the score, then the encoder and decoder with that score.
 
-    The gradient of $E \log q(z)$ with respect to whatever produced $z$ is that of $s(z)^T z$ with
-    the score $s$ held fixed, and $-\log p(z)$ is $‖z‖²/2$.
+    The gradient of $E \log q(z)$ with respect to the parameters of the encoder is that of
+    $s(z)^T z$ with a fixed score $s$. Up to a constant, $-\log p(z)$ is $‖z‖²/2$.
 
     Args:
         auto: The autoencoder.
@@ -66,7 +66,7 @@ class _ImplicitAutoencoderRecipe(Recipe):
         return alternating_steps(auto, self.objective, self.optimizer, self.plan.iterations)
 
     def timed_part(self, step: Step) -> Step:
-        """Return the step that trains the score, which Table 6 gives the times of (Sec. 6.3)."""
+        """Return the step that trains the score. Table 6 gives its times (Sec. 6.3)."""
         return cast(AlternatingSteps, step).steps["score"]
 
     def sample(

@@ -99,7 +99,7 @@ class HeldOut:
 
 @dataclass(frozen=True)
 class OtherDataset:
-    """The test rows of another data set. Images are resized to the size of this one's.
+    """The test rows of another data set. Images are resized to the size of the training images.
 
     Attributes:
         name: Name of the rows in metrics.
@@ -139,7 +139,7 @@ class TemperedSampling:
 
 @dataclass(frozen=True)
 class ValidationMetric:
-    """A validation loss that is equal for recipes with different objectives.
+    """A validation loss that is the same for recipes with different objectives.
 
     Attributes:
         name: Name of the metric.
@@ -165,10 +165,10 @@ class EBM(Recipe):
         tempering: Settings of the sampler.
         ood_sources: Out-of-distribution data for the evaluation.
         ood_rows: Number of test rows of each kind.
-        reference_rows: Number of training rows whose mean log-density is the typical one.
+        reference_rows: Number of training rows for the mean log-density in the typicality.
         sm_eval_rows: Number of test rows for the exact score-matching loss. Zero skips it.
         validation_rows: Number of validation rows.
-        validation_metric: A second validation loss, equal for recipes that are compared.
+        validation_metric: A second validation loss, the same for all recipes that are compared.
         noise_std: Standard deviation of the noise in the data whose density is learnt, as in
             denoising score matching.
         provenance: Source of the settings.

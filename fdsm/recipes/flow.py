@@ -1,7 +1,7 @@
 """Normalizing flows (NICE; Table 3 of the paper).
 
-A flow is a normalised density, so it can be evaluated by its likelihood, whatever objective it was
-trained with. Likelihoods are in nats in the space of the model, as published.
+A flow is a normalised density, so it has a likelihood, whichever objective it was trained with.
+Likelihoods are in nats in the space of the model, as published.
 """
 
 from dataclasses import dataclass, field

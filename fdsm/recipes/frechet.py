@@ -107,7 +107,7 @@ def for_test(data: Dataset) -> Tensor:
 class Frechet:
     """Settings of the Fréchet distance between samples and images.
 
-    Both are compared as they would be stored, rounded to bytes, at the resolution of the model.
+    Both are compared at the resolution of the model, rounded to the stored levels.
 
     Attributes:
         features: The feature extractor.
@@ -154,14 +154,14 @@ class Frechet:
 
 
 def images_of(data: Dataset, rows: Tensor) -> Tensor:
-    """Return stored rows as the model sees them, without noise, as images from 0 to 1."""
+    """Return stored rows as images from 0 to 1 at the resolution of the model, without noise."""
     return torch.cat([
         shown(data, data.transform.deterministic(part)) for part in torch.split(rows, 1000)
     ])
 
 
 def shown(data: Dataset, y: Tensor) -> Tensor:
-    """Return rows of the model as images from 0 to 1, rounded to the stored levels."""
+    """Return model inputs or samples as images from 0 to 1, rounded to the stored levels."""
     x = data.inverse_transform(y)
     return x if x.is_floating_point() else x.float() / int(data.train.max())
 

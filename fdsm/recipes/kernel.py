@@ -1,6 +1,6 @@
 r"""Deep kernel exponential families for tables (Table 1 of the paper).
 
-On one half of every batch the coefficients of the kernels are solved for. The loss of the other
+The coefficients of the kernels are solved for on one half of every batch. The loss on the other
 half trains all other parameters, so that the solution generalises to new data. As in the published
 code, the equations use exact derivatives even if the loss uses finite differences.
 """
@@ -150,8 +150,8 @@ class KernelFamily(Recipe):
 
         The loss has heavy tails, so its median is returned too. The normaliser is estimated twice
         by importance sampling: with samples of the base measure, as published, and with a tenth of
-        that number of samples of a proposal adapted to the density. The effective sample size of
-        each says how far to trust it.
+        that number of samples of a proposal adapted to the density. A small effective sample size
+        shows that an estimate is not reliable.
         """
         f = self.log_density(model)
         test, train = (
@@ -325,12 +325,13 @@ def adapt_proposal(
         log_density: The density, not normalised, `(N, D) -> (N,)`.
         rows: The rows, shape `(N, D)`.
         broad: A proposal with the tails of the density, a component of the result.
-        pilot: Number of samples in each round. One in twenty becomes a centre.
+        pilot: Number of samples in each round. A twentieth of them become centres.
         rounds: Number of rounds.
         generator: Random generator. Default: torch's global one.
 
     Returns:
-        The broad proposal, neighbourhoods of rows, and narrow and wide ones of chosen samples.
+        A mixture of the broad proposal, Gaussians around rows, and narrow and wide Gaussians
+        around samples of high density.
     """
     known = (broad, LocalGaussians.of(rows, 0.8))
     proposal = MixtureProposal(known)

@@ -1,8 +1,8 @@
 r"""Energy-based models of noisy data at many noise levels, for users' tables and images.
 
 One network learns the log-density of the data with noise of standard deviation $σ$, for all $σ$
-between a small and a large level. At the small level it is the density of the data. The other
-levels lead the sampler to it.
+between a small and a large level. At the smallest level it approximates the density of the data.
+The sampler starts at the largest level and goes through all of them.
 """
 
 from dataclasses import dataclass, field

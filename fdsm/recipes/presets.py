@@ -1,6 +1,6 @@
 """Presets: a recipe for a user's data, chosen by the kind and size of the data.
 
-Every choice can be overruled: the model family, the objective, and how to differentiate.
+The model family, the objective and the derivative engine can be chosen instead.
 """
 
 from collections.abc import Callable
@@ -58,7 +58,7 @@ class Preset:
         name: Name of the preset, such as `table/small`.
         recipe: The recipe.
         description: The model, the objective and the derivative in words.
-        reason: The properties of the data that decided.
+        reason: The properties of the data that determined the choice.
     """
 
     name: str
@@ -69,7 +69,7 @@ class Preset:
 
 @dataclass(frozen=True)
 class Kind:
-    """The kind and size of a data set, by which presets are chosen.
+    """The kind and size of a data set, which determine the preset.
 
     Attributes:
         is_images: Whether events are images, `(channels, height, width)`.
@@ -119,7 +119,7 @@ def choose_preset(
 
     Args:
         source: The source of the data. Its transform is replaced if the model needs another.
-        data: The data set that was loaded from it. Its kind and size decide.
+        data: The data set that was loaded from it. Its kind and size determine the preset.
         model: The model family.
         objective: The objective. Default: that of the model family.
         derivative: How to differentiate along directions. Default: that of the objective.
@@ -148,11 +148,11 @@ def choose_preset(
     recipe = family.build(source, kind, loss)
     name = kind.name if model == "ebm" else f"{kind.name}/{model}"
     used = next(find_fields(loss, "derivative"), None)
-    by = "" if used is None else f", derivatives by {type(used).__name__}"
+    suffix = "" if used is None else f", derivatives with {type(used).__name__}"
     return Preset(
         name,
         replace(recipe, name=name),  # type: ignore[type-var]
-        f"{family.title}, {TITLES[chosen]}{by}",
+        f"{family.title}, {TITLES[chosen]}{suffix}",
         kind.reason,
     )
 
@@ -210,13 +210,18 @@ def _with_transform(source: Source, *steps: Transform) -> Source:
     return replace(source, transform=Chain(steps))  # type: ignore[type-var]
 
 
-def _plan(kind: Kind, iterations: dict[str, int], **changes: Any) -> TrainingPlan:  # ruff: ignore[any-type]
+def _plan(
+    kind: Kind,
+    iterations: dict[str, int],
+    batch: int = 128,
+    **changes: Any,  # ruff: ignore[any-type]
+) -> TrainingPlan:
     """Return a plan whose length follows the size of the data, stopped early by validation."""
     count = iterations[kind.size]
     every = max(1, count // 40)
     plan = TrainingPlan(
         count,
-        batch=min(128, kind.rows),
+        batch=min(batch, kind.rows),
         validate_every=every,
         checkpoint_every=max(1, count // 8),
         patience=10 * every,

@@ -68,7 +68,7 @@ class Recipe(ABC):
         name: Name of the recipe, such as that of a row in a table.
         data: The data set.
         plan: Length of the training.
-        provenance: Source of the settings, for documentation. It is not recorded as a setting.
+        provenance: Source of the settings, for documentation. It is not a setting itself.
     """
 
     name: str

@@ -20,7 +20,7 @@ def change_settings(recipe: T, settings: Sequence[str]) -> T:
     """Return a recipe with some of its settings changed.
 
     Args:
-        recipe: A frozen dataclass with more of them in its fields.
+        recipe: A recipe, a source or another frozen dataclass. Its fields may be dataclasses.
         settings: The changes, each as `path=value` with a dot for each level of the path. A value
             is written as in JSON; quotes around text and brackets around lists may be left out.
 
@@ -95,7 +95,7 @@ def _unknown(path: str, name: str, fields: list[str], whole: object) -> str:
     near = [known for known in setting_paths(whole) if known.rpartition(".")[2] == name][:3]
     near = near or get_close_matches(path, list(setting_paths(whole)), n=1)
     hint = f" Did you mean {' or '.join(near)}?" if near else ""
-    return f"there is no setting {path}.{hint} Allowed here: {', '.join(fields) or 'nothing'}"
+    return f"there is no setting {path}.{hint} Allowed here: {', '.join(fields) or 'none'}"
 
 
 def setting_paths(value: object, inside: str = "") -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Reports on runs: tables, plots and a page, made from the files of the runs. No model is loaded.
+"""Reports on runs: tables, plots and an HTML page. They read files and do not load models.
 
 `collection = read_folders(folders)` reads everything once. `terminal(collection)` returns tables
 for the terminal, and `write_page(collection, path)` writes a self-contained HTML page.

@@ -192,7 +192,7 @@ def mean_of_numbers(values: Sequence[float]) -> Measurement:
 
 
 def mean_of_measurements(measured: Sequence[Measurement]) -> Measurement | None:
-    """Return the mean of the values with its standard error. A single one is returned as it is."""
+    """Return the mean of the values with its standard error. A single one is unchanged."""
     if len(measured) < 2:
         return measured[0] if measured else None
     return mean_of_numbers([one.value for one in measured])

@@ -1,4 +1,4 @@
-"""Curves and panels that a study asks the report to plot. This module does not need torch."""
+"""Curves and panels of a study, which the report plots. This module does not need torch."""
 
 from dataclasses import dataclass
 

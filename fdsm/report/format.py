@@ -138,7 +138,7 @@ class Metric:
         name: Name in `result.json`.
         title: Title of its column.
         unit: Unit, or empty.
-        meaning: One line that says what it is.
+        meaning: Description in one line.
         better: Which values are better: `"lower"`, `"higher"`, or empty if neither.
         format: Formats a measurement.
         format_published: Formats a published number.

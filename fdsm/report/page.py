@@ -1,6 +1,6 @@
 """The HTML page: tables, plots, samples and settings in one self-contained file.
 
-Everything that comes from a run folder is escaped, and the page loads nothing from elsewhere.
+Text from a run folder is escaped, and the page loads no other files.
 """
 
 import base64

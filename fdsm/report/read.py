@@ -149,7 +149,7 @@ def _read_object(path: Path) -> dict[str, Any]:
     value = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(value, dict):
         raise ValueError(f"it holds a {type(value).__name__}, not an object")
-    flatten(value)  # raises now if the nesting is too deep, and not while the page is written
+    flatten(value)  # raises an error here, not in the page, if the nesting is too deep
     return value
 
 
@@ -254,7 +254,7 @@ def _curve(points: Sequence[tuple[dict[str, Any], Json]]) -> Curve:
 def _read_study(
     folder: Path, name: str, infos: Mapping[str, TargetInfo], note: Note
 ) -> list[StudyRecord]:
-    """Return the study of a folder, or nothing if it cannot be read."""
+    """Return the study of a folder, or an empty list if it cannot be read."""
     try:
         record = _read_object(folder / "study.json")
         findings = record["findings"]

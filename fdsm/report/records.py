@@ -1,4 +1,4 @@
-"""Typed records of the files that runs and studies leave behind."""
+"""Typed records of the files that runs and studies write."""
 
 import json
 import math
@@ -287,7 +287,7 @@ class RunRecord(FolderRecord):
 
     @property
     def description(self) -> dict[str, str]:
-        """Data, model and training of a user's run, in the terms of its own files."""
+        """Data, model and training of a user's run, as text by name."""
         recipe, data = _objects(self.record.get("recipe")), _objects(self.record.get("data"))
         plan, origin = _objects(recipe.get("plan")), self.origin
         recipe_file = " ".join(filter(None, (origin("file"), origin("name"))))

@@ -18,7 +18,7 @@ from .records import MEMORY, STEP_TIME, STEP_TIME_WITH_VALIDATION, StudyRecord, 
 T = TypeVar("T")
 
 ONE_SEED = "†"
-"""Marks an error that is that of one measurement, and not one over seeds."""
+"""Marks the standard error of a single measurement, which is not one over seeds."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Column(Generic[T]):
         heading: Title, with the unit if there is one.
         value: Returns the text of a cell.
         published: Returns the text of the published number of a cell.
-        meaning: One line that says what the column shows, or empty.
+        meaning: Description of the column in one line, or empty.
         kind: A metric of the model, a cost of training, or a fact about the runs.
     """
 

@@ -1,7 +1,7 @@
 """Descriptions of tables and figures with published results, given to the report as values.
 
-The report does not know any paper. Whoever has published numbers to compare with describes them
-with these classes and passes them to `read_folders`.
+The report does not depend on any paper. To compare with published numbers, describe them with
+these classes and pass them to `read_folders`.
 """
 
 from collections.abc import Mapping

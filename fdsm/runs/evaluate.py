@@ -30,15 +30,14 @@ from .saved_model import SavedModel
 REFERENCE_ROWS = 10_000
 """Largest number of training rows to which reference densities are fitted."""
 LOSS_ROWS, LOSS_ELEMENTS = 500, 20_000
-"""Exact score-matching losses are compared on at most this many rows, and on fewer rows of many
-dimensions, at most this many numbers in all."""
+"""Maximum number of rows, and of elements of all rows, for exact score-matching losses."""
 MARGIN = 0.01
-"""A model is not reported as worse than a reference for a difference smaller than this: relative
-to the score-matching loss of the reference, or in nats of likelihood per dimension."""
+"""A reference with a smaller advantage is not reported as better: relative to the score-matching
+loss of the Gaussian, or in nats of likelihood per dimension."""
 SAMPLE_SHIFT = 0.5
-"""Samples whose mean is off by more standard deviations of the data are reported as wrong."""
+"""Largest accepted error of the mean of samples, in standard deviations of the data."""
 SAMPLE_SPREAD = 2.0
-"""Samples whose standard deviation is off by a larger factor are reported as wrong."""
+"""Largest accepted factor between the standard deviations of samples and data."""
 
 
 def evaluate(
@@ -138,7 +137,7 @@ def compare_with_references(
 
 
 def _is_worse(difference: float, error: float, margin: float) -> bool:
-    """Return whether a model with a higher loss is worse. One that is not finite is worse too."""
+    """Return whether a loss exceeds that of a reference. A loss that is not finite does too."""
     return not difference <= max(2 * error, margin)
 
 
@@ -166,7 +165,7 @@ def _comparison(
 
 
 def sample_problems(samples: Tensor, data: Dataset) -> list[str]:
-    """Return the ways in which the mean and spread of samples are clearly not those of the data.
+    """Return the clear differences between samples and data in mean and standard deviation.
 
     Args:
         samples: Samples in the space of the data, shape `(n, *E)`.

@@ -6,7 +6,8 @@ metrics.jsonl       one line per logged iteration
 checkpoints/        weights, optimizer, random state and position; the most recent and the best
 model.safetensors   the trained model and the fitted transform
 result.json         metrics of the test rows
-samples.npy, samples.png
+samples.npy         samples; also samples.csv for tables and samples.png for images
+density_grid.npz    log-density and score on a grid, for data in two dimensions
 ```
 """
 
@@ -34,11 +35,11 @@ FORMAT = 2
 
 
 class RunError(ValueError):
-    """A folder that is not a run, or that already holds one."""
+    """A folder is not a run, already holds one, or does not match its files or data."""
 
 
 class UntrustedFileError(ValueError):
-    """A run whose recipe is code in a file that the user has not agreed to execute."""
+    """The recipe of a run is code in a file, and the caller has not agreed to execute it."""
 
 
 @dataclass(frozen=True)
@@ -118,14 +119,14 @@ class Run:
             recipe = _read_recipe(record, load_file(Path(str(file))) if file else None)
         except (ValueError, TypeError) as error:
             raise RunError(
-                f"{folder} was made by {_maker(config)} and cannot be opened by {__version__}: "
+                f"{folder} was written by {_maker(config)} and cannot be opened by {__version__}: "
                 f"{error}"
             ) from error
         return cls(folder, recipe, seed, device or was_on, origin)
 
     @property
     def name(self) -> str:
-        """The name of the run in messages: that of its recipe."""
+        """Name of the recipe, for messages."""
         return self.recipe.name
 
     @property
@@ -160,7 +161,7 @@ class Run:
         return dict(json.loads((self.folder / "result.json").read_text(encoding="utf-8")))
 
     def with_source(self, source: Source) -> Self:
-        """Return the same run with its data at another place. The content must be the same."""
+        """Return the same run with another source. The content of the data must be the same."""
         return replace(self, recipe=self.recipe.with_data(source))
 
     def require_same_data(self, data: Dataset) -> None:
@@ -200,7 +201,7 @@ def _read_config(folder: Path) -> dict[str, Any]:
         raise RunError(f"{path} is damaged: it holds a {type(config).__name__}, not an object")
     if config.get("format") != FORMAT:
         raise RunError(
-            f"{folder} was made by {_maker(config)}, whose config.json has another layout. "
+            f"{folder} was written by {_maker(config)}, whose config.json has another layout. "
             f"Open it with that version, or train it again with {__version__}"
         )
     return config

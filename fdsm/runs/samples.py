@@ -24,7 +24,7 @@ def save_samples(
     Args:
         folder: The folder. It is created if it does not exist.
         samples: Samples in the space of the data, shape `(N, *E)`.
-        max_value: The value of white.
+        max_value: Value that is shown as white.
         columns: Names of the columns of a table.
 
     Returns:
@@ -46,7 +46,7 @@ def save_sample_file(
     Args:
         path: The file.
         samples: Samples in the space of the data, shape `(N, *E)`.
-        max_value: The value of white.
+        max_value: Value that is shown as white.
         columns: Names of the columns of a table.
 
     Returns:
@@ -84,7 +84,7 @@ def _write_table(draft: Path, samples: Tensor, columns: Sequence[str] | None) ->
 
 
 def grid(images: Tensor) -> Image.Image:
-    """Return images side by side in one picture, in about as many rows as columns.
+    """Return images as one picture, in a grid that is about square.
 
     Args:
         images: Values from zero to one, shape `(N, C, H, W)`. Values outside are clipped. With

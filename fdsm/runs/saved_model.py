@@ -1,4 +1,4 @@
-"""A trained model together with what is needed to use it on new data."""
+"""A trained model with its fitted transform: sampling, scoring and checking."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -44,18 +44,18 @@ class Scores:
 
 @dataclass(frozen=True)
 class SavedModel:
-    """A trained model, its run, and what is needed to use it on new data.
+    """A trained model with its run and its fitted transform. It can be used without the data.
 
     Attributes:
         run: The run it comes from.
         model: The model.
-        transform: From data to the space of the model, as fitted in training.
+        transform: Fitted transform from stored rows to model inputs.
         shape: The shape of an event in the space of the model.
         train_log_density: Log-densities of training rows, if the model has a log-density.
         test_log_density: Log-densities of test rows.
-        max_value: Largest value in the training rows, such as that of white.
+        max_value: Largest value in the training rows, which is shown as white in images.
         is_integer: Whether the data are integers, such as images of bytes.
-        progress: Number of iterations, seconds of training, and why it ended.
+        progress: Number of iterations, seconds of training, and the reason why training ended.
     """
 
     run: Run

@@ -90,12 +90,12 @@ class Training:
     """The state of a run while it is trained.
 
     Attributes:
-        iteration: Number of iterations done.
-        ended: Why training ended, or `None` while it goes on.
+        iteration: Number of completed iterations.
+        ended: The reason why training ended, or `None` if it has not ended.
     """
 
     def __init__(self, run: Run, data: Dataset) -> None:
-        """Build the model, the step and the callbacks as they are before the first iteration.
+        """Build the model, the step and the callbacks in their state before the first iteration.
 
         Args:
             run: The run.
@@ -158,7 +158,7 @@ class Training:
             self._fit(callbacks if bar is None else [*callbacks, bar])
 
     def save_model(self) -> SavedModel:
-        """Take the final weights, write the model and return it."""
+        """Load the best or averaged weights, write the model and return it."""
         best = self.run.checkpoints.best
         if self.run.recipe.plan.patience is not None and best.exists():
             self.model.load_state_dict(checkpoint.load(best)["model"])
@@ -276,7 +276,7 @@ def _config(run: Run, data: Dataset, model: nn.Module) -> Json:
 
 
 def environment_info() -> dict[str, Json]:
-    """Return the versions and the machine of a measurement, for its record."""
+    """Return the versions of the software and a description of the machine, as a record."""
     return {
         "versions": {
             "fdsm": __version__,

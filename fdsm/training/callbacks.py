@@ -53,7 +53,7 @@ class Callback(Protocol):
 
 
 class EarlyStop(Exception):
-    """Raised by a callback to end training early. The message gives the reason."""
+    """Raised by a callback to end training early. `fit` does not catch it."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Validate:
         measure: Takes the iteration and returns metrics by name. Lower is better.
         logs: The loggers.
         every: Number of iterations between validations.
-        metric: Name of the metric that decides. Default: the first.
+        metric: Name of the metric that is compared. Default: the first.
         patience: Number of iterations without improvement after which training stops.
         on_best: Called when the metric improves.
         best: The best value so far.

@@ -13,7 +13,7 @@ from .callbacks import Callback, IterationEvent
 from .signals import interruptible
 
 WINDOW = 100
-"""Number of iterations of which the logged time is the median."""
+"""The logged time is the median over this number of iterations."""
 
 Batches = Callable[[int, Generator], Tensor]
 """`iteration, generator -> (B, *E)`: returns the transformed batch of an iteration."""
@@ -62,6 +62,7 @@ def fit(
     Raises:
         NonFiniteLossError: If a metric is not finite. No callback is called for that iteration.
         Interrupted: After the iteration during which SIGINT or SIGTERM was received.
+        EarlyStop: If a callback raises it.
 
     Example:
         >>> import torch

@@ -13,7 +13,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 def interruptible() -> Generator[list[int], None, None]:
     """Record the first SIGINT or SIGTERM. A second signal has its usual effect.
 
-    Python allows signal handlers only in the main thread. In other threads nothing is changed.
+    Python allows signal handlers only in the main thread. Other threads record no signals.
 
     Yields:
         The signals received so far.

@@ -179,11 +179,11 @@ def test_recorded_settings_win_over_a_changed_recipe_file(tmp_path: Path) -> Non
         ("null", "config.json is damaged: it holds a NoneType, not an object"),
         (
             json.dumps({"recipe": "deep_ebm/DSM", "versions": {"fdsm": "0.1.0"}}),
-            r"was made by fdsm 0\.1\.0, whose config.json has another layout",
+            r"was written by fdsm 0\.1\.0, whose config.json has another layout",
         ),
-        (json.dumps({"format": 3, "versions": {"fdsm": "9.1.0"}}), r"made by fdsm 9\.1\.0"),
-        (json.dumps({"format": 1}), "made by an unknown version of fdsm"),
-        (json.dumps({"format": 1, "versions": ["?"]}), "made by an unknown version of fdsm"),
+        (json.dumps({"format": 3, "versions": {"fdsm": "9.1.0"}}), r"written by fdsm 9\.1\.0"),
+        (json.dumps({"format": 1}), "written by an unknown version of fdsm"),
+        (json.dumps({"format": 1, "versions": ["?"]}), "written by an unknown version of fdsm"),
         (json.dumps({"format": 2}), r"config.json is damaged: .*seed"),
         (json.dumps({"format": 2, "seed": 0, "device": "cpu"}), r"damaged: .*recipe"),
         (json.dumps({"format": 2, "seed": "x", "device": "cpu", "recipe": {}}), "damaged: .*x"),
@@ -239,7 +239,7 @@ def test_configs_with_other_recipes_are_refused_and_nothing_is_executed(
     folder = copy_with(trained, tmp_path / "run", recipe=change(trained.config["recipe"]))
     with pytest.raises(RunError, match=message) as error:
         Run.open(folder)
-    assert "was made by fdsm" in str(error.value)
+    assert "was written by fdsm" in str(error.value)
     assert not (tmp_path / "executed").exists()
 
 

@@ -23,7 +23,7 @@ MAX_LINES = 10
 
 
 class Problem(Enum):
-    """A reason why a cell or a row cannot be used, for one and for several."""
+    """A reason why cells or rows cannot be used, as text in the singular and in the plural."""
 
     EMPTY = "is empty", "are empty"
     NOT_A_NUMBER = "is not a number", "are not numbers"
@@ -46,7 +46,7 @@ class BadCell(NamedTuple):
         row: Index of the row, from 0.
         column: Name of the column, or `None` for the whole row.
         problem: Why it cannot be used.
-        text: The cell as it is in the file.
+        text: Text of the cell, or the numbers of cells of the row.
     """
 
     row: int

@@ -107,7 +107,7 @@ def parse_idx(content: bytes, path: Path, event: tuple[int, ...]) -> Tensor:
         raise DataError(f"{path} is damaged: {error}") from error
     if len(body) != size:
         found = f"only {len(body):,}" if len(body) < size else "more"
-        raise DataError(f"{path} is damaged: it announces {size:,} bytes of data but has {found}")
+        raise DataError(f"{path} is damaged: its header gives {size:,} bytes, but it has {found}")
     return torch.from_numpy(np.frombuffer(body, np.uint8).copy().reshape(n, *event))
 
 

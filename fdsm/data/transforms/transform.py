@@ -50,7 +50,7 @@ def as_float(x: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Identity:
-    """The identity, and the base class of transforms that learn nothing from values.
+    """The identity, and the base class of transforms that do not learn from values.
 
     A transform of your own may inherit from it and override some methods. In a `Chain` it may be
     fitted to a single row, so `fit` may use the shape of the rows but not their values.

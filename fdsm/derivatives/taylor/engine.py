@@ -55,15 +55,16 @@ class Taylor:
 
     $$h(x + t v) = h_0 + h_1 t + h_2 t^2 + …, \qquad (v^T∇)^k h = k!\, h_k,$$
 
-    and every function of torch that the model calls acts on them by its rule: a linear layer on
-    all of them in one call, an activation $g$ by $g' h_1$ and $g' h_2 + \tfrac12 g'' h_1^2$. The
-    result is exact in any precision, also under autocast, needs no step size, and is trained
-    through by one ordinary backward pass, at about the cost of finite differences. Along several
-    directions the curvatures are summed on the way: $V + 2$ coefficients.
+    and each function of torch that the model calls has a rule for them: a linear layer maps all
+    coefficients in one call, and an activation $g$ computes $g' h_1$ and
+    $g' h_2 + \tfrac12 g'' h_1^2$. The result is exact in any precision, also under autocast, and
+    needs no step size. Training needs one ordinary backward pass. The cost is about that of finite
+    differences. Along several directions only the sum of the curvatures is propagated, so there
+    are $V + 2$ coefficients.
 
     Functions without a rule raise `MissingRule`; see `rule` for how to add one. Derivatives of
-    piecewise functions such as ReLU are those of the pieces; a `KinkWarning` is shown where a
-    second derivative is then wrong to train with.
+    piecewise functions such as ReLU are those of the pieces. A `KinkWarning` is shown if training
+    with their second derivatives is biased.
 
     Reference:
         Griewank and Walther (2008), Evaluating derivatives, chapter 13.
@@ -131,8 +132,8 @@ def series(f: Model, x: Tensor, v: Tensor, order: int, *cond: Tensor) -> Tensor:
         return _series_while_compiling(f, x, v, order, cond)
     if isinstance(x, Jet) or isinstance(v, Jet):
         raise MissingRule(
-            "Taylor cannot differentiate inside of what it differentiates: use Autodiff() inside, "
-            "or a higher order"
+            "Taylor cannot be nested: use Autodiff() inside the model, or a derivative of higher "
+            "order"
         )
     record = _RECORDS.of(f)
     record.evaluations += 1

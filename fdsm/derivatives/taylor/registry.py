@@ -61,8 +61,8 @@ def rule_of(function: object, in_place: Callable[[Rule, str], Rule]) -> Rule:
 
     Args:
         function: The function, or a method or attribute of tensors.
-        in_place: Makes the rule of an in-place function, such as `Tensor.exp_`, from the rule of
-            its out-of-place form and its name.
+        in_place: Returns the rule of an in-place function, such as `Tensor.exp_`, from the rule of
+            the out-of-place function and the name.
 
     Returns:
         The rule.
@@ -97,7 +97,7 @@ _PUBLIC_NAMES = {
 
 
 def _key(function: Any) -> Any:
-    """Return a function as it is, and an attribute of tensors as the function that reads it."""
+    """Return a function unchanged, and an attribute of tensors as the function that reads it."""
     return function if callable(function) else getattr(function, "__get__", function)
 
 

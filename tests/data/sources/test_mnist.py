@@ -72,13 +72,13 @@ DAMAGED = {
     "text": (b"<html>404</html>", "starts with '3c68746d'"),
     "labels": (file_cases.idx(file_cases.random_bytes(9)), "starts with '00000801'"),
     "header": (WHOLE[:9], "ends within its header"),
-    "short": (WHOLE[:-1], "announces 3,136 bytes of data but has only 3,135"),
-    "long": (WHOLE + b"\0", "announces 3,136 bytes of data but has more"),
+    "short": (WHOLE[:-1], "its header gives 3,136 bytes, but it has only 3,135"),
+    "long": (WHOLE + b"\0", "its header gives 3,136 bytes, but it has more"),
     "size": (header(4, 27) + WHOLE[16:], r"4 rows of shape \(27, 28\), expected \(28, 28\)"),
     "huge": (header(2**32 - 1), "has 4,294,967,295 rows"),
     "cut": (gzip.compress(WHOLE)[:-20], "is damaged: Compressed file ended"),
     "flipped": (gzip.compress(WHOLE, 0)[:-9] + b"\x55" + gzip.compress(WHOLE, 0)[-8:], "CRC"),
-    "bomb": (gzip.compress(header(4) + bytes(50_000_000)), "but has more"),
+    "bomb": (gzip.compress(header(4) + bytes(50_000_000)), "but it has more"),
 }
 
 
