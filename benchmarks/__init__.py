@@ -1,1 +1,1 @@
-"""Ratios of times, measured interleaved in one run; never seconds."""
+"""Benchmarks. Times are ratios of interleaved runs."""

@@ -1,8 +1,8 @@
-"""How many directions to take: what a given time of training gets.
+"""The best number of directions for a given training time.
 
-`python -m benchmarks.directions [SECONDS]` trains one log-density of 14 x 14 MNIST for as many
-seconds of processor time (20 by default) by each engine with several numbers of directions, and
-prints the exact score-matching loss of test data, the lower the better.
+`python -m benchmarks.directions [SECONDS]` trains a log-density of 14 x 14 MNIST for the given
+processor time (20 seconds by default), with each engine and several numbers of directions. It
+prints the exact score-matching loss of test data. Lower is better.
 """
 
 import sys
@@ -36,13 +36,13 @@ CASES: tuple[tuple[Derivative, int], ...] = (
 NOISE = 0.1
 
 
-def small(images: Tensor) -> Tensor:
+def downsample(images: Tensor) -> Tensor:
     """Return images of half the size, between 0 and 1, as rows."""
     return avg_pool2d(images / 255, 2).flatten(1)
 
 
-def trained(objective: SSM, data: Tensor, seconds: float) -> tuple[QuadraticMLP, int]:
-    """Return a model after some processor time of training, and the steps that were made."""
+def train_model(objective: SSM, data: Tensor, seconds: float) -> tuple[QuadraticMLP, int]:
+    """Return a model after some processor time of training, and the number of steps."""
     torch.manual_seed(0)
     model = QuadraticMLP(data.shape[1], (256, 256, 256))
     optimizer = torch.optim.Adam(model.parameters(), 1e-3)
@@ -57,15 +57,15 @@ def trained(objective: SSM, data: Tensor, seconds: float) -> tuple[QuadraticMLP,
 
 
 def main(seconds: float = 20.0) -> None:
-    """Train by all engines and print the losses."""
+    """Train with all engines and print the losses."""
     torch.set_num_threads(1)
     warnings.simplefilter("ignore", PrecisionWarning)
     digits = MNIST().load()
-    train, test = small(digits.train), small(digits.test[:500])
+    train, test = downsample(digits.train), downsample(digits.test[:500])
     test = test + NOISE * torch.randn(test.shape, generator=Generator().manual_seed(1))
     table = Table("engine", "directions", "steps", "exact loss of test data")
     for engine, directions in CASES:
-        model, steps = trained(SSM(engine, Sphere(0.1), directions), train, seconds)
+        model, steps = train_model(SSM(engine, Sphere(0.1), directions), train, seconds)
         loss = exact_sm_loss(model, test)
         table.add_row(type(engine).__name__, str(directions), str(steps), f"{loss.value:.0f}")
     Console().print(table)

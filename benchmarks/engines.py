@@ -1,15 +1,15 @@
-"""What the engines cost and how exact they are, on the library's own models.
+"""Cost and accuracy of the engines on models of this package.
 
 `python -m benchmarks.engines` prints, for a ResNet and a flow,
 
 - the time of a step of sliced score matching with one and with eight directions, as ratios
   measured interleaved in one run,
 - the bytes that are saved for the backward pass,
-- the cosine of the parameter gradient with that in float64, in float32 and under bfloat16
-  autocast, at initialisation and after some training,
-- the time of the exact score-matching loss against one double backward for each coordinate.
+- the cosine between the parameter gradient, in float32 and under bfloat16 autocast, and the
+  gradient in float64, at initialisation and after some training,
+- the time of the exact score-matching loss relative to one double backward per coordinate.
 
-Any of `time`, `memory`, `accuracy` and `exact` as arguments prints these parts alone.
+The arguments `time`, `memory`, `accuracy` and `exact` select parts.
 """
 
 import copy
@@ -31,7 +31,7 @@ from fdsm.objectives import SSM
 from fdsm.projections import Sphere
 from fdsm.typing import Derivative
 
-from .step import library, step
+from .step import mean_of, step
 from .timing import interleaved, show
 
 ENGINES: dict[str, Derivative] = {
@@ -59,7 +59,7 @@ def times() -> None:
         f, x = model(), torch.rand(shape)
         for directions, repeats in ((1, 20), (8, 10)):
             functions = {
-                engine: partial(step, library(sliced(derivative, directions)), f, x)
+                engine: partial(step, mean_of(sliced(derivative, directions)), f, x)
                 for engine, derivative in ENGINES.items()
             }
             measured = interleaved(functions, repeats)
@@ -67,7 +67,7 @@ def times() -> None:
 
 
 def saved_bytes(loss: Callable[[], Tensor]) -> int:
-    """Return the size of all memory that a loss keeps for its backward pass."""
+    """Return the number of bytes that a loss saves for its backward pass."""
     storages: dict[int, int] = {}
 
     def pack(saved: Tensor) -> Tensor:
@@ -86,7 +86,7 @@ def memory() -> None:
         f, x = model(), torch.rand(shape)
         for directions in (1, 8):
             sizes = [
-                saved_bytes(partial(library(sliced(engine, directions)), f, x))
+                saved_bytes(partial(mean_of(sliced(engine, directions)), f, x))
                 for engine in ENGINES.values()
             ]
             ratios = (f"{size / sizes[0]:.2f}" for size in sizes)
@@ -105,13 +105,13 @@ def gradient(engine: Derivative, model: nn.Module, x: Tensor, autocast: bool = F
     return torch.cat([grad.flatten().double() for grad in grads])
 
 
-def trained(model: nn.Module, data: Tensor, steps: int) -> nn.Module:
-    """Return the model after some steps of sliced score matching of slightly noisy data."""
+def train_model(model: nn.Module, data: Tensor, steps: int) -> nn.Module:
+    """Return the model after some steps of sliced score matching on slightly noisy data."""
     optimizer = torch.optim.Adam(model.parameters(), 1e-3)
     for _ in range(steps):
         x = data[torch.randint(len(data), (128,))]
         optimizer.zero_grad()
-        library(sliced(Taylor(), 4))(model, x + 0.3 * torch.randn_like(x)).backward()  # type: ignore[no-untyped-call]
+        mean_of(sliced(Taylor(), 4))(model, x + 0.3 * torch.randn_like(x)).backward()  # type: ignore[no-untyped-call]
         optimizer.step()
     return model
 
@@ -126,7 +126,7 @@ def accuracy() -> None:
     table = Table("", "precision", *ENGINES, title="cosine with the float64 gradient")
     for name, (model, digits) in models.items():
         for stage, steps in (("at initialisation", 0), ("after 100 steps", 100)):
-            model = trained(model, digits, steps)
+            model = train_model(model, digits, steps)
             x = digits[:128] + 0.3 * torch.randn(digits[:128].shape)
             truth = gradient(Autodiff(), copy.deepcopy(model).double(), x.double())
             for autocast in (False, True):
@@ -140,7 +140,7 @@ def accuracy() -> None:
 
 
 def exact() -> None:
-    """Print the times of the exact loss of few rows."""
+    """Print the times of the exact loss of a few rows."""
     for name, (model, shape) in MODELS.items():
         f, x = model(), torch.rand(16, *shape[1:])
         functions = {
@@ -158,10 +158,10 @@ PARTS = {"time": times, "memory": memory, "accuracy": accuracy, "exact": exact}
 
 
 def main(parts: Iterable[str]) -> None:
-    """Print some parts, or all."""
+    """Print the given parts, or all."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    warnings.simplefilter("ignore", PrecisionWarning)  # it is what the table shows
+    warnings.simplefilter("ignore", PrecisionWarning)  # the table shows the error
     for part in parts or PARTS:
         PARTS[part]()
 

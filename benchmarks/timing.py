@@ -10,18 +10,18 @@ from rich.table import Table
 from fdsm.evaluation.timing import time_interleaved
 
 Times = Mapping[str, list[float]]
-"""Seconds of every run, by the name of what was run."""
+"""Seconds of every run, by the name of the function."""
 
 
 def interleaved(
     functions: Mapping[str, Callable[[], object]], repeats: int, warm_up: int = 3
 ) -> Times:
-    """Run all functions in turn, after a few runs that do not count.
+    """Time functions in interleaved runs.
 
     Args:
-        functions: What to time, by name.
-        repeats: How often to run each.
-        warm_up: How often to run each before.
+        functions: The functions, by name.
+        repeats: Number of timed runs of each function.
+        warm_up: Number of runs of each function before the timed ones.
 
     Returns:
         The seconds of every run.

@@ -1,4 +1,4 @@
-"""Imports point one way, from the command line down to derivatives and data."""
+"""Imports point one way, files and folders are small, and tests mirror the package."""
 
 import ast
 import subprocess
@@ -44,6 +44,29 @@ def imported_layers(source: str, package: tuple[str, ...]) -> set[str]:
 
 
 FILES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.py")
+TESTS = Path(__file__).parent
+NO_LIMIT = {"derivatives/taylor/rules"}
+"""Folders with one file for each section of torch's documentation."""
+
+TESTED_ELSEWHERE = {
+    "typing.py": "protocols; the contract tests of objectives, models and samplers",
+    "data/errors.py": "tests/data/files/test_troubleshooting.py",
+    "derivatives/directional.py": "tests/derivatives/test_finite_difference.py",
+    "derivatives/records.py": "tests/derivatives/test_precision.py, test_validation.py",
+    "derivatives/taylor/algebra.py": "tests/derivatives/taylor/rules",
+    "derivatives/taylor/composition.py": "tests/derivatives/taylor/test_composed.py",
+    "objectives/directions.py": "tests/objectives/test_contract.py",
+    "objectives/exact.py": "tests/objectives/test_contract.py",
+    "objectives/likelihood.py": "tests/objectives/test_contract.py, tests/recipes/test_flow.py",
+    "objectives/penalties.py": "tests/objectives/test_contract.py",
+    "paper/study.py": "tests/paper/test_reproduce.py",
+    "paper/support/analysis.py": "tests/paper/studies/test_lemma2.py, test_nce_mpf.py",
+    "paper/tables/digits.py": "tests/cli/test_demo.py, tests/test_serialize.py",
+    "paper/tables/toy_densities.py": "tests/test_serialize.py",
+    "paper/targets.py": "tests/paper/test_catalogue.py",
+    "report/target.py": "tests/paper/test_catalogue.py, tests/report",
+}
+"""Modules without a test file of their own, and where they are tested."""
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
@@ -54,7 +77,57 @@ def test_imports_point_down(path: Path) -> None:
         assert RANK[other] < RANK[here], f"{here} must not import {other}"
 
 
-def test_all_ways_of_importing_are_seen() -> None:
+def test_only_the_command_line_imports_the_paper() -> None:
+    for path in FILES:
+        here = path.relative_to(ROOT).parts[0]
+        package = path.relative_to(ROOT.parent).parent.parts
+        if here not in {"cli", "paper"}:
+            layers = imported_layers(path.read_text(encoding="utf8"), package)
+            assert "paper" not in layers, path
+
+
+def test_importing_the_library_does_not_load_the_paper_or_the_command_line() -> None:
+    packages = {path.relative_to(ROOT).parts[0].removesuffix(".py") for path in FILES}
+    names = ", ".join(f"fdsm.{name}" for name in sorted(packages - {"cli", "paper", "__main__"}))
+    code = (
+        f"import {names}, sys; "
+        "print([name for name in sys.modules if name.startswith(('fdsm.paper', 'fdsm.cli'))])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_files_have_at_most_400_lines() -> None:
+    lengths = {path: len(path.read_text(encoding="utf8").splitlines()) for path in FILES}
+    assert {str(path): n for path, n in lengths.items() if n > 400} == {}
+
+
+def test_folders_have_at_most_twelve_files() -> None:
+    folders = {path.parent for path in FILES} - {ROOT / name for name in NO_LIMIT}
+    counts = {folder: len(list(folder.glob("*.py"))) for folder in folders}
+    assert {str(folder): n for folder, n in counts.items() if n > 12} == {}
+
+
+def test_every_module_has_a_test_file_of_its_name() -> None:
+    modules = {str(path.relative_to(ROOT)) for path in FILES if path.name[:2] != "__"}
+    without = {
+        name
+        for name in modules
+        if not (TESTS / Path(name).parent / f"test_{Path(name).name}").exists()
+    }
+    assert without == TESTED_ELSEWHERE.keys()
+
+
+def test_no_test_imports_a_test() -> None:
+    for path in TESTS.rglob("*.py"):
+        package = path.relative_to(TESTS.parent).parent.parts
+        nodes = ast.walk(ast.parse(path.read_text(encoding="utf8")))
+        names = {name for node in nodes for name in targets(node, package)}
+        imported = {name for name in names if name.startswith("tests.") and ".test_" in name}
+        assert not imported, path
+
+
+def test_every_form_of_import_is_recognised() -> None:
     source = """
 import fdsm.cli
 from fdsm import report
@@ -76,7 +149,7 @@ def test_importing_fdsm_does_not_load_torch() -> None:
     assert done.stdout.split() == ["False", "True"]
 
 
-def test_public_names_are_what_they_say() -> None:
+def test_public_names_are_those_of_their_packages() -> None:
     from fdsm.derivatives import FiniteDifference
     from fdsm.objectives import SSM
 

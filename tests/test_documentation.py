@@ -1,25 +1,39 @@
-"""The Python in the README and the documentation runs as it stands."""
+"""The Python code in the README and the documentation runs, and its links and names exist."""
 
 import dataclasses
+import inspect
 import re
 import runpy
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 import torch
 from torch import nn
 
 import fdsm
+from fdsm.cli.check import check
+from fdsm.cli.demo import demo
+from fdsm.cli.evaluate import evaluate
+from fdsm.cli.report import report
+from fdsm.cli.reproduce import reproduce
+from fdsm.cli.sample import sample
+from fdsm.cli.score import score
+from fdsm.cli.train import train
+from fdsm.data import from_path
 from fdsm.derivatives import Autodiff, FiniteDifference
 from fdsm.objectives import SM, SSM
 from fdsm.objectives.directions import Sliced, average_over_directions
 from fdsm.paper.document import write
 from fdsm.projections import Sphere
+from fdsm.recipes import choose_preset
+from fdsm.recipes.settings import setting_paths
 from fdsm.typing import Derivative, Projection
 
 ROOT = Path(fdsm.__file__).parents[1]
-KEPT = ROOT / "results"
+RESULTS = ROOT / "results"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
@@ -28,7 +42,7 @@ def blocks(page: Path) -> list[str]:
 
 
 def names() -> dict[str, object]:
-    """Return what the examples take as given."""
+    """Return the names that the examples use without defining them."""
     model = nn.Sequential(nn.Linear(3, 8), nn.Softplus(), nn.Linear(8, 1), nn.Flatten(0))
     return {
         "Derivative": Derivative,
@@ -57,7 +71,7 @@ def test_examples_run(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert "recommended" in capsys.readouterr().out
 
 
-def test_the_projection_of_the_guide_is_isotropic(generator: torch.Generator) -> None:
+def test_the_example_of_a_projection_is_isotropic(generator: torch.Generator) -> None:
     given = names()
     exec(blocks(ROOT / "docs" / "extending.md")[0], given)
     x = torch.randn(5, 3, generator=generator)
@@ -66,7 +80,7 @@ def test_the_projection_of_the_guide_is_isotropic(generator: torch.Generator) ->
     torch.testing.assert_close(losses.view(-1, 5).mean(0), exact, rtol=0, atol=2e-3)
 
 
-def test_the_objective_of_the_guide_is_what_it_says(generator: torch.Generator) -> None:
+def test_the_example_of_an_objective_has_its_closed_form(generator: torch.Generator) -> None:
     given = names()
     exec(blocks(ROOT / "docs" / "extending.md")[1], given)
     f = lambda x: 3 * x.square().sum(1) / 2
@@ -78,13 +92,67 @@ def test_every_page_is_linked_from_the_readme() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf8")
     for page in PAGES[1:]:
         assert f"(docs/{page.name})" in readme
-    for target in re.findall(r"\]\((?!http)([^)]+)\)", readme):
-        assert (ROOT / target).exists()
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda p: p.name)
+def test_links_and_paths_exist(page: Path) -> None:
+    """Paths in code style are relative to the repository or to the package."""
+    text = page.read_text(encoding="utf8")
+    links = map(unquote, re.findall(r"\]\((?!http|#)([^)#]+)", text))
+    paths = re.findall(r"`([a-z0-9_]+/[a-z0-9_/]+\.pyi?)`", text)
+    assert [link for link in links if not (page.parent / link).exists()] == []
+    assert [path for path in paths if not exists_in_repository(path)] == []
+
+
+def exists_in_repository(path: str) -> bool:
+    return any((folder / path).exists() for folder in (ROOT, ROOT / "fdsm"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_commands_in_code_blocks_exist_and_have_these_options(page: Path) -> None:
+    given = command_lines(page)
+    unknown = {name for name, _ in given} - set(COMMANDS)
+    assert not unknown
+    for name, options in given:
+        assert options <= COMMANDS[name], f"fdsm {name}"
+
+
+def command_lines(page: Path) -> list[tuple[str, set[str]]]:
+    """Return the commands in the code blocks of a page, each with its long options."""
+    text = page.read_text(encoding="utf8")
+    fences = re.findall(r"^ *```(\w*)\n(.*?)^ *```$", text, re.DOTALL | re.MULTILINE)
+    code = "\n".join(content for language, content in fences if language in {"", "console"})
+    lines = re.findall(r"^\s*(?:\$ )?fdsm (\w+)(.*)$", code, re.MULTILINE)
+    return [(name, set(re.findall(r" --([a-z-]+)", rest.split("  ")[0]))) for name, rest in lines]
+
+
+def options_of(command: Callable[..., None]) -> set[str]:
+    """Return the names of the options of a command."""
+    renamed = {"settings": "set", "rows": "row"}
+    return {renamed.get(name, name) for name in inspect.signature(command).parameters}
+
+
+COMMANDS = {
+    command.__name__: options_of(command)
+    for command in (train, score, sample, evaluate, check, report, demo, reproduce)
+}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_settings_in_code_blocks_exist(page: Path, tmp_path: Path) -> None:
+    table = tmp_path / "table.csv"
+    numbers = torch.randn(200, 2)
+    table.write_text("a,b\n" + "".join(f"{x},{y}\n" for x, y in numbers.tolist()))
+    source = from_path(table)
+    known = set(setting_paths(choose_preset(source, source.load()).recipe))
+    known |= {"data.key", "data.size"}  # of arrays and images
+    used = re.findall(r"--set ([a-z_.]+)=", page.read_text(encoding="utf8"))
+    assert set(used) <= known
 
 
 @pytest.mark.slow
-def test_the_loop_of_the_example_learns(capsys: pytest.CaptureFixture[str]) -> None:
-    """Far from each other, modes of variance ¼ have an SM loss of -1/(2·¼) per dimension."""
+def test_the_example_of_a_training_loop_learns(capsys: pytest.CaptureFixture[str]) -> None:
+    """Modes of variance ¼ that are far apart have an SM loss of -1/(2·¼) per dimension."""
     torch.set_default_dtype(torch.float32)
     runpy.run_path(str(ROOT / "examples" / "own_loop.py"), run_name="__main__")
     last = float(capsys.readouterr().out.split("data")[-1].split()[0])
@@ -93,13 +161,13 @@ def test_the_loop_of_the_example_learns(capsys: pytest.CaptureFixture[str]) -> N
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::fdsm.derivatives.KinkWarning")
-def test_the_flow_of_another_library_learns(capsys: pytest.CaptureFixture[str]) -> None:
-    """Without its likelihood it ends above that of a Gaussian with the moments of the data."""
+def test_the_example_with_another_library_learns(capsys: pytest.CaptureFixture[str]) -> None:
+    """The likelihood, which is not used in training, ends above that of a fitted Gaussian."""
     pytest.importorskip("zuko")
     validation = torch.distributions.Distribution._validate_args
     torch.set_default_dtype(torch.float32)
     runpy.run_path(str(ROOT / "examples" / "other_library.py"), run_name="__main__")
-    torch.distributions.Distribution.set_default_validate_args(validation)  # zuko turns it off
+    torch.distributions.Distribution.set_default_validate_args(validation)  # zuko switches it off
     flow, gaussian = (
         float(line.split("NLL")[1].split()[0])
         for line in capsys.readouterr().out.splitlines()[-2:]
@@ -107,10 +175,10 @@ def test_the_flow_of_another_library_learns(capsys: pytest.CaptureFixture[str]) 
     assert flow < gaussian - 0.5
 
 
-def test_the_reproduction_says_what_its_results_do(tmp_path: Path) -> None:
+def test_the_reproduction_is_generated_from_the_results(tmp_path: Path) -> None:
     results = tmp_path / "results"
-    shutil.copytree(KEPT, results, ignore=shutil.ignore_patterns("figures"))
+    shutil.copytree(RESULTS, results, ignore=shutil.ignore_patterns("figures"))
     page = write(ROOT / "docs/reproduction.md.jinja", results, tmp_path / "docs/reproduction.md")
     assert page.read_bytes() == (ROOT / "docs/reproduction.md").read_bytes()
-    drawn, kept = (sorted(p.name for p in (r / "figures").iterdir()) for r in (results, KEPT))
+    drawn, kept = (sorted(p.name for p in (r / "figures").iterdir()) for r in (results, RESULTS))
     assert drawn == kept

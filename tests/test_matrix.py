@@ -1,4 +1,4 @@
-"""`make matrix` and the workflow test the versions that `pyproject.toml` declares."""
+"""`make matrix` and the workflow use the versions that `pyproject.toml` declares."""
 
 import json
 import subprocess

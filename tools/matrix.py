@@ -1,8 +1,8 @@
 """Run the tests with the oldest and the newest supported torch on every supported Python.
 
-The workflow on GitHub takes its versions from this file (`--json`). `make matrix` does the same by
-hand: for each combination it creates an environment `.matrix/PYTHON-TORCH` and runs pytest in it.
-At the end it prints a table of the counts.
+The workflow on GitHub takes its versions from this file (`--json`). `make matrix` runs the same
+tests locally. For each combination it creates an environment `.matrix/PYTHON-TORCH`, runs pytest
+in it and finally prints a table of the counts.
 """
 
 import argparse
@@ -29,7 +29,7 @@ def oldest_torch() -> str:
 
 
 def commands(python: str, torch: str, index_url: str | None) -> list[list[str]]:
-    """Return the commands that make an environment and run the tests in it.
+    """Return the commands that create an environment and run the tests in it.
 
     Args:
         python: Version of Python.

@@ -57,10 +57,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
     except Exception as error:
-        sys.exit(_report_error(error))
+        sys.exit(_report_error(error, *arguments[:1]))
 
 
-def _report_error(error: Exception) -> int:
+def _report_error(error: Exception, command: str = "") -> int:
     """Print an error and return the exit code. Unexpected errors are raised again."""
     from ..paper.catalogue import UnknownTargetError
     from ..recipes.presets import PresetError
@@ -83,7 +83,7 @@ def _report_error(error: Exception) -> int:
     if not isinstance(error, (*hints, *failures)) or "FDSM_TRACEBACK" in os.environ:
         raise error
     hint = next((text for kind, text in hints.items() if isinstance(error, kind)), None)
-    setting = getattr(error, "setting", None)
+    setting = getattr(error, "setting", None) if command == "train" else None
     option = f" Option: --set data.{setting}=..." if setting else ""
     log(f"fdsm: {error}{hint or ''}{option}")
     return 1 if hint is None else 2

@@ -100,7 +100,7 @@ def print_result(run: "Run", result: dict[str, Any], *, json: bool) -> None:
     if table is not None:
         console(stderr=False).print(table)
     for name in result["metrics"]:
-        log(f"{name}: {metric_info(name).meaning}")
+        log(f"{metric_info(name).title}: {metric_info(name).explanation}")
     for warning in result_warnings(result):
         log(f"WARNING: {warning}")
     files = ["result.json", *([result["samples"]] if "samples" in result else [])]

@@ -60,12 +60,13 @@ def reproduce(
     Raises:
         UsageError: If the options contradict each other.
     """
-    from ..paper.catalogue import TARGETS, target
-    from ..paper.run_store import RunStore
-
     if not name:
         _list_targets(json=json)
         return
+
+    from ..paper.catalogue import TARGETS, target
+    from ..paper.run_store import RunStore
+
     if seeds is not None and seeds < 1:
         raise UsageError(f"--seeds must be at least 1, but is {seeds}")
     chosen = TARGETS if name == "all" else (target(name),)

@@ -131,7 +131,7 @@ def _run_of_preset(
     from ..runs import Run
 
     reading, others = _split_settings(settings, iterations)
-    source = change_settings(_source(data), reading)
+    source = change_settings(_source(data, reading), reading)
     dataset = source.load()
     log(_summary(data, dataset))
     preset = choose_preset(
@@ -166,9 +166,9 @@ def _run_of_recipe(
     from ..runs import Run, recipe_from_file
 
     recipe, origin = recipe_from_file(reference)
-    if data:
-        recipe = recipe.with_data(_source(data))
     reading, others = _split_settings(settings, iterations)
+    if data:
+        recipe = recipe.with_data(_source(data, reading))
     recipe = change_settings(recipe, [*(f"data.{setting}" for setting in reading), *others])
     dataset = recipe.data.load()
     log(_summary(data or reference, dataset))
@@ -191,16 +191,18 @@ def _summary(name: str, data: "Dataset") -> str:
     return f"Read {name}: {total:,} rows {what}; {counts}."
 
 
-def _source(data: str) -> "Source":
+def _source(data: str, settings: Sequence[str]) -> "Source":
     """Return the source of a file or folder, with its absolute path, or a built-in data set."""
     from ..data import BUILTIN_NAMES, builtin_source, from_path
 
+    keys = [setting.removeprefix("key=") for setting in settings if setting.startswith("key=")]
+    key = keys[-1] if keys else None  # a file of several arrays is recognised by the chosen one
     if Path(data).exists():
-        return from_path(Path(data).resolve())
+        return from_path(Path(data).resolve(), key)
     if data in BUILTIN_NAMES:
         return builtin_source(data)
     if Path(data).suffix or "/" in data:
-        return from_path(data)  # found in the data folder, or an error that says where it looked
+        return from_path(data, key)  # in the data folder, or an error that says where it looked
     return builtin_source(data)
 
 

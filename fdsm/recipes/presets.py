@@ -210,13 +210,18 @@ def _with_transform(source: Source, *steps: Transform) -> Source:
     return replace(source, transform=Chain(steps))  # type: ignore[type-var]
 
 
-def _plan(kind: Kind, iterations: dict[str, int], **changes: Any) -> TrainingPlan:  # ruff: ignore[any-type]
+def _plan(
+    kind: Kind,
+    iterations: dict[str, int],
+    batch: int = 128,
+    **changes: Any,  # ruff: ignore[any-type]
+) -> TrainingPlan:
     """Return a plan whose length follows the size of the data, stopped early by validation."""
     count = iterations[kind.size]
     every = max(1, count // 40)
     plan = TrainingPlan(
         count,
-        batch=min(128, kind.rows),
+        batch=min(batch, kind.rows),
         validate_every=every,
         checkpoint_every=max(1, count // 8),
         patience=10 * every,

@@ -77,7 +77,8 @@ def _read_rows(saved: SavedModel, path: Path) -> tuple[list[str], Tensor, dict[i
         DataError: If the rows do not have the shape or scale of the training rows.
     """
     config = saved.run.config
-    shape, source = tuple(config["stored_shape"]), from_path(path)
+    key = getattr(saved.run.recipe.data, "key", None)
+    shape, source = tuple(config["stored_shape"]), from_path(path, key)
     if isinstance(source, ImageFolder) and len(shape) == 3:
         source = replace(source, size=shape[1], channels=shape[0])
     if isinstance(source, Table) and "columns" in config["data"]:

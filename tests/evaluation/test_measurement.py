@@ -8,6 +8,7 @@ import torch
 from torch import Generator
 
 from fdsm.evaluation import Measurement, mean_of
+from fdsm.evaluation.measurement import median_of
 from fdsm.serialize import to_json
 
 
@@ -75,3 +76,17 @@ def test_measurement_can_be_saved_as_json() -> None:
         "error": 0.1,
         "settings": {"rows": 3},
     }
+
+
+def test_median_has_the_error_of_a_normal_sample(generator: Generator) -> None:
+    r"""The error is $\sqrt{π/2} σ/\sqrt n$. A few outliers change neither."""
+    x = 3 + 2 * torch.randn(40_000, generator=generator)
+    x[:5] = 1e9
+    found = median_of(x, scale="any")
+    error = math.sqrt(math.pi / 2) * 2 / 200
+    assert found.error == pytest.approx(error, rel=0.1)
+    assert found.value == pytest.approx(3, abs=4 * error)
+    assert found.settings == {"scale": "any", "rows": 40_000}
+    assert median_of(x[:1]).error is None
+    with pytest.raises(ValueError, match="one value per example"):
+        median_of(x[None])

@@ -33,7 +33,7 @@ from fdsm.recipes.flow import Flow
 from fdsm.recipes.kernel import KernelFamily
 from fdsm.recipes.score_network import ScoreNetwork
 
-from ..runs.steps import first_step
+from ..recipes.recipe_cases import first_step
 
 DIMENSIONS = {"Parkinsons": 15, "RedWine": 11, "WhiteWine": 11}
 CHANNELS = {"SVHN": 3, "CIFAR-10": 3, "CelebA": 3, "MNIST": 1, "Fashion-MNIST": 1}

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import cast
 
 import torch
 from torch import Generator, Tensor, nn
@@ -64,3 +65,19 @@ def fit_model(recipe: Recipe, iterations: int, batch: int) -> tuple[nn.Module, D
     fit(recipe.step(model, data), batches, iterations, generator=generator)
     recipe.after_training(model, data, generator)
     return model, data
+
+
+def first_step(
+    recipe: Recipe, shape: tuple[int, ...], data: Dataset | None = None
+) -> tuple[nn.Module, dict[str, float]]:
+    """Return the model after a step on two events, and how far each of its tensors moved."""
+    torch.manual_seed(0)
+    generator = Generator().manual_seed(0)
+    model = recipe.build(torch.Size(shape))
+    if data is not None:
+        recipe.before_training(model, data, generator)
+    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    step = recipe.step(model, cast(Dataset, data))
+    step(torch.rand(2, *shape, generator=generator), generator)
+    moved = {name: (p - before[name]).abs().max().item() for name, p in model.named_parameters()}
+    return model, moved

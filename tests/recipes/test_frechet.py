@@ -1,4 +1,4 @@
-"""Distances of samples against closed forms."""
+"""Fréchet distances of samples, compared with closed forms."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -23,6 +23,11 @@ from fdsm.recipes.frechet import (
 CPU = torch.device("cpu")
 
 
+@pytest.fixture(autouse=True)
+def _double(_float32: None) -> None:
+    torch.set_default_dtype(torch.float64)
+
+
 @dataclass(frozen=True)
 class OfPixels:
     def load(self) -> Features:
@@ -43,8 +48,8 @@ def three() -> Dataset:
 @pytest.mark.parametrize(
     ("reference", "mean"), [(for_training, 0.3), (for_validation, 0.4), (for_test, 0.5)]
 )
-def test_two_gaussians_in_closed_form(reference: object, mean: float) -> None:
-    """Of four pixels each it is $4 (μ_1 - μ_2)² + 4 (σ_1 - σ_2)²$."""
+def test_distance_of_two_gaussians_is_the_closed_form(reference: object, mean: float) -> None:
+    """For four pixels it is $4 (μ_1 - μ_2)² + 4 (σ_1 - σ_2)²$."""
     how = Frechet(OfPixels(), 20_000, reference, images=20_000, at_once=6000)  # type: ignore[arg-type]
     counts: list[int] = []
 
@@ -61,7 +66,7 @@ def test_two_gaussians_in_closed_form(reference: object, mean: float) -> None:
 
 
 def test_images_are_compared_as_they_are_stored(generator: Generator) -> None:
-    """Whatever the model sees of them, and without the noise that is added for it."""
+    """They do not depend on the transform of the model or its noise."""
     images = torch.randint(256, (500, 3, 4, 4), generator=generator, dtype=torch.uint8)
     images[0] = 255
     chain = Chain((ToFloat(), Affine(2.0, -1.0), Noise(0.3)))
@@ -74,8 +79,7 @@ def test_images_are_compared_as_they_are_stored(generator: Generator) -> None:
     assert darker.value == pytest.approx(expected.value, rel=1e-6)
 
 
-def test_random_features_see_what_was_done_to_images() -> None:
-    """The stronger the noise on digits, the further away they are."""
+def test_distance_with_random_features_grows_with_noise() -> None:
     data = Digits(transform=ToFloat(16)).load()
     rows = data.transform.deterministic(data.test)
     noise = torch.randn(rows.shape, generator=Generator().manual_seed(0))
@@ -86,7 +90,7 @@ def test_random_features_see_what_was_done_to_images() -> None:
     assert found == sorted(found)
 
 
-def test_random_features_are_those_of_their_seed() -> None:
+def test_seed_decides_random_features() -> None:
     torch.manual_seed(1)
     before = torch.get_rng_state()
     first, again, other = (RandomConvolutions((4, 8), seed) for seed in (0, 0, 1))
@@ -99,7 +103,7 @@ def test_random_features_are_those_of_their_seed() -> None:
     torch.testing.assert_close(first(images), first(grey))
 
 
-def test_a_classifier_is_trained_once_and_knows_digits() -> None:
+def test_classifier_is_trained_once_and_recognises_digits() -> None:
     source = ClassifierFeatures(Digits(transform=ToFloat(16)), images=1200, epochs=20)
     classifier = source.load()
     assert classifier is ClassifierFeatures(source.data, images=1200, epochs=20).load()
@@ -112,7 +116,7 @@ def test_a_classifier_is_trained_once_and_knows_digits() -> None:
     assert near < far / 2
 
 
-def test_without_the_weights_of_inception_it_is_said_where_to_put_them(
+def test_missing_inception_weights_name_the_place_for_them(
     monkeypatch: pytest.MonkeyPatch, tmp_path: object
 ) -> None:
     monkeypatch.setenv("FDSM_DATA", str(tmp_path))

@@ -1,33 +1,53 @@
-"""Table 1: what its rows are, that engines agree, and that its numbers are what they say."""
+"""Kernel families: engines agree, and metrics have their known values."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import pytest
 import torch
 from torch import Generator, Tensor
 from torch.distributions import Independent, MultivariateNormal, Normal
 
-from fdsm.data import Chain, Dataset, Table
-from fdsm.evaluation.measurement import median_of
+from fdsm.data import Dataset, GaussianDensity, Source, SyntheticData
+from fdsm.derivatives import Autodiff, FiniteDifference, Taylor
 from fdsm.models import DKEF, SlicedEquations
 from fdsm.objectives import SSM
-from fdsm.paper.tables.table1 import CPU
-from fdsm.projections import Rademacher
-from fdsm.recipes.kernel import KernelFamily, LocalGaussians, adapt_proposal
+from fdsm.projections import Rademacher, Sphere
+from fdsm.recipes import KernelFamily, TrainingPlan
+from fdsm.recipes.kernel import LocalGaussians, adapt_proposal
 from fdsm.samplers import GaussianMixtureProposal, importance_log_partition
-from fdsm.serialize import to_json
 from fdsm.training import GradientStep
 
-ROWS = {row.name: row for row in CPU}
+from .recipe_cases import fit_model, silent, splits
+
+OBJECTIVES = {
+    "SSM": SSM(Autodiff(), Rademacher()),
+    "FD-SSM": SSM(FiniteDifference(), Sphere(0.1)),
+    "Taylor-SSM": SSM(Taylor(), Rademacher()),
+}
 
 
-def small(way: str) -> tuple[KernelFamily, DKEF, Dataset]:
-    recipe = replace(ROWS[f"RedWine {way}"], inducing=12)
-    x = torch.randn(300, 3, generator=Generator().manual_seed(0), dtype=torch.float64)
-    data = Dataset(x[:200], x[200:250], x[250:], Chain(()), {})
+@pytest.fixture(autouse=True)
+def _double(_float32: None) -> Iterator[None]:
+    """Kernel families are solved in float64."""
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+def family(name: str = "SSM", source: Source | None = None, inducing: int = 12) -> KernelFamily:
+    source = source or SyntheticData(GaussianDensity((0.0, 0.0)))
+    return KernelFamily(
+        name, OBJECTIVES[name], source, inducing=inducing, plan=TrainingPlan(60, batch=200)
+    )
+
+
+def small(name: str) -> tuple[KernelFamily, DKEF, Dataset]:
+    recipe = family(name)
+    x = torch.randn(300, 3, generator=Generator().manual_seed(0))
+    data = splits(x[:200], x[200:250], x[250:])
     torch.manual_seed(0)
     model = recipe.build(data.shape)
     assert isinstance(model, DKEF)
@@ -35,8 +55,8 @@ def small(way: str) -> tuple[KernelFamily, DKEF, Dataset]:
     return recipe, model, data
 
 
-def loss_and_gradients(way: str) -> tuple[Tensor, dict[str, Tensor]]:
-    recipe, model, data = small(way)
+def loss_and_gradients(name: str) -> tuple[Tensor, dict[str, Tensor]]:
+    recipe, model, data = small(name)
     step = recipe.step(model, data)
     assert isinstance(step, GradientStep)
     loss = step.loss(data.train, Generator().manual_seed(5), 0.0).mean()
@@ -44,7 +64,7 @@ def loss_and_gradients(way: str) -> tuple[Tensor, dict[str, Tensor]]:
     return loss, {name: cast(Tensor, p.grad) for name, p in model.named_parameters()}
 
 
-def test_series_and_nested_gradients_train_alike() -> None:
+def test_taylor_and_autodiff_have_the_same_loss_and_gradients() -> None:
     loss, gradients = loss_and_gradients("Taylor-SSM")
     expected, others = loss_and_gradients("SSM")
     torch.testing.assert_close(loss, expected)
@@ -52,16 +72,16 @@ def test_series_and_nested_gradients_train_alike() -> None:
         torch.testing.assert_close(gradient, others[name], msg=name)
 
 
-def test_series_and_nested_gradients_validate_alike() -> None:
+def test_taylor_and_autodiff_have_the_same_validation_loss() -> None:
     values = []
-    for way in ("Taylor-SSM", "SSM"):
-        recipe, model, data = small(way)
+    for name in ("Taylor-SSM", "SSM"):
+        recipe, model, data = small(name)
         values.append(recipe.validate(model, data, Generator().manual_seed(2))["sm_loss"])
     assert values[0] == pytest.approx(values[1], rel=1e-10)
 
 
-def test_many_rows_are_solved_for_as_all_at_once() -> None:
-    """Validation solves on 200 rows in parts, and takes the loss of the density so found."""
+def test_equations_summed_over_parts_have_the_solution_of_all_rows() -> None:
+    """Validation solves on 200 rows in parts, and returns the loss of that density."""
     recipe, model, data = small("SSM")
     generator = Generator().manual_seed(3)
     rows = data.train[torch.randperm(200, generator=generator)]
@@ -74,8 +94,8 @@ def test_many_rows_are_solved_for_as_all_at_once() -> None:
     assert found == pytest.approx(expected.item(), rel=1e-10)
 
 
-def test_a_family_without_kernels_has_the_likelihood_of_its_base() -> None:
-    """Then $p = N(0, 4I)$, and the loss of every row is $-d/4 + ‖x‖²/32$."""
+def test_family_without_kernels_has_the_likelihood_of_its_base_measure() -> None:
+    """Then p is N(0, 4I), and the loss of a row is -d/4 + ‖x‖²/32."""
     recipe, model, data = small("FD-SSM")
     recipe = replace(recipe, partition_samples=20_000)
     model.alpha.fill_(1e-14)
@@ -96,7 +116,7 @@ def test_a_family_without_kernels_has_the_likelihood_of_its_base() -> None:
     assert metrics["exact_sm_loss_median"].value == pytest.approx(losses.median().item(), abs=0.02)
 
 
-def test_neighbourhoods_are_a_density_with_the_moments_of_their_samples(
+def test_local_gaussians_are_a_density_with_the_moments_of_their_samples(
     generator: Generator,
 ) -> None:
     rows = torch.randn(60, 2, generator=generator) * torch.tensor([1.0, 3.0])
@@ -111,7 +131,7 @@ def test_neighbourhoods_are_a_density_with_the_moments_of_their_samples(
     torch.testing.assert_close(x.mean(0), rows.mean(0), rtol=0, atol=0.1)
 
 
-def test_neighbourhoods_are_those_of_the_formula(generator: Generator) -> None:
+def test_local_gaussians_follow_their_formula(generator: Generator) -> None:
     rows = torch.randn(20, 3, generator=generator)
     near = LocalGaussians.of(rows, 0.5, neighbours=7, most=4)
     parts = MultivariateNormal(near.centres, scale_tril=near.factors)
@@ -125,15 +145,15 @@ def test_neighbourhoods_are_those_of_the_formula(generator: Generator) -> None:
     torch.testing.assert_close(near.factors[0] @ near.factors[0].T, covariance / 4)
 
 
-def test_rows_that_coincide_have_neighbourhoods() -> None:
+def test_local_gaussians_of_equal_rows_are_not_singular() -> None:
     near = LocalGaussians.of(torch.zeros(5, 2), 1.0)
     assert near.log_density(torch.zeros(1, 2)).item() == pytest.approx(
         -math.log(2 * math.pi * 1e-13), rel=1e-6
     )
 
 
-def test_refinement_finds_what_rows_do_not_show(generator: Generator) -> None:
-    """Of $N(μ, Σ)$ with $Σ$ far from round, from rows in the wrong place; $Z = 1$."""
+def test_adapted_proposal_finds_a_density_away_from_the_rows(generator: Generator) -> None:
+    """The density is N(μ, Σ) with unequal variances, and the rows are elsewhere. Z is 1."""
     mean, scales = torch.tensor([1.5, 0.0, 0.0]), torch.tensor([0.05, 0.5, 1.0])
     normal = Independent(Normal(mean, scales), 1)
     rows = torch.randn(200, 3, generator=generator)
@@ -149,31 +169,74 @@ def test_refinement_finds_what_rows_do_not_show(generator: Generator) -> None:
     assert sizes[1] > 5 * sizes[0]
 
 
-def test_the_median_has_the_error_of_a_normal_sample(generator: Generator) -> None:
-    r"""It is $\sqrt{π/2} σ/\sqrt n$, and a few outliers change neither."""
-    x = 3 + 2 * torch.randn(40_000, generator=generator)
-    x[:5] = 1e9
-    found = median_of(x, scale="any")
-    error = math.sqrt(math.pi / 2) * 2 / 200
-    assert found.error == pytest.approx(error, rel=0.1)
-    assert found.value == pytest.approx(3, abs=4 * error)
-    assert found.settings == {"scale": "any", "rows": 40_000}
-    assert median_of(x[:1]).error is None
-    with pytest.raises(ValueError, match="one value per example"):
-        median_of(x[None])
+def test_trained_family_reaches_the_smallest_loss_of_a_gaussian() -> None:
+    """For N(0, I) in two dimensions it is -1, and the entropy is log 2πe."""
+    recipe = replace(
+        family(source=SyntheticData(GaussianDensity((0.0, 0.0)), n=2000), inducing=30),
+        penalty_steps=20,
+        partition_samples=20_000,
+        chain_steps=40,
+    )
+    model, data = fit_model(recipe, 60, 200)
+    metrics = recipe.evaluate(model, data, Generator().manual_seed(0))
+    assert metrics["exact_sm_loss"].value == pytest.approx(-1, abs=0.15)
+    assert metrics["nll"].value == pytest.approx(math.log(2 * math.pi * math.e), abs=0.15)
+    assert 1000 < cast(float, metrics["nll"].settings["effective_sample_size"]) < 20_000
+    assert metrics["nll_near_data"].value == pytest.approx(metrics["nll"].value, abs=0.05)
+    samples = recipe.sample(model, torch.Size([2]), 400, Generator().manual_seed(0), silent)
+    torch.testing.assert_close(samples.double().T.cov(), torch.eye(2), atol=0.5, rtol=0)
 
 
-@pytest.mark.parametrize(("n", "inducing", "batch"), [(50, 20, 20), (2000, 200, 200)])
-def test_a_table_of_ones_own_gets_a_plan_for_a_trial(
-    n: int, inducing: int, batch: int, tmp_path: Path
-) -> None:
-    path, generator = tmp_path / "own.csv", Generator().manual_seed(0)
-    values = torch.randn(n, 2, generator=generator).tolist()
-    path.write_text("\n".join(f"{a},{b}" for a, b in values), encoding="utf-8")
-    recipe = CPU[0].with_data(Table(path))
-    described = cast(dict[str, Any], to_json(recipe))
-    assert (described["inducing"], described["plan"]["batch"]) == (inducing, batch)
-    assert described["plan"]["validate_every"] == 20
+def test_inducing_points_start_at_different_training_rows(generator: Generator) -> None:
+    recipe = family(source=SyntheticData(GaussianDensity((5.0, -5.0)), n=200), inducing=30)
     data = recipe.data.load()
-    assert inducing <= len(data.train)
-    assert batch <= len(data.train)
+    model = recipe.build(data.shape)
+    assert isinstance(model, DKEF)
+    recipe.before_training(model, data, generator)
+    distances = torch.cdist(model.inducing, data.train.double()).min(1)
+    assert distances.values.max() == 0
+    assert len(distances.indices.unique()) == 30
+
+
+def test_validation_rows_decide_the_validation_loss_and_the_penalty() -> None:
+    recipe = replace(family(inducing=20), penalty_steps=5)
+    train, held = (torch.randn(300, 2, generator=Generator().manual_seed(i)) for i in (0, 1))
+    values = []
+    for shift in (0.0, 1.0):
+        data = splits(train, held + shift, held)
+        torch.manual_seed(0)
+        model = recipe.build(torch.Size([2]))
+        assert isinstance(model, DKEF)
+        recipe.before_training(model, data, Generator().manual_seed(0))
+        values.append(recipe.validate(model, data, Generator().manual_seed(0))["sm_loss"])
+    assert values[0] != values[1]
+    before = model.log_penalty.item()
+    recipe.after_training(model, data, Generator().manual_seed(0))
+    assert abs(model.log_penalty.item() - before) > 1e-4
+
+
+def test_training_loss_is_summed_over_dimensions(generator: Generator) -> None:
+    """With flat kernels it is that of the base measure: -d/4 + ‖x‖²/32."""
+    recipe = family(inducing=10)
+    torch.manual_seed(0)
+    model = recipe.build(torch.Size([2]))
+    assert isinstance(model, DKEF)
+    with torch.no_grad():
+        model.features.log_lengthscales.fill_(12.0)
+    step = recipe.step(model, cast(Dataset, None))
+    assert isinstance(step, GradientStep)
+    x = torch.randn(20_000, 2, generator=generator)
+    losses = step.loss(x, generator, 0.0)
+    expected = -0.5 + x[10_000:].square().sum(1).mean().item() / 32
+    assert losses.mean().item() == pytest.approx(expected, abs=0.02)
+
+
+def test_settings_that_cannot_work_are_refused(generator: Generator) -> None:
+    with pytest.raises(ValueError, match=r"plan.batch must be at least 2"):
+        replace(family(), plan=TrainingPlan(batch=1))
+    with pytest.raises(ValueError, match=r"needs a table, but an event has shape \(1, 8, 8\)"):
+        family().build(torch.Size([1, 8, 8]))
+    recipe = family(source=SyntheticData(GaussianDensity((0.0, 0.0)), n=50), inducing=80)
+    data = recipe.data.load()
+    with pytest.raises(ValueError, match=r"80 inducing points .* there are 50. Set inducing=25"):
+        recipe.before_training(recipe.build(data.shape), data, generator)

@@ -1,4 +1,4 @@
-"""Noise-conditional recipes: the true score of simple images, and where their rows are from."""
+"""Score networks: the true score of simple images draws these images."""
 
 from dataclasses import replace
 from typing import cast
@@ -7,19 +7,19 @@ import pytest
 import torch
 from torch import Generator, Tensor, nn
 
-from fdsm.data import Chain, Dataset, ImageFolder
-from fdsm.paper.tables import table5 as ncsn
-from fdsm.recipes.frechet import Frechet, RandomFeatures, for_validation
-from fdsm.recipes.score_network import ScoreNetwork
+from fdsm.data import Dataset, Digits
+from fdsm.noise import Geometric
+from fdsm.objectives import AnnealedDSM
+from fdsm.recipes import Frechet, RandomFeatures, ScoreNetwork
+from fdsm.recipes.frechet import for_validation
 
+from .recipe_cases import silent, splits
 
-@pytest.fixture(autouse=True)
-def _as_users_have_it() -> None:
-    torch.set_default_dtype(torch.float32)
+LEVELS = Geometric(1.0, 0.05, 6)
 
 
 class TrueScore(nn.Module):
-    """The score of images that are all grey, 0.3 or 0.7 with equal probability, and noise."""
+    """The score of noisy images that are all 0.3 or all 0.7 with equal probability."""
 
     def forward(self, x: Tensor, sigma: Tensor) -> Tensor:
         variance = sigma.square()[:, None, None, None]
@@ -28,42 +28,51 @@ class TrueScore(nn.Module):
         return -(weights * both).sum(0) / variance
 
 
-def greys() -> Dataset:
+def two_greys() -> Dataset:
     images = torch.tensor([0.3, 0.7]).repeat(250)[:, None, None, None].expand(-1, 1, 4, 4)
-    return Dataset(images, images, images, Chain(()), {})
+    return splits(images, images, images)
 
 
-def recipe(samples: int = 500) -> ScoreNetwork:
+def network(samples: int = 500) -> ScoreNetwork:
     distance = Frechet(RandomFeatures((4, 8)), samples)
-    return replace(
-        ncsn.CPU[0], distance=distance, watched=replace(distance, reference=for_validation)
+    return ScoreNetwork(
+        "network",
+        AnnealedDSM(LEVELS),
+        Digits(),
+        LEVELS,
+        width=8,
+        steps=10,
+        step_size=7.5e-4,
+        denoise=True,
+        distance=distance,
+        watched=replace(distance, reference=for_validation),
     )
 
 
-def test_the_true_score_draws_the_images_and_has_no_distance(generator: Generator) -> None:
-    measured = recipe().evaluate(TrueScore(), greys(), generator)
-    none = recipe().evaluate(cast(nn.Module, lambda x, sigma: 0 * x), greys(), generator)
-    assert measured["fid"].value < none["fid"].value / 100
+def test_true_score_draws_the_images_and_has_no_distance(generator: Generator) -> None:
+    recipe = network()
+    measured = recipe.evaluate(TrueScore(), two_greys(), generator)
+    zero = recipe.evaluate(cast(nn.Module, lambda x, sigma: 0 * x), two_greys(), generator)
+    assert measured["fid"].value < zero["fid"].value / 100
     assert measured["denoising"].value == pytest.approx(0, abs=0.1)
-    assert none["denoising"].value == pytest.approx(1, abs=0.1)
+    assert zero["denoising"].value == pytest.approx(1, abs=0.1)
     assert measured["fid"].settings["fake"] == 500
-    x = recipe().sample(TrueScore(), torch.Size([1, 4, 4]), 400, generator, iter)
+    x = recipe.sample(TrueScore(), torch.Size([1, 4, 4]), 400, generator, silent)
     dark, light = (x.mean((1, 2, 3)) < 0.5), (x.mean((1, 2, 3)) > 0.5)
     assert x[dark].mean().item() == pytest.approx(0.3, abs=0.01)
     assert x[light].mean().item() == pytest.approx(0.7, abs=0.01)
     assert 0.35 < dark.float().mean().item() < 0.65
 
 
-def test_the_distance_is_watched_with_fewer_samples(generator: Generator) -> None:
-    watched = recipe(60).validate(TrueScore(), greys(), generator)
+def test_distance_at_validation_is_optional(generator: Generator) -> None:
+    watched = network(60).validate(TrueScore(), two_greys(), generator)
     assert list(watched) == ["denoising", "fid"]
-    alone = replace(recipe(), watched=None).validate(TrueScore(), greys(), generator)
+    alone = replace(network(), watched=None).validate(TrueScore(), two_greys(), generator)
     assert list(alone) == ["denoising"]
 
 
-def test_other_images_are_compared_by_features_that_fit_them() -> None:
-    """A classifier of grey digits would not take photographs."""
-    other = ncsn.CPU[0].with_data(ImageFolder("photos"))
-    assert other.watched is not None
-    assert other.distance.features == other.watched.features == RandomFeatures()
-    assert other.distance.name == other.watched.name == "frechet_random"
+def test_settings_that_contradict_each_other_are_refused() -> None:
+    with pytest.raises(ValueError, match="are not those of the network"):
+        replace(network(), levels=Geometric(5.0, 0.01, 10))
+    with pytest.raises(ValueError, match=r"needs images, but an event has shape \(3,\)"):
+        network().build(torch.Size([3]))

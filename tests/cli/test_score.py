@@ -1,0 +1,94 @@
+import csv
+from pathlib import Path
+
+import pytest
+
+from .cli_cases import QUICK, run_fails, run_json, run_text
+
+
+def read(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_scores_are_written_beside_the_data(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Columns are found by name. The far row has a small p-value."""
+    new = tmp_path / "new.csv"
+    new.write_text("height,name,length,weight\n-300,a,0,5\n-300,b,50,5\n", encoding="utf-8")
+    summary = run_json(["score", str(trained), str(new)], capsys)
+    assert summary["files"] == [str(tmp_path / "new.scores.csv")]
+    assert (summary["rows"], summary["not_scored"]) == (2, 0)
+    assert summary["p_value_below_1_percent"] == 1
+    rows = read(tmp_path / "new.scores.csv")
+    assert [row["row"] for row in rows] == ["0", "1"]
+    assert all(0 <= float(row["p_value"]) <= 1 for row in rows)
+    assert float(rows[1]["typicality"]) > float(rows[0]["typicality"])
+    assert not list(trained.glob("*scores*"))
+
+
+def test_one_bad_cell_does_not_reject_the_file(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    new = tmp_path / "new.csv"
+    new.write_text("length,weight,height\n0,5,-300\n0,unknown,-300\n1,4,-200\n")
+    _, log = run_text(["score", str(trained), str(new), "--out", "mine.csv"], capsys)
+    assert "not scored: 1" in log
+    rows = read(Path("mine.csv"))
+    assert [bool(row["log_density"]) for row in rows] == [True, False, True]
+    assert "'unknown' is not a number" in rows[1]["problem"]
+
+
+def test_errors_do_not_advise_options_of_other_commands(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong = tmp_path / "wrong.csv"
+    wrong.write_text("length,weight\n1,2\n3,4\n", encoding="utf-8")
+    code, error = run_fails(["score", str(trained), str(wrong)], capsys)
+    assert code == 1
+    assert "'height'" in error
+    assert "--set" not in error
+
+
+def test_other_files_are_not_overwritten(
+    trained: Path, table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = table.read_text()
+    code, error = run_fails(["score", str(trained), str(table), "--out", str(table)], capsys)
+    assert code == 1
+    assert "does not hold scores" in error
+    assert table.read_text() == before
+    run_json(["score", str(trained), str(table)], capsys)
+    run_json(["score", str(trained), str(table)], capsys)
+    assert len(read(table.with_name("measurements.scores.csv"))) == 200
+
+
+def test_images_are_scored_by_their_name(photos: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--iterations=2", "--set=data.size=8", "--set=network.width=2"]
+    run_json(["train", str(photos), *options, "--set=plan.num_samples=0"], capsys)
+    run_json(["score", "runs/photos", str(photos)], capsys)
+    assert [row["row"] for row in read(Path("photos.scores.csv"))] == [
+        f"{i:02d}.png" for i in range(40)
+    ]
+
+
+def test_model_without_a_log_density_says_so(
+    photos: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--model=autoencoder", "--iterations=2", "--set=data.size=8", "--set=width=4"]
+    options += ["--set=likelihood_rows=1", "--set=temperatures=3", "--set=plan.num_samples=2"]
+    run_json(["train", str(photos), *options], capsys)
+    code, error = run_fails(["score", "runs/photos", str(photos)], capsys)
+    assert code == 1
+    assert "has no log-density, so it cannot score rows" in error
+    result = run_json(["sample", "runs/photos", "-n", "3"], capsys)
+    assert result["shape"] == [3, 3, 8, 8]
+
+
+def test_run_is_scored_without_its_training_data(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_json(["train", str(table), *QUICK], capsys)
+    moved = table.rename(tmp_path / "new.csv")
+    assert run_json(["score", "runs/measurements", str(moved)], capsys)["rows"] == 200
