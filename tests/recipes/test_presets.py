@@ -195,7 +195,7 @@ def test_images_get_a_network_for_images() -> None:
         (
             "kernel",
             KernelFamily,
-            "deep kernel exponential family, sliced score matching, derivatives by Taylor",
+            "deep kernel exponential family, sliced score matching, derivatives with Taylor",
         ),
     ],
 )
