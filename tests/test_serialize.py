@@ -37,7 +37,7 @@ PAPER_ROWS = [
     for target in (*TARGETS, *DEMOS)
     if isinstance(target, TableTarget)
     for scale in ("cpu", "paper")
-    for row, recipe in target.recipes(scale).items()  # type: ignore[arg-type]
+    for row, recipe in target.recipes(scale).items()
 ]
 
 
@@ -187,6 +187,7 @@ assert isinstance(RECIPE, dict)
             {"class": "fdsm.recipes.EBM", "nme": "x", "objective": SSM_RECORD},
             "unknown field 'nme', missing field 'name', missing field 'data'",
         ),
+        ({"class": "fdsm.objectives.DSM"}, "fdsm.objectives.DSM: missing field 'sigma'"),
         (PLAN | {"iterations": "many"}, r"TrainingPlan.iterations must be int, got 'many'"),
         (PLAN | {"iterations": 2.5}, r"iterations must be int, got 2.5"),
         (PLAN | {"iterations": True}, r"iterations must be int, got True"),
@@ -199,7 +200,7 @@ assert isinstance(RECIPE, dict)
         (RECIPE | {"plan": SSM_RECORD}, r"EBM.plan must be TrainingPlan, got SSM"),
         (RECIPE | {"ood_sources": ["x"]}, r"EBM.ood_sources must be tuple"),
     ],
-    ids=range(13),
+    ids=range(14),
 )
 def test_wrong_fields_are_named_with_the_allowed_type(record: Json, message: str) -> None:
     with pytest.raises(RecordError, match=message):

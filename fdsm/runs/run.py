@@ -110,7 +110,7 @@ class Run:
         try:
             origin, seed = dict(config.get("origin") or {}), int(config["seed"])
             was_on, record = str(config["device"]), config["recipe"]
-        except (LookupError, TypeError, ValueError) as error:
+        except (LookupError, TypeError, ValueError, OverflowError) as error:
             raise RunError(f"{folder / 'config.json'} is damaged: {error!r}") from error
         file = origin.get("file")
         if file and not trust:

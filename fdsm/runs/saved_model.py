@@ -119,7 +119,7 @@ class SavedModel:
                 state["is_integer"],
                 state["progress"],
             )
-        except (RuntimeError, KeyError) as error:
+        except (RuntimeError, KeyError, TypeError, ValueError) as error:
             raise RunError(f"{run.model_path} does not match its config.json: {error}") from error
 
     def save(self) -> None:

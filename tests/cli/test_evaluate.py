@@ -25,7 +25,7 @@ def test_result_is_printed_beside_its_references(
     folder = shutil.copytree(trained, tmp_path / "run")
     out, log = run_text(["evaluate", str(folder)], capsys)
     assert "Gaussian" in out
-    assert "exact_sm_loss: " in log
+    assert "exact SM loss: " in log
     assert f"Wrote {folder / 'result.json'}" in log
 
 

@@ -51,7 +51,7 @@ def test_every_printed_metric_has_a_meaning_and_references(
     table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out, log = run_text(["train", str(table), "--model", "flow", "--iterations=3"], capsys)
-    for name in ("exact_sm_loss", "nll"):
+    for name in ("exact SM loss", "NLL"):
         line = next(line for line in log.splitlines() if line.startswith(f"{name}: "))
         assert len(line) > 30
     assert "Gaussian" in out

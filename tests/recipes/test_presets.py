@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Generator
 
-from fdsm.data import Dataset, Dequantize, Digits, Standardize, Table, Transform
+from fdsm.data import Dataset, Dequantize, Digits, Source, Standardize, Table, Transform
 from fdsm.data.dataset import build_dataset
 from fdsm.derivatives import Autodiff, FiniteDifference, Taylor
 from fdsm.recipes import (
@@ -65,7 +65,7 @@ class NoiseImages:
         return build_dataset(self, (pixels, pixels[:4], pixels[:4]))
 
 
-SOURCES = {"tables": NormalRows(24), "images": NoiseImages()}
+SOURCES: dict[str, Source] = {"tables": NormalRows(24), "images": NoiseImages()}
 
 
 def allowed(
@@ -137,7 +137,7 @@ def test_every_other_combination_can_be_recorded_and_trained(
     used = list(find_fields(recipe.objective, "derivative"))  # type: ignore[attr-defined]
     if derivative is not None:
         assert [type(one) for one in used] == [engines[derivative]]
-        assert f"derivatives by {engines[derivative].__name__}" in preset.description
+        assert f"derivatives with {engines[derivative].__name__}" in preset.description
     data = replace(data, transform=recipe.data.transform.fit(data.train))
     torch.manual_seed(0)
     network = recipe.build(data.shape)

@@ -40,7 +40,7 @@ from .recipe_cases import tiny
 )
 def test_impossible_plans_list_all_problems(changes: dict[str, int], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        TrainingPlan(**changes)  # type: ignore[arg-type]
+        TrainingPlan(**changes)
 
 
 def test_other_data_change_nothing_else() -> None:

@@ -252,7 +252,7 @@ def test_result_of_a_model_that_is_not_finite_is_json(tmp_path: Path) -> None:
     recipe = gaussian_recipe()
     model = known_model(tmp_path, StandardNormal(), recipe)
     with torch.no_grad():
-        model.model.precision.fill_(math.nan)  # type: ignore[operator, union-attr]
+        model.model.precision.fill_(math.nan)  # type: ignore[operator]
     model = replace(model, run=replace(model.run, recipe=_without_samples(recipe)))
     result = evaluate(model, recipe.data.load(), silent)
     assert result["comparisons"][0]["better"] == BOTH

@@ -186,6 +186,7 @@ def test_recorded_settings_win_over_a_changed_recipe_file(tmp_path: Path) -> Non
         (json.dumps({"format": 1, "versions": ["?"]}), "written by an unknown version of fdsm"),
         (json.dumps({"format": 2}), r"config.json is damaged: .*seed"),
         (json.dumps({"format": 2, "seed": 0, "device": "cpu"}), r"damaged: .*recipe"),
+        ('{"format": 2, "seed": 1e400, "device": "cpu", "recipe": {}}', "damaged: .*infinity"),
         (json.dumps({"format": 2, "seed": "x", "device": "cpu", "recipe": {}}), "damaged: .*x"),
         (json.dumps({"format": 2, "seed": 0, "device": 1, "origin": 3, "recipe": {}}), "damaged"),
     ],

@@ -106,6 +106,15 @@ def test_model_file_of_another_recipe_is_refused(saved: SavedModel) -> None:
         SavedModel.load(saved.run)
 
 
+@pytest.mark.parametrize("size", [0, 10, 300])
+def test_damaged_model_file_is_named(size: int, tmp_path: Path) -> None:
+    run = start_tiny(tmp_path / "run")
+    train(run)
+    run.model_path.write_bytes(run.model_path.read_bytes()[:size])
+    with pytest.raises(ValueError, match=r"model.safetensors"):
+        SavedModel.load(run)
+
+
 def autoencoder() -> Autoencoder:
     return Autoencoder("auto", SSMVR(), VAE, Digits(), latent=2, width=4)
 
