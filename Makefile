@@ -1,4 +1,5 @@
 PYTHON ?= python3
+COVERAGE ?= --cov
 BIN = .venv/bin
 
 .PHONY: demo test check slow matrix mutants bench reproduction venv clean
@@ -6,8 +7,8 @@ BIN = .venv/bin
 demo: .venv/demo  ## Train five models of digits, print a table and write a report.
 	$(BIN)/fdsm demo
 
-test: .venv/test  ## Run the tests and the examples in docstrings, and print the coverage.
-	$(BIN)/python -m pytest --cov
+test: .venv/test  ## Run the tests and the examples in docstrings, and print the coverage. `make test COVERAGE=` is faster.
+	$(BIN)/python -m pytest $(COVERAGE)
 
 check: .venv/dev  ## Check style, format, types and spelling.
 	$(BIN)/ruff check .

@@ -17,7 +17,7 @@ from .. import __version__
 from .check import check
 from .demo import demo
 from .evaluate import evaluate
-from .options import UsageError
+from .options import UsageError, resume_command
 from .printing import log
 from .report import report
 from .reproduce import reproduce
@@ -65,12 +65,20 @@ def _report_error(error: Exception, command: str = "") -> int:
     from ..paper.catalogue import UnknownTargetError
     from ..recipes.presets import PresetError
     from ..recipes.settings import SettingError
-    from ..runs import TrainingInterrupted, UnknownRecipeError, UntrustedFileError
+    from ..runs import (
+        TrainingInterrupted,
+        UnfinishedRunError,
+        UnknownRecipeError,
+        UntrustedFileError,
+    )
     from ..training import NonFiniteLossError
 
     if isinstance(error, TrainingInterrupted):
-        log(f"fdsm: {error}")
+        log(f"fdsm: {error}. Continue with: {resume_command(error.run)}")
         return 128 + error.signal
+    if isinstance(error, UnfinishedRunError):
+        log(f"fdsm: {error}. Continue with: {resume_command(error.run)}")
+        return 1
     hints: dict[type[Exception], str] = {
         UsageError: "",
         PresetError: "",

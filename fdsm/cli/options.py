@@ -1,5 +1,6 @@
 """Options that several commands share."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -72,3 +73,9 @@ def open_run(folder: Path, *, trust: bool, device: str | None) -> "Run":
     run = Run.open(folder, trust=trust, device=device)
     require_device(run.device)
     return run
+
+
+def resume_command(run: "Run") -> str:
+    """Return the command that continues the training of a run."""
+    trust = " --trust" if run.origin.get("file") else ""
+    return f"fdsm train --resume {shlex.quote(str(run.folder))}{trust}"

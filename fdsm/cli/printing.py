@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 WIDTH = 200
 """Number of characters of a line without a terminal."""
+MAX_WARNINGS = 4
+"""Largest number of warnings about a model that are printed."""
 INTERVAL = 30.0
 """Seconds between two lines of progress without a terminal."""
 
@@ -94,31 +96,22 @@ def print_result(run: "Run", result: dict[str, Any], *, json: bool) -> None:
         print_json({"run": str(run.folder), **run.origin, **result})
         return
 
-    from ..report import metric_info, result_table
+    from ..report import metric_info, result_problems, result_table
 
     table = result_table(result)
     if table is not None:
         console(stderr=False).print(table)
     for name in result["metrics"]:
         log(f"{metric_info(name).title}: {metric_info(name).explanation}")
-    for warning in result_warnings(result):
-        log(f"WARNING: {warning}")
+    problems = result_problems(result)
+    for problem in problems[:MAX_WARNINGS]:
+        log(f"WARNING: {problem}")
+    if len(problems) > MAX_WARNINGS:
+        log(f"WARNING: {len(problems) - MAX_WARNINGS} more problems are in result.json.")
+    if problems:
+        log(
+            "Do not rely on this model as it is. Train longer with --iterations, or try another "
+            "--model or --objective."
+        )
     files = ["result.json", *([result["samples"]] if "samples" in result else [])]
     log(f"Wrote {', '.join(str(run.folder / name) for name in files)}")
-
-
-def result_warnings(result: dict[str, Any]) -> list[str]:
-    """Return a sentence for each sign that a model is bad."""
-    warnings = [
-        f"the model is worse than a {' and a '.join(one['better'])} fitted to the same data "
-        f"({one['metric']}). Do not use it as a density. Train longer with --iterations, "
-        "or try another --model or --objective."
-        for one in result.get("comparisons", ())
-        if one["better"]
-    ]
-    if result.get("sample_problems"):
-        shown = result["sample_problems"][:3]
-        more = len(result["sample_problems"]) - len(shown)
-        tail = f"; and {more} more" if more else ""
-        warnings.append(f"the samples do not look like the data: {'; '.join(shown)}{tail}.")
-    return warnings

@@ -16,6 +16,7 @@ from .options import (
     UsageError,
     open_run,
     require_device,
+    resume_command,
     set_threads,
 )
 from .printing import console, log, print_result, progress
@@ -254,7 +255,7 @@ def _train_and_evaluate(run: "Run", data: "Dataset", *, tensorboard: bool, json:
         raise OSError(
             error.errno,
             f"{error.strerror or error} while writing {error.filename or run.folder}. The last "
-            f"complete checkpoint: {last}. Free some space and run: {run.resume_command}",
+            f"complete checkpoint: {last}. Free some space and run: {resume_command(run)}",
         ) from error
     done = saved.progress
     log(f"Trained {done['iterations']:,} iterations in {done['seconds']:.0f} s ({done['ended']})")

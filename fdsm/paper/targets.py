@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .study import Study
 
 Scale = Literal["cpu", "paper"]
-"""`"cpu"`: reduced settings, minutes on two cores. `"paper"`: the published settings."""
+"""`"cpu"`: reduced settings, for two cores. `"paper"`: the published settings."""
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ class Rotated:
         name: Name of the rows in metrics.
     """
 
-    name: str = "turned"
+    name: str = "rotated"
 
     def rows(self, data: Dataset, generator: Generator) -> Tensor:
         """Return the rotated test images in the space of the model."""
@@ -71,7 +71,7 @@ class ShuffledFeatures:
         name: Name of the rows in metrics.
     """
 
-    name: str = "scrambled"
+    name: str = "shuffled"
 
     def rows(self, data: Dataset, generator: Generator) -> Tensor:
         """Return the shuffled rows in the space of the model."""

@@ -5,7 +5,7 @@ between a small and a large level. At the smallest level it approximates the den
 The sampler starts at the largest level and goes through all of them.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Generator, Tensor, nn
@@ -15,7 +15,7 @@ from ..derivatives import score_of
 from ..evaluation import Measurement
 from ..models import AtNoiseLevel
 from ..noise import Geometric
-from ..samplers import Progress, annealed_langevin
+from ..samplers import Progress, ancestral_sampling
 from ..training import Adam, CosineSchedule, GradientStep, OptimizerConfig, objective_loss
 from ..typing import LogDensity, Objective, Step
 from .networks import ConditionalMLP, Network
@@ -34,8 +34,7 @@ class NoiseConditionalEBM(Recipe):
         levels: The noise levels, from the largest to the smallest.
         optimizer: The optimizer.
         plan: Length of the training.
-        sampling_steps: Langevin steps at each noise level.
-        sampling_step_size: Length of a Langevin step, in units of the squared noise level.
+        sampling_levels: Number of noise levels of the sampler.
         validation_rows: Number of validation rows. Fewer rows are repeated with other noise.
         provenance: Source of the settings.
     """
@@ -47,8 +46,7 @@ class NoiseConditionalEBM(Recipe):
     levels: Geometric = Geometric(3.0, 0.1, 20)
     optimizer: OptimizerConfig = Adam(2e-3, (0.9, 0.99), clip=10.0, schedule=CosineSchedule())
     plan: TrainingPlan = TrainingPlan()
-    sampling_steps: int = 20
-    sampling_step_size: float = 0.15
+    sampling_levels: int = 200
     validation_rows: int = 500
     provenance: str = field(default="", repr=False)
 
@@ -87,15 +85,12 @@ class NoiseConditionalEBM(Recipe):
     def sample(
         self, model: nn.Module, shape: torch.Size, n: int, generator: Generator, progress: Progress
     ) -> Tensor:
-        """Return samples of annealed Langevin dynamics, from the largest noise to the smallest."""
+        """Return samples of ancestral sampling, from the largest noise level to the smallest."""
         z = torch.randn(n, *shape, generator=generator, device=generator.device)
-        return annealed_langevin(
+        return ancestral_sampling(
             score_of(model),
             z * (1 + self.levels.first**2) ** 0.5,
-            self.levels.levels,
-            steps=self.sampling_steps,
-            step_size=self.sampling_step_size * self.levels.last**2,
-            denoise=True,
+            replace(self.levels, count=self.sampling_levels).levels,
             generator=generator,
             progress=progress,
         )

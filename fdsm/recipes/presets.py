@@ -134,7 +134,8 @@ def choose_preset(
     wanted = "images" if kind.is_images else "tables"
     if wanted not in family.data:
         raise PresetError(
-            f"a model {model!r} is for {family.data}, not for {wanted}. Models for {wanted}: "
+            f"a model {model!r} is for {' and '.join(family.data)}, not for {wanted}. "
+            f"Models for {wanted}: "
             f"{', '.join(name for name, one in FAMILIES.items() if wanted in one.data)}"
         )
     chosen = objective or next(iter(family.objectives))
@@ -338,13 +339,13 @@ class Family:
 
     Attributes:
         title: Its name in words.
-        data: The kinds of data it is for.
+        data: The kinds of data that it can learn.
         objectives: How to build each objective from a derivative. The first is the default.
         build: Returns the recipe for a source, a kind of data and an objective.
     """
 
     title: str
-    data: str
+    data: tuple[str, ...]
     objectives: dict[ObjectiveName, Callable[[Derivative | None], Objective]]
     build: Callable[[Source, Kind, Objective], Recipe]
 
@@ -352,7 +353,7 @@ class Family:
 FAMILIES: dict[ModelName, Family] = {
     "ebm": Family(
         "energy-based model",
-        "tables and images",
+        ("tables", "images"),
         {
             "dsm": _without_derivative("dsm", ViaScore(AnnealedDSM(LEVELS))),
             "ssm": _annealed(_ssm),
@@ -363,7 +364,7 @@ FAMILIES: dict[ModelName, Family] = {
     ),
     "flow": Family(
         "normalizing flow (NICE)",
-        "tables and images",
+        ("tables", "images"),
         {
             "mle": _without_derivative("mle", MLE()),
             "dsm": _without_derivative("dsm", DSM(0.1)),
@@ -375,13 +376,13 @@ FAMILIES: dict[ModelName, Family] = {
     ),
     "kernel": Family(
         "deep kernel exponential family",
-        "tables",
+        ("tables",),
         {"ssm": _ssm, "ssmvr": _ssmvr, "sm": _sm},
         _kernel,
     ),
     "score-network": Family(
         "noise-conditional score network (NCSN)",
-        "images",
+        ("images",),
         {
             "dsm": _without_derivative("dsm", AnnealedDSM(IMAGE_LEVELS)),
             "ssmvr": lambda engine: Annealed(
@@ -392,7 +393,7 @@ FAMILIES: dict[ModelName, Family] = {
     ),
     "autoencoder": Family(
         "variational autoencoder with an implicit encoder",
-        "images",
+        ("images",),
         {"ssmvr": lambda engine: SSMVR(engine or FiniteDifference(), STEP)},
         _autoencoder,
     ),

@@ -42,8 +42,24 @@ def result_table(result: Mapping[str, Any]) -> "RenderableType | None":
     Returns:
         An object to give to `rich.print`, or `None` if there are no metrics.
     """
-    table = comparison_table(Group("", (replace(RunRecord("", {}), **parse_result(result)),)))
+    table = comparison_table(_group(result))
     return _rich(table) if table.rows else None
+
+
+def result_problems(result: Mapping[str, Any]) -> list[str]:
+    """Return a sentence for each reference that beats the model, and for each sample problem.
+
+    Args:
+        result: Content of `result.json`.
+
+    Returns:
+        The sentences.
+    """
+    return find_problems(_group(result))
+
+
+def _group(result: Mapping[str, Any]) -> Group:
+    return Group("", (replace(RunRecord("", {}), **parse_result(result)),))
 
 
 def markdown(table: Table) -> str:

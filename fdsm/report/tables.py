@@ -251,8 +251,8 @@ def find_problems(group: Group) -> list[str]:
     for one in group.comparisons:
         metric = metric_info(one.metric)
         problems += [
-            f"{name} fitted to the same data is better than the model: {metric.title} "
-            f"{metric.format(one.references[name])} against {metric.format(one.model)}."
+            f"The model is worse than a {name} fitted to the same data: {metric.title} "
+            f"{metric.format(one.model)} against {metric.format(one.references[name])}."
             for name in one.better
             if name in one.references
         ]

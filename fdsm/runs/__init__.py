@@ -2,7 +2,7 @@
 
 from .evaluate import evaluate
 from .recipe_file import UnknownRecipeError, recipe_from_file
-from .run import Run, RunError, UntrustedFileError
+from .run import Run, RunError, UnfinishedRunError, UntrustedFileError
 from .saved_model import SavedModel, Scores
 from .train import TrainingInterrupted, train
 
@@ -12,6 +12,7 @@ __all__ = [
     "SavedModel",
     "Scores",
     "TrainingInterrupted",
+    "UnfinishedRunError",
     "UnknownRecipeError",
     "UntrustedFileError",
     "evaluate",

@@ -12,7 +12,6 @@ density_grid.npz    log-density and score on a grid, for data in two dimensions
 """
 
 import json
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -36,6 +35,18 @@ FORMAT = 2
 
 class RunError(ValueError):
     """A folder is not a run, already holds one, or does not match its files or data."""
+
+
+class UnfinishedRunError(RunError):
+    """A run whose training has not finished.
+
+    Attributes:
+        run: The run.
+    """
+
+    def __init__(self, run: "Run") -> None:
+        super().__init__(f"the training of {run.folder} has not finished")
+        self.run = run
 
 
 class UntrustedFileError(ValueError):
@@ -128,12 +139,6 @@ class Run:
     def name(self) -> str:
         """Name of the recipe, for messages."""
         return self.recipe.name
-
-    @property
-    def resume_command(self) -> str:
-        """The command that continues the run."""
-        trust = " --trust" if self.origin.get("file") else ""
-        return f"fdsm train --resume {shlex.quote(str(self.folder))}{trust}"
 
     @property
     def model_path(self) -> Path:

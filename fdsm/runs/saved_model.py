@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from ..data import Dataset
 from ..data.transforms import Transform
 from ..derivatives import FiniteDifference, as_log_density
-from ..evaluation import Consistency, check_consistency
+from ..evaluation import Consistency, check_consistency, log_densities, typicality
 from ..objectives import SSM
 from ..projections import Sphere
 from ..recipes.recipe import HasLogDensity, HasObjective
@@ -18,9 +18,9 @@ from ..samplers import Progress
 from ..serialize import find_fields, replace_fields
 from ..training import checkpoint
 from ..typing import LogDensity, Objective
-from .run import Run, RunError
+from .run import Run, RunError, UnfinishedRunError
 
-REFERENCE_ROWS = 2000
+SCORED_ROWS = 2000
 """Number of training rows and of test rows whose log-densities are saved with the model."""
 BATCH = 500
 CHECK_ROWS = 64
@@ -77,7 +77,7 @@ class SavedModel:
         if isinstance(run.recipe, HasLogDensity):
             f = run.recipe.log_density(model)
             train, test = (
-                _data_log_density(f, data.transform, rows[:REFERENCE_ROWS], run.device)
+                _data_log_density(f, data.transform, rows[:SCORED_ROWS], run.device)
                 for rows in (data.train, data.test)
             )
         largest, is_integer = float(data.train.max()), not data.train.is_floating_point()
@@ -96,13 +96,11 @@ class SavedModel:
             The model.
 
         Raises:
-            RunError: If training has not finished, or the file does not match the recipe.
+            UnfinishedRunError: If training has not finished.
+            RunError: If the file does not match the recipe.
         """
         if not run.is_trained:
-            raise RunError(
-                f"the training of {run.folder} has not finished. Continue it with: "
-                f"{run.resume_command}"
-            )
+            raise UnfinishedRunError(run)
         state = checkpoint.load(run.model_path)
         try:
             shape = torch.Size(state["shape"])
@@ -189,10 +187,10 @@ class SavedModel:
         train, test = self.train_log_density, self.test_log_density
         assert train is not None
         assert test is not None
-        typicality = (values - train.mean()).abs()
-        usual = (test - train.mean()).abs().sort().values
-        more_typical = torch.searchsorted(usual, typicality)
-        return Scores(values, typicality, 1 - more_typical / len(usual))
+        distances = typicality(values, train)
+        held_out = typicality(test, train).sort().values
+        more_typical = torch.searchsorted(held_out, distances)
+        return Scores(values, distances, 1 - more_typical / len(held_out))
 
     def check(self, data: Dataset) -> Consistency:
         """Compare finite differences of the model with exact derivatives.
@@ -233,13 +231,8 @@ def _uses_directions(objective: Objective) -> bool:
     return all(any(find_fields(objective, name)) for name in ("derivative", "projection"))
 
 
-@torch.no_grad()
 def _data_log_density(f: LogDensity, transform: Transform, rows: Tensor, device: str) -> Tensor:
     """Return the log-densities of rows of data, a batch at a time, in float64, shape `(N,)`."""
-    parts = []
-    for part in torch.split(rows, BATCH):
-        x = part.to(device)
-        parts.append(
-            (as_log_density(f)(transform.deterministic(x)) + transform.log_det(x)).double().cpu()
-        )
-    return torch.cat(parts)
+    density = as_log_density(f)
+    of_data = lambda x: density(transform.deterministic(x)) + transform.log_det(x)
+    return log_densities(of_data, rows, chunk=BATCH, device=device)

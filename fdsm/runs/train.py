@@ -81,7 +81,7 @@ class TrainingInterrupted(Exception):
     def __init__(self, run: Run, iteration: int, signal: int) -> None:
         super().__init__(
             f"stopped after iteration {iteration:,} of {run.recipe.plan.iterations:,}. "
-            f"A checkpoint was written. Continue with: {run.resume_command}"
+            "A checkpoint was written"
         )
         self.run, self.signal = run, signal
 

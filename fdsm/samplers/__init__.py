@@ -1,6 +1,7 @@
 """Samplers and estimators of normalising constants, for log-densities and scores."""
 
 from .ais import AnnealedWeights, ais, log_likelihood_ais, sigmoid_schedule
+from .ancestral import ancestral_sampling
 from .chains import DivergenceWarning, Progress
 from .hmc import Chains, hmc, leapfrog
 from .importance import (
@@ -27,6 +28,7 @@ __all__ = [
     "StepAdaptation",
     "Temperatures",
     "ais",
+    "ancestral_sampling",
     "annealed_langevin",
     "hmc",
     "importance_log_partition",

@@ -183,7 +183,7 @@ def annealed_langevin(
     """
     require_counts(steps=steps)
     require_positive(step_size=step_size)
-    _require_decreasing(levels)
+    require_decreasing(levels)
     x, score = validate_start(x), checked_score(score)
     with torch.no_grad():
         for t in track(len(levels) * steps, progress):
@@ -304,7 +304,8 @@ def _require_temperature(temperature: float) -> None:
         raise ValueError(f"temperature must be finite and not negative, but is {temperature}")
 
 
-def _require_decreasing(levels: Sequence[float]) -> None:
+def require_decreasing(levels: Sequence[float]) -> None:
+    """Raise `ValueError` unless noise levels are positive and do not increase."""
     require_levels(*levels, count=len(levels))
     if sorted(levels, reverse=True) != list(levels):
         raise ValueError(

@@ -11,7 +11,7 @@ from fdsm.cli import main
 
 QUICK = [
     "--iterations=15", "--set=network.widths=16", "--set=plan.num_samples=60",
-    "--set=sampling_steps=2", "--set=validation_rows=20",
+    "--set=sampling_levels=3", "--set=validation_rows=20",
 ]  # fmt: skip
 """Options that make training a table take a second."""
 

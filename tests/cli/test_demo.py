@@ -19,7 +19,7 @@ def test_demo_compares_five_methods_and_keeps_them(
     for name in names:
         assert name in out
     (page,) = Path("demo").glob("*.html")
-    assert "Five ways to learn digits" in page.read_text(encoding="utf-8")
+    assert "Five objectives on handwritten digits" in page.read_text(encoding="utf-8")
     models = sorted(Path("demo").rglob("model.safetensors"))
     assert len(models) == 5
     before = [path.read_bytes() for path in models]

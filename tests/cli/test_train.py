@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from fdsm.cli import main
-from fdsm.cli.printing import result_warnings
+from fdsm.report import result_problems
 from fdsm.runs.train import Training
 from fdsm.training import IterationEvent, checkpoint
 
@@ -59,19 +59,17 @@ def test_every_printed_metric_has_a_meaning_and_references(
 
 def test_bad_model_ends_with_a_warning(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, log = run_text(["train", str(table), "--model", "flow", "--iterations=1"], capsys)
-    assert "WARNING: the model is worse than a Gaussian" in log
-    assert "Do not use it as a density" in log
-    result = json.loads(Path("runs/measurements/result.json").read_text())
-    assert result_warnings(result)
+    assert "WARNING: The model is worse than a Gaussian" in log
+    assert "Do not rely on this model as it is" in log
 
 
 def test_warnings_name_samples_that_are_wrong() -> None:
     problems = [f"x{i}: the mean is off" for i in range(5)]
-    (warning,) = result_warnings({"sample_problems": problems, "comparisons": []})
-    assert warning.startswith("the samples do not look like the data: x0: ")
-    assert warning.endswith("; and 2 more.")
-    assert result_warnings({"comparisons": [{"metric": "nll", "better": []}]}) == []
-    assert result_warnings({}) == []
+    assert result_problems({"sample_problems": problems, "comparisons": []}) == [
+        f"Samples differ from the data: {problem}." for problem in problems
+    ]
+    assert result_problems({"comparisons": [{"metric": "nll", "better": []}]}) == []
+    assert result_problems({}) == []
 
 
 def test_second_data_set_and_second_run_get_folders_of_their_own(
@@ -166,7 +164,7 @@ def test_built_in_data_set_is_found_by_name(capsys: pytest.CaptureFixture[str]) 
 
 def test_images_train(photos: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--iterations=2", "--set=data.size=8", "--set=network.width=2"]
-    options += ["--set=plan.num_samples=4", "--set=sampling_steps=1"]
+    options += ["--set=plan.num_samples=4", "--set=sampling_levels=2"]
     _, log = run_text(["train", str(photos), *options], capsys)
     assert "Preset images/small" in log
     assert np.load("runs/photos/samples.npy").shape == (4, 3, 8, 8)
@@ -194,7 +192,7 @@ def test_recipe_of_a_file_needs_trust_to_be_opened_again(
 ) -> None:
     result = run_json(["train", "--recipe", TINY], capsys)
     assert result["run"] == "runs/tiny"
-    assert set(result["metrics"]) == {"exact_sm_loss", "fisher", "ood_auc_scrambled"}
+    assert set(result["metrics"]) == {"exact_sm_loss", "fisher", "ood_auc_shuffled"}
     for command in (["evaluate"], ["sample"], ["check"], ["train", "--resume"]):
         code, error = run_fails([*command, "runs/tiny"], capsys)
         assert code == 2

@@ -146,7 +146,7 @@ def test_bad_chunk(chunk: int) -> None:
 
 
 def test_bad_accuracy() -> None:
-    with pytest.raises(ValueError, match="accuracy must be an even"):
+    with pytest.raises(ValueError, match="accuracy must be a positive even"):
         FiniteDifference(accuracy=3)
 
 

@@ -137,7 +137,7 @@ def test_every_other_combination_can_be_recorded_and_trained(
     used = list(find_fields(recipe.objective, "derivative"))  # type: ignore[attr-defined]
     if derivative is not None:
         assert [type(one) for one in used] == [engines[derivative]]
-        assert f"derivatives by {engines[derivative].__name__}" in preset.description
+        assert f"derivatives with {engines[derivative].__name__}" in preset.description
     data = replace(data, transform=recipe.data.transform.fit(data.train))
     torch.manual_seed(0)
     network = recipe.build(data.shape)
@@ -195,7 +195,7 @@ def test_images_get_a_network_for_images() -> None:
         (
             "kernel",
             KernelFamily,
-            "deep kernel exponential family, sliced score matching, derivatives by Taylor",
+            "deep kernel exponential family, sliced score matching, derivatives with Taylor",
         ),
     ],
 )

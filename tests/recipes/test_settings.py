@@ -107,7 +107,7 @@ def test_whole_classes_are_given_as_json() -> None:
         ("inner.flag=maybe", "inner.flag must be bool"),
         (
             "inner.width.deeper=1",
-            r"no setting inner.width.deeper. Did you mean inner.width\? .*nothing",
+            r"no setting inner.width.deeper. Did you mean inner.width\? .*none",
         ),
         ("inner=1", "inner must be Inner, not '1'"),
         ("inner.note=x", "there is no setting inner.note"),

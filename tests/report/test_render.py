@@ -121,7 +121,7 @@ def test_terminal_describes_a_users_run_and_warns(tmp_path: Path) -> None:
     assert "data: measurements.csv: 1,000 rows" in words
     assert "preset: table/medium" in words
     assert "exact SM loss -12.30 ± 0.40 -10.10 ± 0.30 -14.90 ± 0.50" in words
-    assert "Warning: FD-SSM: Gaussian mixture fitted to the same data is better" in words
+    assert "Warning: FD-SSM: The model is worse than a Gaussian mixture" in words
     assert "Warning: FD-SSM: Samples differ from the data: x3: the mean is off" in words
     assert "16 × 16" not in words
     assert "exact SM loss: Exact score-matching loss per test row" in words

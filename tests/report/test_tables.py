@@ -212,8 +212,8 @@ def test_comparison_shows_the_model_beside_its_references(tmp_path: Path) -> Non
 def test_problems_are_references_that_win_and_samples_that_differ(tmp_path: Path) -> None:
     (group,) = read_folders([write_user_run(tmp_path / "run")]).groups
     assert find_problems(group) == [
-        "Gaussian mixture fitted to the same data is better than the model: exact SM loss "
-        "-14.90 ± 0.50 against -12.30 ± 0.40.",
+        "The model is worse than a Gaussian mixture fitted to the same data: exact SM loss "
+        "-12.30 ± 0.40 against -14.90 ± 0.50.",
         "Samples differ from the data: x3: the mean is off by 0.81 standard deviations of the "
         "data.",
     ]

@@ -228,7 +228,7 @@ def test_result_is_written_and_repeatable(saved: SavedModel) -> None:
     assert first == second == saved.run.result
     again = evaluate(SavedModel.load(Run.open(saved.run.folder)), data, silent)
     assert again == first
-    assert set(first["metrics"]) == {"exact_sm_loss", "fisher", "ood_auc_scrambled"}
+    assert set(first["metrics"]) == {"exact_sm_loss", "fisher", "ood_auc_shuffled"}
     assert (first["iterations"], first["ended"]) == (40, "all iterations done")
     names = {path.name for path in saved.run.folder.iterdir()}
     assert {"result.json", "samples.npy", "samples.csv", "density_grid.npz"} <= names

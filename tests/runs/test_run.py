@@ -13,6 +13,7 @@ import torch
 
 from fdsm.data import Table
 from fdsm.recipes import EBM, MLP, TrainingPlan
+from fdsm.cli.options import resume_command
 from fdsm.runs import Run, RunError, SavedModel, UntrustedFileError, recipe_from_file, train
 from fdsm.serialize import to_json
 
@@ -133,7 +134,7 @@ def test_recipe_of_a_file_is_only_executed_with_trust(tmp_path: Path) -> None:
     recipe, origin = recipe_from_file(f"{path}:mine")
     run = Run.create(tmp_path / "run", recipe, origin=origin)
     train(run)
-    assert run.resume_command.endswith(" --trust")
+    assert resume_command(run).endswith(" --trust")
     marker.unlink()
     with pytest.raises(UntrustedFileError, match=r"the recipe of .* is code in .*mine.py$"):
         Run.open(run.folder)

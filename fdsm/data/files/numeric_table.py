@@ -209,7 +209,9 @@ def list_names(names: Sequence[str]) -> str:
 
 
 def _raise(path: Path, problems: Sequence[str]) -> NoReturn:
-    advice = "Correct the file, or select other columns with columns=(...)"
+    advice = "Correct the file"
+    if path.suffix not in {".npy", ".npz"}:
+        advice += ", or select other columns with columns=(...)"
     if len(problems) == 1:
         text = f" {problems[0]}. {advice}"
     else:
