@@ -1,7 +1,12 @@
+from pathlib import Path
+
 import pytest
 import torch
 
-from fdsm.cli.options import UsageError, require_device, set_threads
+from fdsm.cli.options import UsageError, require_device, resume_command, set_threads
+from fdsm.runs import Run
+
+from ..recipes.recipe_cases import tiny
 
 
 def test_threads_are_set_unless_they_are_not_given() -> None:
@@ -20,3 +25,10 @@ def test_device_must_be_able_to_compute() -> None:
     for device in ("meta", "nonsense", "cuda:99"):
         with pytest.raises(UsageError, match=f"torch cannot use the device '{device}' here"):
             require_device(device)
+
+
+def test_command_that_resumes_a_run_is_quoted_and_trusts_its_file() -> None:
+    folder = Path("my run")
+    assert resume_command(Run(folder, tiny)) == "fdsm train --resume 'my run'"
+    run = Run(folder, tiny, origin={"file": "mine.py", "name": "tiny"})
+    assert resume_command(run) == "fdsm train --resume 'my run' --trust"

@@ -242,7 +242,7 @@ def test_interrupted_run_is_resumed_even_if_its_data_have_moved(
     assert "Continue with: fdsm train --resume 'my run'" in error
     code, error = run_fails(["sample", "my run"], capsys)
     assert code == 1
-    assert "has not finished. Continue it with: fdsm train --resume 'my run'" in error
+    assert "has not finished. Continue with: fdsm train --resume 'my run'" in error
     table.rename(tmp_path / "moved.csv")
     code, error = run_fails(["train", "--resume", "my run"], capsys)
     assert code == 1

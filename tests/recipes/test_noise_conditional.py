@@ -49,29 +49,23 @@ def recipe(network: Network, iterations: int = 1500) -> NoiseConditionalEBM:
     )
 
 
-@pytest.mark.parametrize("count", [100, 200])
-def test_samples_of_noisy_standard_normal_data_are_standard_normal(
-    count: int, generator: Generator
+@pytest.mark.parametrize("sigma", [0.1, 0.3, 1.0])
+def test_samples_of_noisy_standard_normal_data_are_the_means_of_clean_data(
+    sigma: float, generator: Generator
 ) -> None:
-    """The last step removes the noise of the smallest level."""
-    one = replace(recipe(Constant()), sampling_levels=count)
+    """The last step divides samples of N(0, (1 + σ²) I) by 1 + σ²."""
+    one = replace(recipe(Constant()), levels=Geometric(3.0, sigma, 5), sampling_levels=400)
     samples = one.sample(NoiseScaled(Zero()), torch.Size([2]), 4000, generator, silent)
     torch.testing.assert_close(samples.mean(0), torch.zeros(2), atol=0.08, rtol=0)
-    torch.testing.assert_close(samples.T.cov(), torch.eye(2), atol=0.12, rtol=0)
-
-
-def test_last_step_removes_the_noise_of_the_smallest_level(generator: Generator) -> None:
-    """At σ = 1, samples of N(0, 2I) move by σ² times the score, to half of their value."""
-    one = replace(recipe(Constant()), levels=Geometric(2.0, 1.0, 3), sampling_steps=60)
-    samples = one.sample(NoiseScaled(Zero()), torch.Size([2]), 4000, generator, silent)
-    torch.testing.assert_close(samples.T.cov(), 0.5 * torch.eye(2), atol=0.06, rtol=0)
+    expected = torch.eye(2) / (1 + sigma**2)
+    torch.testing.assert_close(samples.T.cov(), expected, atol=0.09, rtol=0)
 
 
 def test_chains_start_at_the_density_of_the_largest_level(
     monkeypatch: pytest.MonkeyPatch, generator: Generator
 ) -> None:
     monkeypatch.setattr(
-        "fdsm.recipes.noise_conditional.annealed_langevin", lambda score, start, *_, **__: start
+        "fdsm.recipes.noise_conditional.ancestral_sampling", lambda score, start, *_, **__: start
     )
     start = recipe(Constant()).sample(Zero(), torch.Size([2]), 20_000, generator, silent)
     torch.testing.assert_close(start.T.cov(), 10 * torch.eye(2), atol=0.4, rtol=0)  # 1 + 3²

@@ -11,10 +11,18 @@ from typing import Any
 import pytest
 import torch
 
+from fdsm.cli.options import resume_command
 from fdsm.data import Table
 from fdsm.recipes import EBM, MLP, TrainingPlan
-from fdsm.cli.options import resume_command
-from fdsm.runs import Run, RunError, SavedModel, UntrustedFileError, recipe_from_file, train
+from fdsm.runs import (
+    Run,
+    RunError,
+    SavedModel,
+    UnfinishedRunError,
+    UntrustedFileError,
+    recipe_from_file,
+    train,
+)
 from fdsm.serialize import to_json
 
 from ..recipes.recipe_cases import silent, tiny
@@ -118,10 +126,13 @@ def test_folder_of_a_run_is_not_used_again(tmp_path: Path) -> None:
             start_tiny(folder, seed=9)
 
 
-def test_model_of_an_unfinished_run_names_the_command_that_continues_it(tmp_path: Path) -> None:
-    run = start_tiny(tmp_path / "my run")
-    with pytest.raises(RunError, match=r"has not finished.* fdsm train --resume '.*my run'$"):
+def test_model_of_an_unfinished_run_is_refused(tmp_path: Path) -> None:
+    run = start_tiny(tmp_path / "run")
+    with pytest.raises(
+        UnfinishedRunError, match=r"the training of .*run has not finished$"
+    ) as error:
         SavedModel.load(run)
+    assert error.value.run == run
 
 
 def test_recipe_of_a_file_is_only_executed_with_trust(tmp_path: Path) -> None:

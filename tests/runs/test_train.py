@@ -52,7 +52,7 @@ def test_interrupted_run_ends_bit_for_bit_like_an_uninterrupted_one(
     with monkeypatch.context() as patch:
         interrupt_after(iteration, patch)
         with pytest.raises(
-            TrainingInterrupted, match=rf"after iteration {iteration} of 40.*--resume"
+            TrainingInterrupted, match=rf"after iteration {iteration} of 40. A checkpoint"
         ) as stopped:
             train(run)
     assert stopped.value.signal == signal.SIGTERM
