@@ -120,7 +120,7 @@ FORMULAS = (
     Mutation("moving average: buffers not copied", "training/callbacks.py", "avg_fn=average)", "avg_fn=average, use_buffers=True)", "tests/training/test_callbacks.py"),
     Mutation("scores of rows: no Jacobian", "runs/saved_model.py", " + transform.log_det(x)", "", "tests/runs/test_saved_model.py"),
     Mutation("scores of rows: typical for test rows", "runs/saved_model.py", "for rows in (data.train, data.test)", "for rows in (data.test, data.test)", "tests/runs/test_saved_model.py"),
-    Mutation("scores of rows: p-value of the other tail", "runs/saved_model.py", "1 - more_typical / len(usual)", "more_typical / len(usual)", "tests/runs/test_saved_model.py"),
+    Mutation("scores of rows: p-value of the other tail", "runs/saved_model.py", "1 - more_typical / len(held_out)", "more_typical / len(held_out)", "tests/runs/test_saved_model.py"),
     Mutation("VAE: sign of the entropy", "recipes/autoencoder.py", "dot(score, z) + dot(z, z) / 2", "dot(z, z) / 2 - dot(score, z)", "tests/recipes/test_autoencoder.py"),
     Mutation("VAE: no prior", "recipes/autoencoder.py", "dot(score, z) + dot(z, z) / 2", "dot(score, z)", "tests/recipes/test_autoencoder.py"),
     Mutation("VAE: sign of the likelihood", "recipes/autoencoder.py", "mean_of(-torch.cat(found)", "mean_of(torch.cat(found)", "tests/recipes/test_autoencoder.py"),
