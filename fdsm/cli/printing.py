@@ -33,8 +33,8 @@ def console(*, stderr: bool = True) -> "Console":
 def progress(description: str) -> "Progress":
     """Return a wrapper of loops that shows their progress.
 
-    A terminal shows a bar. Without a terminal, a line is printed when the loop starts and every
-    half minute.
+    A terminal shows a bar. Without a terminal, a line is printed now and every half minute of a
+    loop.
 
     Args:
         description: The name of the loop.
@@ -44,6 +44,7 @@ def progress(description: str) -> "Progress":
     """
     terminal = console()
     if not terminal.is_terminal:
+        log(f"{description} ...")
         return lambda steps: _print_progress(steps, description)
 
     from functools import partial
@@ -55,7 +56,6 @@ def progress(description: str) -> "Progress":
 
 def _print_progress(steps: Iterable[int], description: str) -> Iterator[int]:
     total = len(steps) if isinstance(steps, (range, Sequence)) else None
-    log(f"{description} ...")
     printed = time.monotonic()
     for count, step in enumerate(steps):
         yield step
@@ -110,8 +110,17 @@ def print_result(run: "Run", result: dict[str, Any], *, json: bool) -> None:
         log(f"WARNING: {len(problems) - MAX_WARNINGS} more problems are in result.json.")
     if problems:
         log(
-            "Do not rely on this model as it is. Train longer with --iterations, or try another "
-            "--model or --objective."
+            "Consider this before you rely on the model. Train longer with --iterations, or try "
+            "another --model or --objective."
         )
     files = ["result.json", *([result["samples"]] if "samples" in result else [])]
     log(f"Wrote {', '.join(str(run.folder / name) for name in files)}")
+
+
+def warn_of_problems(run: "Run") -> None:
+    """Repeat the warnings that were printed when a model was evaluated."""
+    from ..report import result_problems
+
+    if (run.folder / "result.json").exists():
+        for problem in result_problems(run.result)[:MAX_WARNINGS]:
+            log(f"WARNING: {problem}")

@@ -10,7 +10,7 @@ from .printing import console, report_files
 
 
 def report(
-    runs: Annotated[Positional[tuple[Path, ...]], arg(metavar="RUN")],
+    runs: Annotated[Positional[tuple[Path, ...]], arg(metavar="RUN", help_behavior_hint="")],
     /,
     *,
     out: Path = Path("report.html"),

@@ -5,7 +5,7 @@ from typing import Annotated
 from tyro.conf import arg
 
 from .options import DeviceOption, Flag, PathOption, RunFolder, UsageError, open_run
-from .printing import progress, report_files
+from .printing import progress, report_files, warn_of_problems
 
 
 def sample(
@@ -39,6 +39,7 @@ def sample(
     from ..runs.samples import save_sample_file, save_samples
 
     saved = SavedModel.load(open_run(run, trust=trust, device=device))
+    warn_of_problems(saved.run)
     columns = saved.run.config["data"].get("columns")
     samples = saved.sample(n, progress("Sampling"), seed=seed)
     if out is not None and out.suffix and not out.is_dir():

@@ -6,7 +6,7 @@ from typing import Annotated
 from tyro.conf import Positional, arg
 
 from .options import DeviceOption, Flag, PathOption, RunFolder, open_run
-from .printing import report_files
+from .printing import report_files, warn_of_problems
 
 
 def score(
@@ -21,10 +21,10 @@ def score(
 ) -> None:
     """Score every row of a data file: log-density, typicality and p-value.
 
-    Writes one line per row (or image). log_density is relative to other rows unless the model is
-    normalised. typicality is the distance of the log-density from its mean over the training data.
-    p_value is the fraction of held-out rows that are at least as atypical: sort by it, outliers
-    are near zero.
+    Writes one line per row (numbered from 1) or image. log_density is relative to other rows
+    unless the model is normalised. typicality is the distance of the log-density from its mean
+    over the training data. p_value is the fraction of held-out rows that are at least as atypical:
+    sort by it, outliers are near zero.
 
     Args:
         run: Folder of the run.
@@ -38,6 +38,7 @@ def score(
     from ..runs.score import default_scores_path, score_file
 
     saved = SavedModel.load(open_run(run, trust=trust, device=device))
+    warn_of_problems(saved.run)
     path = out or default_scores_path(data)
     summary = score_file(saved, data, path)
     report_files([path], json=json, **summary)

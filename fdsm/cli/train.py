@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from ..data import Dataset, Source
     from ..runs import Run, SavedModel
 
+FEW_ROWS = 30
+"""With fewer test rows, results are printed with a warning."""
+
 Settings = Annotated[
     UseAppendAction[tuple[str, ...]],
     arg(name="set", metavar="PATH=VALUE", help_behavior_hint=""),
@@ -103,6 +106,7 @@ def train(
         if data:
             run = run.with_source(_moved(run, data))
         dataset = run.recipe.data.load()
+        run.require_same_data(dataset)
     elif recipe is not None:
         if model or objective or derivative:
             raise UsageError("--recipe replaces --model, --objective and --derivative")
@@ -134,7 +138,7 @@ def _run_of_preset(
     reading, others = _split_settings(settings, iterations)
     source = change_settings(_source(data, reading), reading)
     dataset = source.load()
-    log(_summary(data, dataset))
+    log(_summary(data, source, dataset))
     preset = choose_preset(
         source, dataset, model=model or "ebm", objective=objective, derivative=derivative
     )
@@ -172,20 +176,22 @@ def _run_of_recipe(
         recipe = recipe.with_data(_source(data, reading))
     recipe = change_settings(recipe, [*(f"data.{setting}" for setting in reading), *others])
     dataset = recipe.data.load()
-    log(_summary(data or reference, dataset))
+    log(_summary(data or reference, recipe.data, dataset))
     folder = out or _free_folder(Path("runs") / (Path(data).stem or recipe.name))
     run = Run.create(folder, recipe, seed=seed, device=require_device(device), origin=origin)
     return run, dataset
 
 
-def _summary(name: str, data: "Dataset") -> str:
+def _summary(name: str, source: "Source", data: "Dataset") -> str:
     """Return the number of rows and the names of the columns in a sentence."""
     parts = {"training": data.train, "validation": data.validation, "test": data.test}
     counts = ", ".join(f"{len(rows):,} {part}" for part, rows in parts.items())
     total = sum(map(len, parts.values()))
     shape = tuple(data.train.shape[1:])
     if data.columns is None:
-        what = f"of shape {shape}"
+        size = getattr(source, "size", None)
+        resized = f" (resized to {size} × {size}; see --set data.size)" if size else ""
+        what = f"of shape {shape}{resized}"
     else:
         more = ", ..." if len(data.columns) > 12 else ""
         what = f"with {len(data.columns)} columns ({', '.join(data.columns[:12])}{more})"
@@ -267,6 +273,8 @@ def evaluate_and_print(saved: "SavedModel", data: "Dataset", *, json: bool) -> N
     from ..runs import evaluate
 
     log(f"Evaluating on {len(data.test):,} test rows")
+    if len(data.test) < FEW_ROWS:
+        log(f"WARNING: with fewer than {FEW_ROWS} test rows the comparison is not reliable.")
     try:
         result = evaluate(saved, data, progress("Sampling"))
     except KeyboardInterrupt:

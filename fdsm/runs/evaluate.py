@@ -36,6 +36,8 @@ MARGIN = 0.01
 loss of the Gaussian, or in nats of likelihood per dimension."""
 SAMPLE_SHIFT = 0.5
 """Largest accepted error of the mean of samples, in standard deviations of the data."""
+SAMPLE_CORRELATION = 0.3
+"""Samples with a correlation of two columns that is off by more are reported as wrong."""
 SAMPLE_SPREAD = 2.0
 """Largest accepted factor between the standard deviations of samples and data."""
 
@@ -165,7 +167,7 @@ def _comparison(
 
 
 def sample_problems(samples: Tensor, data: Dataset) -> list[str]:
-    """Return the clear differences between samples and data in mean and standard deviation.
+    """Return the clear differences between samples and data in mean, spread and correlation.
 
     Args:
         samples: Samples in the space of the data, shape `(n, *E)`.
@@ -192,7 +194,23 @@ def sample_problems(samples: Tensor, data: Dataset) -> list[str]:
             problems.append(f"{name}: the mean is off by {s:.2g} standard deviations of the data")
         elif len(drawn) >= 50 and not 1 / SAMPLE_SPREAD < r < SAMPLE_SPREAD:
             problems.append(f"{name}: the standard deviation is {r:.2g} times that of the data")
-    return problems
+    return problems + _correlation_problems(names, drawn, known)
+
+
+def _correlation_problems(names: list[str], drawn: Tensor, known: Tensor) -> list[str]:
+    """Return a sentence for the pair of columns whose correlation differs most, if clearly."""
+    if len(names) < 2 or len(drawn) < 50:
+        return []
+    ours, true = torch.corrcoef(drawn.T), torch.corrcoef(known.T)
+    difference = (ours - true).abs().nan_to_num(0.0).triu()
+    worst = int(difference.argmax())
+    i, j = divmod(worst, len(names))
+    if difference[i, j] <= SAMPLE_CORRELATION:
+        return []
+    return [
+        f"the correlation of {names[i]} and {names[j]} is {ours[i, j]:.2f} instead of "
+        f"{true[i, j]:.2f}"
+    ]
 
 
 def _milliseconds(saved: SavedModel) -> float:

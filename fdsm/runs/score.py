@@ -40,7 +40,7 @@ def score_file(saved: SavedModel, data: Path, out: Path) -> dict[str, Json]:
         raise DataError(f"{data}: no row can be scored. Row 1: {problems[0]}")
     scores = saved.score(rows[good])
     cells = {
-        row: values
+        row: [f"{value:.7g}" for value in values]
         for row, *values in zip(
             good,
             scores.log_density.tolist(),
@@ -58,7 +58,7 @@ def score_file(saved: SavedModel, data: Path, out: Path) -> dict[str, Json]:
     return {
         "rows": len(rows),
         "not_scored": len(problems),
-        "p_value_below_1_percent": int((scores.p_value < 0.01).sum()),
+        "rows_with_p_value_below_1_percent": int((scores.p_value < 0.01).sum()),
         "median_log_density": float(f"{float(scores.log_density.median()):.6g}"),
     }
 
@@ -70,8 +70,8 @@ def _read_rows(saved: SavedModel, path: Path) -> tuple[list[str], Tensor, dict[i
     to the size of the training images.
 
     Returns:
-        A name for each row, the rows as they are stored, shape `(N, *E)`, and the problem of each
-        row that cannot be scored.
+        A name for each row (its number from 1, or its file), the rows as they are stored, shape
+        `(N, *E)`, and the problem of each row that cannot be scored.
 
     Raises:
         DataError: If the rows do not have the shape or scale of the training rows.
@@ -97,7 +97,7 @@ def _read_rows(saved: SavedModel, path: Path) -> tuple[list[str], Tensor, dict[i
             f"{path} has values up to {rows.max():g}, but {saved.run.folder} was trained on "
             f"integers up to {saved.max_value:g}. Bring them to the same scale"
         )
-    names = source.names() if isinstance(source, ImageFolder) else range(len(rows))
+    names = source.names() if isinstance(source, ImageFolder) else range(1, len(rows) + 1)
     return [str(name) for name in names], rows, problems
 
 

@@ -130,8 +130,8 @@ class Validate:
             self.on_best(event)
         if self.patience is not None and event.iteration - self.iteration >= self.patience:
             raise EarlyStop(
-                f"{name} has not improved for {self.patience} iterations; the best value is "
-                f"{self.best:.6g}, at iteration {self.iteration}"
+                f"{name} has not improved for {self.patience:,} iterations; the best value is "
+                f"{self.best:.6g}, at iteration {self.iteration:,}"
             )
 
     def state_dict(self) -> dict[str, Any]:
@@ -268,4 +268,6 @@ class ProgressBar:
         if not self._console.is_terminal and time.monotonic() - self._printed > INTERVAL:
             self._printed = time.monotonic()
             done = f"{event.iteration:,} of {event.iterations:,}"
-            self._console.print(f"iteration {done}, loss {self._loss:.5g}", highlight=False)
+            left = (event.iterations - event.iteration) * event.milliseconds / 60_000
+            text = f"iteration {done}, loss {self._loss:.5g}, at most {left:.0f} min left"
+            self._console.print(text, highlight=False)

@@ -20,9 +20,9 @@ def test_scores_are_written_beside_the_data(
     summary = run_json(["score", str(trained), str(new)], capsys)
     assert summary["files"] == [str(tmp_path / "new.scores.csv")]
     assert (summary["rows"], summary["not_scored"]) == (2, 0)
-    assert summary["p_value_below_1_percent"] == 1
+    assert summary["rows_with_p_value_below_1_percent"] == 1
     rows = read(tmp_path / "new.scores.csv")
-    assert [row["row"] for row in rows] == ["0", "1"]
+    assert [row["row"] for row in rows] == ["1", "2"]
     assert all(0 <= float(row["p_value"]) <= 1 for row in rows)
     assert float(rows[1]["typicality"]) > float(rows[0]["typicality"])
     assert not list(trained.glob("*scores*"))
@@ -92,3 +92,12 @@ def test_run_is_scored_without_its_training_data(
     run_json(["train", str(table), *QUICK], capsys)
     moved = table.rename(tmp_path / "new.csv")
     assert run_json(["score", "runs/measurements", str(moved)], capsys)["rows"] == 200
+
+
+def test_warnings_about_the_model_are_repeated(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_text(["train", str(table), "--model", "flow", "--iterations=1"], capsys)
+    for command in (["score", str(table), "--out", "s.csv"], ["sample", "-n", "2"]):
+        _, log = run_text([command[0], "runs/measurements", *command[1:]], capsys)
+        assert "WARNING: The model is worse than a Gaussian" in log

@@ -191,6 +191,19 @@ def test_samples_with_another_spread_name_the_column_and_the_factor(
     assert problem == f"length: the standard deviation is {text} that of the data"
 
 
+def test_samples_with_another_correlation_name_the_columns() -> None:
+    z = torch.randn(2000, 2, generator=Generator().manual_seed(0))
+    x = torch.stack([z[:, 0], 0.8 * z[:, 0] + 0.6 * z[:, 1]], 1)
+    data = Dataset(x, x, x, Chain(()), {"columns": ["length", "weight"]})
+    (problem,) = sample_problems(torch.stack([x[:, 0], z[:, 1]], 1), data)
+    assert problem.startswith("the correlation of length and weight is ")
+    ours, true = float(problem.split()[7]), float(problem.split()[-1])
+    assert abs(ours) < 0.1  # independent by construction
+    assert abs(true - 0.8) < 0.05
+    close = torch.stack([x[:, 0], 0.7 * z[:, 0] + 0.51**0.5 * z[:, 1]], 1)
+    assert sample_problems(close, data) == []
+
+
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_samples_that_are_not_finite_are_a_problem(value: float) -> None:
     data = normal_table()

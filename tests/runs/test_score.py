@@ -38,17 +38,20 @@ def test_every_row_is_scored(saved: SavedModel, tmp_path: Path) -> None:
     summary = score_file(saved, new, out)
     rows = read(out)
     assert tuple(rows[0]) == HEADER
-    assert [row["row"] for row in rows] == ["0", "1", "2"]
+    assert [row["row"] for row in rows] == ["1", "2", "3"]
     assert [float(row["log_density"]) for row in rows] == pytest.approx([0, -1, -1250])
     expected = saved.score(torch.tensor([[0.0, 0.0], [1.0, 1.0], [30.0, 40.0]]))
     assert [float(row["p_value"]) for row in rows] == pytest.approx(expected.p_value.tolist())
     assert [float(row["typicality"]) for row in rows] == pytest.approx(
         expected.typicality.tolist()
     )
-    assert rows[2]["p_value"] == "0.0"
+    assert rows[2]["p_value"] == "0"
     assert summary == {
-        "rows": 3, "not_scored": 0, "p_value_below_1_percent": 1, "median_log_density": -1.0,
-    }  # fmt: skip
+        "rows": 3,
+        "not_scored": 0,
+        "rows_with_p_value_below_1_percent": 1,
+        "median_log_density": -1.0,
+    }
 
 
 def test_columns_are_found_by_name_in_any_order(saved: SavedModel, tmp_path: Path) -> None:
@@ -67,7 +70,7 @@ def test_rows_with_bad_cells_are_not_scored_but_all_others_are(
     assert (summary["rows"], summary["not_scored"]) == (7, 4)
     rows = read(out)
     scored = {row["row"]: float(row["log_density"]) for row in rows if row["log_density"]}
-    assert scored == pytest.approx({"0": -1, "3": -2, "6": -8})
+    assert scored == pytest.approx({"1": -1, "4": -2, "7": -8})
     for number, text in {1: "'a'", 2: "'twelve' is not a number", 4: "'inf'", 5: "1"}.items():
         assert text in rows[number]["problem"]
         assert rows[number]["log_density"] == rows[number]["p_value"] == ""
