@@ -33,7 +33,7 @@ Estimates = Mapping[str, Measurement]
 
 
 @dataclass(frozen=True)
-class LogPartition:
+class LogPartitionStudy:
     """Estimates of log Z by importance sampling and by annealed importance sampling.
 
     Attributes:
@@ -194,7 +194,7 @@ def _summary(runs: list[Estimates]) -> dict[str, Measurement]:
     }
 
 
-CPU = LogPartition()
+CPU = LogPartitionStudy()
 """About twenty minutes on one core, if the runs of Table 1 exist."""
 
 PAPER = CPU
