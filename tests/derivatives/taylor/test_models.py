@@ -219,4 +219,4 @@ def test_scores_of_autoencoders(kind: str, generator: Generator) -> None:
     auto = cast(Any, recipe.build(torch.Size((1, 28, 28))))
     x = torch.rand(2, 1, 28, 28, generator=generator)
     z = auto.encode(x, generator).detach()
-    assert_same_loss(recipe.objective, auto.score, auto.score, z, *auto.condition(x))
+    assert_same_loss(recipe.objective, auto.score, auto.score, z, *auto.score_conditions(x))
