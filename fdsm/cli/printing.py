@@ -96,14 +96,23 @@ def print_result(run: "Run", result: dict[str, Any], *, json: bool) -> None:
         print_json({"run": str(run.folder), **run.origin, **result})
         return
 
-    from ..report import metric_info, result_problems, result_table
+    from rich.table import Table
 
-    table = result_table(result)
-    if table is not None:
+    from ..measurement import Measurement
+    from ..report import metric_info
+
+    compared = {one["metric"]: one["references"] for one in result.get("comparisons", ())}
+    references = list(dict.fromkeys(name for one in compared.values() for name in one))
+    table = Table("metric", "model", *references, box=None, header_style="bold")
+    for name, value in result["metrics"].items():
+        others = [compared.get(name, {}).get(reference) for reference in references]
+        numbers = [str(Measurement(**one)) if one else "" for one in (value, *others)]
+        table.add_row(metric_info(name).heading, *numbers)
+    if table.rows:
         console(stderr=False).print(table)
     for name in result["metrics"]:
         log(f"{metric_info(name).title}: {metric_info(name).explanation}")
-    problems = result_problems(result)
+    problems = result["problems"]
     for problem in problems[:MAX_WARNINGS]:
         log(f"WARNING: {problem}")
     if len(problems) > MAX_WARNINGS:
@@ -119,8 +128,6 @@ def print_result(run: "Run", result: dict[str, Any], *, json: bool) -> None:
 
 def warn_of_problems(run: "Run") -> None:
     """Repeat the warnings that were printed when a model was evaluated."""
-    from ..report import result_problems
-
     if (run.folder / "result.json").exists():
-        for problem in result_problems(run.result)[:MAX_WARNINGS]:
+        for problem in run.result.get("problems", ())[:MAX_WARNINGS]:
             log(f"WARNING: {problem}")

@@ -9,7 +9,7 @@ from .format import metric_info
 from .page import write_page
 from .read import read_folders
 from .records import RunRecord, StudyRecord
-from .render import markdown, result_problems, result_table, terminal
+from .render import markdown, terminal
 from .tables import group_table, study_table
 from .target import PublishedValue, RowInfo, TargetInfo
 
@@ -26,8 +26,6 @@ __all__ = [
     "markdown",
     "metric_info",
     "read_folders",
-    "result_problems",
-    "result_table",
     "study_table",
     "terminal",
     "write_page",

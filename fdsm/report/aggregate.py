@@ -95,10 +95,7 @@ class Group:
 
     @property
     def comparisons(self) -> tuple[Comparison, ...]:
-        """Comparisons with reference densities: means over seeds.
-
-        A reference is listed as better if it is better than the model for any seed.
-        """
+        """Comparisons with reference densities: means over seeds."""
         found: dict[str, list[Comparison]] = {}
         for run in self.counted:
             for one in run.comparisons:
@@ -106,12 +103,12 @@ class Group:
         return tuple(_mean_comparison(seeds) for seeds in found.values())
 
     @property
-    def sample_problems(self) -> tuple[str, ...]:
-        """Problems of the samples of all seeds, each with the seed if there are several."""
+    def problems(self) -> tuple[str, ...]:
+        """Problems of all seeds, each with the seed if there are several."""
         return tuple(
-            f"{problem} (seed {run.seed})" if len(self.runs) > 1 else problem
+            f"Seed {run.seed}: {problem}" if len(self.runs) > 1 else problem
             for run in self.runs
-            for problem in run.sample_problems
+            for problem in run.problems
         )
 
 
@@ -208,5 +205,4 @@ def _mean_comparison(seeds: Sequence[Comparison]) -> Comparison:
         seeds[0].metric,
         mean_of_measurements([one.model for one in seeds]) or Measurement(math.nan),
         {name: mean for name, mean in means.items() if mean is not None},
-        tuple(dict.fromkeys(name for one in seeds for name in one.better)),
     )

@@ -13,7 +13,7 @@ from ..atomic_io import replace_file
 from .aggregate import Collection, Experiment, Group
 from .format import DASH, format_duration, format_time, typeset
 from .records import FolderRecord, StudyRecord, differing_paths, text
-from .tables import Table, comparison_table, find_problems, group_table, study_table
+from .tables import Table, comparison_table, group_table, study_table
 
 if TYPE_CHECKING:
     from .plots import Plot
@@ -112,7 +112,6 @@ def render_page(collection: Collection, title: str) -> str:
         versions=_distinct(record.versions for record in records),
         machines=_distinct(record.entry("machine") for record in records),
         comparison_table=comparison_table,
-        problems=find_problems,
         differing=_differing,
         measured_differently=_measured_differently,
     )

@@ -168,12 +168,10 @@ def parse_result(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _comparison(value: Mapping[str, Any]) -> Comparison:
-    better = value.get("better")
     return Comparison(
         text(value["metric"]),
         measurement_from_json(value.get("model")),
         measurements_from_json(value.get("references")),
-        tuple(map(text, better if isinstance(better, list) else ())),
     )
 
 

@@ -151,13 +151,11 @@ class Comparison:
         metric: Name of the metric.
         model: Value of the model.
         references: Values of the references by name.
-        better: Names of the references that are better than the model.
     """
 
     metric: str
     model: Measurement
     references: Mapping[str, Measurement]
-    better: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -230,9 +228,9 @@ class RunRecord(FolderRecord):
         return real(self.record.get("parameters"))
 
     @property
-    def sample_problems(self) -> tuple[str, ...]:
-        """Ways in which the samples clearly differ from the data."""
-        problems = (self.result or {}).get("sample_problems")
+    def problems(self) -> tuple[str, ...]:
+        """Reasons not to trust the model, as sentences."""
+        problems = (self.result or {}).get("problems")
         return tuple(map(text, problems)) if isinstance(problems, list) else ()
 
     @property

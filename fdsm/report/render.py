@@ -1,14 +1,11 @@
 """Tables in the terminal and in Markdown."""
 
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from .aggregate import Collection, Experiment, Group
+from .aggregate import Collection, Experiment
 from .format import DASH, typeset
-from .read import parse_result
-from .records import RunRecord, StudyRecord
-from .tables import Table, comparison_table, find_problems, main_results, study_table
+from .records import StudyRecord
+from .tables import Table, comparison_table, main_results, study_table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -31,35 +28,6 @@ def terminal(collection: Collection) -> "RenderableType":
         shown.append(_text(section.title, "bold"))
         shown += _study(section) if isinstance(section, StudyRecord) else _experiment(section)
     return RichGroup(*shown)
-
-
-def result_table(result: Mapping[str, Any]) -> "RenderableType | None":
-    """Return the metrics of one run beside those of reference densities, for the terminal.
-
-    Args:
-        result: Content of `result.json`.
-
-    Returns:
-        An object to give to `rich.print`, or `None` if there are no metrics.
-    """
-    table = comparison_table(_group(result))
-    return _rich(table) if table.rows else None
-
-
-def result_problems(result: Mapping[str, Any]) -> list[str]:
-    """Return a sentence for each reference that beats the model, and for each sample problem.
-
-    Args:
-        result: Content of `result.json`.
-
-    Returns:
-        The sentences.
-    """
-    return find_problems(_group(result))
-
-
-def _group(result: Mapping[str, Any]) -> Group:
-    return Group("", (replace(RunRecord("", {}), **parse_result(result)),))
 
 
 def markdown(table: Table) -> str:
@@ -111,8 +79,7 @@ def _experiment(experiment: Experiment) -> "list[RenderableType]":
             facts = "".join(f"\n  {k}: {v}" for k, v in group.first.description.items())
             shown += [_text(group.label + facts), *_with_legend(comparison_table(group))]
     for group in experiment.groups:
-        problems = find_problems(group)
-        shown += [_text(f"Warning: {group.label}: {one}", "bold yellow") for one in problems]
+        shown += [_text(f"Warning: {group.label}: {one}", "bold yellow") for one in group.problems]
     return shown
 
 

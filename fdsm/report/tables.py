@@ -245,20 +245,6 @@ def comparison_table(group: Group) -> Table:
     return replace(table, legend=legend, caption=caption)
 
 
-def find_problems(group: Group) -> list[str]:
-    """Return a sentence for each reference that beats the model, and for each sample problem."""
-    problems = []
-    for one in group.comparisons:
-        metric = metric_info(one.metric)
-        problems += [
-            f"The model is worse than a {name} fitted to the same data: {metric.title} "
-            f"{metric.format(one.model)} against {metric.format(one.references[name])}."
-            for name in one.better
-            if name in one.references
-        ]
-    return problems + [f"Samples differ from the data: {one}." for one in group.sample_problems]
-
-
 def study_table(study: StudyRecord) -> Table:
     """Build the table of the numbers of a study."""
 

@@ -65,18 +65,22 @@ def evaluate(
         "milliseconds_per_iteration": _milliseconds(saved),
         "metrics": {name: _record(m) for name, m in metrics.items()},
     }
+    problems: list[str] = []
     if references and isinstance(run.recipe, HasLogDensity):
         compared = compare_with_references(saved, data, metrics.get("nll"))
         result["metrics"] |= {one["metric"]: one["model"] for one in compared}
         result["comparisons"] = compared
+        problems += [sentence for one in compared for sentence in _lost_comparisons(one)]
     if run.recipe.plan.num_samples:
         samples = saved.sample(run.recipe.plan.num_samples, progress)
         files = save_samples(run.folder, samples, saved.max_value, data.columns)
         result["samples"] = files[-1].name
-        result["sample_problems"] = sample_problems(samples, data)
+        found = sample_problems(samples, data)
+        problems += [f"Samples differ from the data: {problem}." for problem in found]
     if saved.shape == (2,) and isinstance(run.recipe, HasLogDensity):
         x = data.transform.deterministic(data.test).to(run.device)
         save_density_grid(run.folder, run.recipe, run.recipe.log_density(saved.model), x)
+    result["problems"] = problems
     run.write("result.json", result)
     return result
 
@@ -136,6 +140,17 @@ def compare_with_references(
         ]
         compared.append(_comparison("nll", estimated_nll, values, better))
     return compared
+
+
+def _lost_comparisons(compared: dict[str, Any]) -> list[str]:
+    """Return a sentence for each reference that is better than the model."""
+    titles = {"exact_sm_loss": "exact score-matching loss", "nll": "negative log-likelihood"}
+    return [
+        f"The model is worse than a {name} fitted to the same data: {titles[compared['metric']]} "
+        f"{Measurement(**compared['model'])} against "
+        f"{Measurement(**compared['references'][name])}."
+        for name in compared["better"]
+    ]
 
 
 def _is_worse(difference: float, error: float, margin: float) -> bool:

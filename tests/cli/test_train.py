@@ -14,7 +14,6 @@ import pytest
 from PIL import Image
 
 from fdsm.cli import main
-from fdsm.report import result_problems
 from fdsm.runs.train import Training
 from fdsm.training import IterationEvent, checkpoint
 
@@ -61,15 +60,6 @@ def test_bad_model_ends_with_a_warning(table: Path, capsys: pytest.CaptureFixtur
     _, log = run_text(["train", str(table), "--model", "flow", "--iterations=1"], capsys)
     assert "WARNING: The model is worse than a Gaussian" in log
     assert "Consider this before you rely on the model" in log
-
-
-def test_warnings_name_samples_that_are_wrong() -> None:
-    problems = [f"x{i}: the mean is off" for i in range(5)]
-    assert result_problems({"sample_problems": problems, "comparisons": []}) == [
-        f"Samples differ from the data: {problem}." for problem in problems
-    ]
-    assert result_problems({"comparisons": [{"metric": "nll", "better": []}]}) == []
-    assert result_problems({}) == []
 
 
 def test_second_data_set_and_second_run_get_folders_of_their_own(

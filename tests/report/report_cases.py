@@ -181,7 +181,7 @@ def write_user_run(folder: Path) -> Path:
         {
             "metrics.exact_sm_loss": loss,
             "comparisons": [compared],
-            "sample_problems": ["x3: the mean is off by 0.81 standard deviations of the data"],
+            "problems": ["The model is worse than a Gaussian mixture.", "Samples differ: x3."],
         },
     )
     return folder

@@ -11,7 +11,6 @@ from fdsm.report.tables import (
     Table,
     baselines,
     comparison_table,
-    find_problems,
     group_table,
     main_results,
 )
@@ -21,7 +20,6 @@ from .report_cases import (
     edit,
     published,
     write_row,
-    write_run,
     write_table1,
     write_timed,
     write_user_run,
@@ -207,15 +205,3 @@ def test_comparison_shows_the_model_beside_its_references(tmp_path: Path) -> Non
         ["OOD AUC", "0.9100 ± 0.0040", "–", "–"],
     ]
     assert [heading for heading, _ in table.legend] == ["exact SM loss", "OOD AUC"]
-
-
-def test_problems_are_references_that_win_and_samples_that_differ(tmp_path: Path) -> None:
-    (group,) = read_folders([write_user_run(tmp_path / "run")]).groups
-    assert find_problems(group) == [
-        "The model is worse than a Gaussian mixture fitted to the same data: exact SM loss "
-        "-12.30 ± 0.40 against -14.90 ± 0.50.",
-        "Samples differ from the data: x3: the mean is off by 0.81 standard deviations of the "
-        "data.",
-    ]
-    (other,) = read_folders([write_run(tmp_path / "other", "SSM", 0)]).groups
-    assert find_problems(other) == []
