@@ -23,6 +23,7 @@ from .printing import console, log, print_result, progress
 
 if TYPE_CHECKING:
     from ..data import Dataset, Source
+    from ..recipes import Recipe
     from ..runs import Run, SavedModel
 
 FEW_ROWS = 30
@@ -103,83 +104,69 @@ def train(
                 "--threads, --tensorboard, --trust or --json only"
             )
         run = open_run(resume, trust=trust, device=device)
-        if data:
-            run = run.with_source(_moved(run, data))
+        run = run.with_source(_moved(run, data)) if data else run
         dataset = run.recipe.data.load()
         run.require_same_data(dataset)
-    elif recipe is not None:
-        if model or objective or derivative:
-            raise UsageError("--recipe replaces --model, --objective and --derivative")
-        run, dataset = _run_of_recipe(recipe, data, settings, iterations, seed, device, out)
     else:
-        if not data:
-            raise UsageError("give the data to train on, for example: fdsm train measurements.csv")
-        run, dataset = _run_of_preset(
-            data, model, objective, derivative, settings, iterations, seed, device, out
-        )
+        from ..runs import Run
+
+        reading, changes = _split_settings(settings, iterations)
+        if recipe is not None:
+            if model or objective or derivative:
+                raise UsageError("--recipe replaces --model, --objective and --derivative")
+            chosen, dataset, origin = _recipe_of_file(recipe, data, reading, changes)
+        else:
+            options = (model, objective, derivative)
+            chosen, dataset, origin = _recipe_of_preset(data, options, reading, changes)
+        folder = out or _free_folder(Path("runs") / (Path(data).stem or chosen.name))
+        run = Run.create(folder, chosen, seed=seed, device=require_device(device), origin=origin)
     _train_and_evaluate(run, dataset, tensorboard=tensorboard, json=json)
 
 
-def _run_of_preset(
+def _recipe_of_preset(
     data: str,
-    model: Model,
-    objective: Objective,
-    derivative: Derivative,
-    settings: Sequence[str],
-    iterations: int | None,
-    seed: int,
-    device: str | None,
-    out: Path | None,
-) -> "tuple[Run, Dataset]":
+    options: tuple[Model, Objective, Derivative],
+    reading: Sequence[str],
+    changes: Sequence[str],
+) -> "tuple[Recipe, Dataset, dict[str, str]]":
+    """Return the recipe that a preset gives for the data, the data, and the origin for `Run`."""
     from ..recipes.presets import choose_preset
     from ..recipes.settings import change_settings
-    from ..runs import Run
 
-    reading, others = _split_settings(settings, iterations)
+    if not data:
+        raise UsageError("give the data to train on, for example: fdsm train measurements.csv")
     source = change_settings(_source(data, reading), reading)
     dataset = source.load()
     log(_summary(data, source, dataset))
+    model, objective, derivative = options
     preset = choose_preset(
         source, dataset, model=model or "ebm", objective=objective, derivative=derivative
     )
-    recipe = change_settings(preset.recipe, others)
+    recipe = change_settings(preset.recipe, changes)
     if recipe.data != source:
-        fitted = recipe.data.transform.fit(dataset.train)
-        dataset = replace(dataset, transform=fitted)
-    plan = recipe.plan
+        dataset = replace(dataset, transform=recipe.data.transform.fit(dataset.train))
     log(
         f"Preset {preset.name}, chosen for {preset.reason}: {preset.description}, at most "
-        f"{plan.iterations:,} iterations of {plan.batch} rows. Change it with --model, "
-        "--objective, --derivative, --iterations or --set."
+        f"{recipe.plan.iterations:,} iterations of {recipe.plan.batch} rows. Change it with "
+        "--model, --objective, --derivative, --iterations or --set."
     )
-    folder = out or _free_folder(Path("runs") / (Path(data).stem or "data"))
-    origin = {"preset": preset.name, "description": preset.description}
-    device = require_device(device)
-    return Run.create(folder, recipe, seed=seed, device=device, origin=origin), dataset
+    return recipe, dataset, {"preset": preset.name, "description": preset.description}
 
 
-def _run_of_recipe(
-    reference: str,
-    data: str,
-    settings: Sequence[str],
-    iterations: int | None,
-    seed: int,
-    device: str | None,
-    out: Path | None,
-) -> "tuple[Run, Dataset]":
+def _recipe_of_file(
+    reference: str, data: str, reading: Sequence[str], changes: Sequence[str]
+) -> "tuple[Recipe, Dataset, dict[str, str]]":
+    """Return a recipe of the user's file, its data, and the origin for `Run`."""
     from ..recipes.settings import change_settings
-    from ..runs import Run, recipe_from_file
+    from ..runs import recipe_from_file
 
     recipe, origin = recipe_from_file(reference)
-    reading, others = _split_settings(settings, iterations)
     if data:
         recipe = recipe.with_data(_source(data, reading))
-    recipe = change_settings(recipe, [*(f"data.{setting}" for setting in reading), *others])
+    recipe = change_settings(recipe, [*(f"data.{setting}" for setting in reading), *changes])
     dataset = recipe.data.load()
     log(_summary(data or reference, recipe.data, dataset))
-    folder = out or _free_folder(Path("runs") / (Path(data).stem or recipe.name))
-    run = Run.create(folder, recipe, seed=seed, device=require_device(device), origin=origin)
-    return run, dataset
+    return recipe, dataset, origin
 
 
 def _summary(name: str, source: "Source", data: "Dataset") -> str:
