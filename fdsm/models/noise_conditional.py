@@ -52,12 +52,10 @@ class NoiseConditionalMLP(nn.Module):
 
     def forward(self, x: Tensor, sigma: Tensor) -> Tensor:
         """Return the log-density up to a constant, shape `(B, *E), (B,) -> (B,)`."""
-        variance = 1 + sigma.square()
-        scaled = (x / per_example(variance.sqrt(), x)).flatten(1)
+        scaled = _unit_variance(x, sigma).flatten(1)
         phase = sigma.log()[:, None] * self.frequencies
         inputs = torch.cat([scaled, phase.sin(), phase.cos()], 1)
-        correction: Tensor = self.network(inputs).squeeze(1)
-        return -dot(x, x) / (2 * variance) + correction / sigma
+        return _log_density(x, sigma, self.network(inputs).squeeze(1))
 
 
 class NoiseScaled(nn.Module):
@@ -75,9 +73,17 @@ class NoiseScaled(nn.Module):
 
     def forward(self, x: Tensor, sigma: Tensor) -> Tensor:
         """Return the log-density up to a constant, shape `(B, *E), (B,) -> (B,)`."""
-        variance = 1 + sigma.square()
-        correction: Tensor = self.network(x / per_example(variance.sqrt(), x))
-        return -dot(x, x) / (2 * variance) + correction / sigma
+        return _log_density(x, sigma, self.network(_unit_variance(x, sigma)))
+
+
+def _unit_variance(x: Tensor, sigma: Tensor) -> Tensor:
+    r"""Return $x / \sqrt{1 + σ²}$, which has unit variance if the clean data have."""
+    return x / per_example((1 + sigma.square()).sqrt(), x)
+
+
+def _log_density(x: Tensor, sigma: Tensor, correction: Tensor) -> Tensor:
+    """Return the log-density of this module from the values of its network, shape `(B,)`."""
+    return -dot(x, x) / (2 * (1 + sigma.square())) + correction / sigma
 
 
 class AtNoiseLevel(nn.Module):

@@ -27,7 +27,7 @@ def run_fails(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple
 
 
 def run_json(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    """Return what a command prints with `--json`."""
+    """Run a command with `--json` and return its parsed output."""
     capsys.readouterr()
     main([*arguments, "--json"])
     value: dict[str, Any] = json.loads(capsys.readouterr().out)
@@ -35,7 +35,7 @@ def run_json(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> dict[s
 
 
 def run_text(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:
-    """Return what a command prints to standard output and to standard error."""
+    """Run a command and return its standard output and standard error."""
     capsys.readouterr()
     main(arguments)
     return capsys.readouterr()

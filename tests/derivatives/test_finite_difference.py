@@ -153,7 +153,7 @@ def test_chunks_bound_the_rows_of_a_call(generator: Generator) -> None:
 
 
 def saved_bytes(engine: FiniteDifference, net: nn.Module, x: Tensor, v: Tensor) -> int:
-    """Return what the backward pass of a second difference keeps, weights aside."""
+    """Return the bytes that a second difference saves for backward, without the weights."""
     weights = {p.data_ptr() for p in net.parameters()}
     kept: dict[int, int] = {}
 
