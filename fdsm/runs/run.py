@@ -98,7 +98,7 @@ class Run:
         """
         run = cls(folder, recipe, seed, device, dict(origin or {}))
         if run.checkpoints.numbered() or run.model_path.exists():
-            raise RunError(f"{folder} already holds a run. Choose another folder, or resume the run")
+            raise RunError(f"{folder} already holds a run. Choose another folder, or resume it")
         return run
 
     @classmethod
