@@ -80,6 +80,7 @@ class Array:
 
         Raises:
             DataError: If the file is not an array, or lacks columns of the schema.
+            ValueError: If there is no schema.
         """
         path, _, frame = self._read()
         if self.schema is None:

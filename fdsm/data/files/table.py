@@ -1,6 +1,6 @@
 """A table in the user's file."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -89,6 +89,7 @@ class Table:
 
         Raises:
             DataError: If the file is not a table, or lacks columns of the schema.
+            ValueError: If there is no schema.
         """
         path = resolve_path(self.path)
         return self._encode(path, parse_frame(path.read_bytes(), path, self._known()))
@@ -106,6 +107,7 @@ class Table:
 
         Raises:
             DataError: If the file is not a table, or lacks columns of the schema.
+            ValueError: If there is no schema.
         """
         path = resolve_path(self.path)
         for frame in iter_frames(path, rows, self._known()):
@@ -235,7 +237,7 @@ def _require_complete_numbers(
 
 
 @contextmanager
-def problems_of(path: Path) -> Iterator[None]:
+def problems_of(path: Path) -> Generator[None]:
     """Put the path of the file before the text of each `DataError`."""
     try:
         yield

@@ -59,9 +59,7 @@ class DistinctText(NamedTuple):
 
 def distinct_text(column: pa.ChunkedArray) -> DistinctText:
     """Return the distinct texts of a column, without surrounding spaces and missing markers."""
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    encoded = _combined(column.cast(pa.large_string())).dictionary_encode()
+    encoded = _combined(_as_large_text(column)).dictionary_encode()
     trimmed = pc.utf8_trim_whitespace(encoded.dictionary)
     missing = pc.is_in(trimmed, value_set=pa.array(MISSING, pa.large_string()))
     cleaned = pc.if_else(missing, None, trimmed).dictionary_encode()
@@ -70,17 +68,40 @@ def distinct_text(column: pa.ChunkedArray) -> DistinctText:
     return DistinctText(cleaned.dictionary, inner[outer])
 
 
-def numbers_of_text(values: pa.Array) -> Floats:
-    """Return texts as numbers, NaN where the text is not a finite number. Thousands are read."""
+def numbers_of_text(column: pa.ChunkedArray) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """Return a column of text as numbers.
+
+    Args:
+        column: The column.
+
+    Returns:
+        The numbers, NaN where a cell is missing or not a finite number, and which cells are not
+        missing but unreadable. Numbers may have separators of thousands, such as `1,234.5`.
+    """
+    column = _as_large_text(column)
     try:
-        numbers = pc.cast(values, pa.float64())
+        numbers = column.cast(pa.float64()).to_numpy()
     except pa.ArrowInvalid:
-        plain = pc.match_substring_regex(values, _NUMBER)
-        grouped = pc.match_substring_regex(values, _THOUSANDS)
-        joined = pc.replace_substring_regex(values, _SEPARATORS, "")
-        text = pc.case_when(pc.make_struct(plain, grouped), values, joined)
-        numbers = pc.cast(text, pa.float64())
-    return finite(numbers.to_numpy(zero_copy_only=False))
+        plain = pc.match_substring_regex(column, _NUMBER).fill_null(False)
+        numbers = np.array(pc.if_else(plain, column, None).cast(pa.float64()).to_numpy())
+        rows = np.flatnonzero(~plain.to_numpy())
+        rest = distinct_text(column.take(pa.array(rows)))
+        numbers[rows] = rest.spread(parse_numbers(rest.values))
+        unreadable = np.isnan(finite(numbers))
+        unreadable[rows] &= rest.indices >= 0
+        return finite(numbers), unreadable
+    missing = np.isnan(numbers)
+    numbers = finite(numbers)
+    return numbers, np.isnan(numbers) & ~missing
+
+
+def parse_numbers(values: pa.Array) -> Floats:
+    """Return texts without surrounding spaces as numbers, NaN where they are not finite ones."""
+    plain = pc.match_substring_regex(values, _NUMBER)
+    grouped = pc.match_substring_regex(values, _THOUSANDS)
+    joined = pc.replace_substring_regex(values, _SEPARATORS, "")
+    text = pc.case_when(pc.make_struct(plain, grouped), values, joined)
+    return finite(text.cast(pa.float64()).to_numpy(zero_copy_only=False))
 
 
 def seconds_of_text(values: pa.Array, text_format: str) -> Floats:
@@ -145,12 +166,18 @@ def finite(values: Floats) -> Floats:
     return values if usable.all() else np.where(usable, values, np.nan)
 
 
+def _as_large_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    return column.cast(pa.large_string())
+
+
 def _combined(column: pa.ChunkedArray) -> pa.Array:
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 
 
 def _pattern(text_format: str) -> str:
-    parts = re.split("(%[A-Za-z])", text_format)
+    parts = re.split(r"(%[A-Za-z])", text_format)
     inner = [_PARTS.get(p, r"\d{1,2}") if p[:1] == "%" else re.escape(p) for p in parts]
     return f"^{''.join(inner)}$"
 

@@ -16,6 +16,7 @@ from .cells import (
     distinct_text,
     numbers_of_column,
     numbers_of_text,
+    parse_numbers,
     seconds_of_dates,
     seconds_of_text,
 )
@@ -141,7 +142,10 @@ def _encode_numbers(cells: pa.ChunkedArray) -> tuple[Floats, npt.NDArray[np.bool
         return codes, bad & ~cells.is_null(nan_is_null=True).to_numpy() if bad.any() else bad
     if not is_text(cells.type) and not pa.types.is_null(cells.type):
         raise _OtherType(f"has the type {cells.type}, but was numeric")
-    return _encode_text(cells, numbers_of_text, "numeric")
+    numbers, bad = numbers_of_text(cells)
+    if bad.sum() >= MIN_CELLS and np.isnan(numbers).all():
+        raise _OtherType(f"is text such as {_example(cells, bad)!r}, but was numeric")
+    return numbers, bad
 
 
 def _encode_dates(
@@ -152,23 +156,18 @@ def _encode_dates(
         return codes, np.zeros(len(codes), bool)
     if not is_text(cells.type) and not pa.types.is_null(cells.type):
         raise _OtherType(f"has the type {cells.type}, but was a date")
-
-    def parse(values: pa.Array) -> Floats:
-        seconds = seconds_of_text(values, column.format or ISO)
-        return np.where(np.isnan(seconds), seconds_of_text(values, ISO), seconds)
-
-    return _encode_text(cells, parse, "a date")
-
-
-def _encode_text(
-    cells: pa.ChunkedArray, parse: Callable[[pa.Array], Floats], kind: str
-) -> tuple[Floats, npt.NDArray[np.bool_]]:
     distinct = distinct_text(cells)
-    per_value = parse(distinct.values)
-    if np.isnan(per_value).all() and (distinct.indices >= 0).sum() >= MIN_CELLS:
-        raise _OtherType(f"is text such as {distinct.values[0].as_py()!r}, but was {kind}")
-    codes = distinct.spread(per_value)
-    return codes, np.isnan(codes) & (distinct.indices >= 0)
+    seconds = seconds_of_text(distinct.values, column.format or ISO)
+    seconds = np.where(np.isnan(seconds), seconds_of_text(distinct.values, ISO), seconds)
+    codes = distinct.spread(seconds)
+    bad = np.isnan(codes) & (distinct.indices >= 0)
+    if bad.sum() >= MIN_CELLS and np.isnan(codes).all():
+        raise _OtherType(f"is text such as {_example(cells, bad)!r}, but was a date")
+    return codes, bad
+
+
+def _example(cells: pa.ChunkedArray, bad: npt.NDArray[np.bool_]) -> str:
+    return str(cells[int(bad.argmax())].as_py())
 
 
 def _encode_categories(
@@ -187,8 +186,8 @@ def _differs(column: Constant, cells: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
     """Return which cells are present and have another value than a constant column."""
     distinct = distinct_categories(cells)
     same = pc.equal(distinct.values, column.value).to_numpy(zero_copy_only=False)
-    number = numbers_of_text(pa.array([column.value], pa.large_string()))[0]
-    same = same | (numbers_of_text(distinct.values) == number)
+    number = parse_numbers(pa.array([column.value], pa.large_string()))[0]
+    same = same | (parse_numbers(distinct.values) == number)
     return np.equal(distinct.spread(np.where(same, 0.0, 1.0)), 1)
 
 

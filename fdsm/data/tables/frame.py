@@ -2,7 +2,7 @@
 
 import gzip
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
@@ -155,7 +155,7 @@ def _open_arrow(source: "pa.NativeFile") -> "pa.Table":
 
 
 @contextmanager
-def _readable(path: Path, suffix: str) -> Iterator[None]:
+def _readable(path: Path, suffix: str) -> Generator[None]:
     import pyarrow as pa
 
     try:
@@ -177,7 +177,7 @@ def _decompress(content: bytes, path: Path) -> bytes:
 
 
 @contextmanager
-def _open_text(path: Path) -> Iterator[IO[bytes]]:
+def _open_text(path: Path) -> Generator[IO[bytes]]:
     with path.open("rb") as file:
         if file.read(2) != b"\x1f\x8b":
             file.seek(0)

@@ -109,20 +109,15 @@ def distinct_categories(column: pa.ChunkedArray) -> DistinctText:
 
 
 def _text(name: str, column: pa.ChunkedArray, *, keep_numbers: bool) -> Column:
+    if keep_numbers or _may_be_numeric(column):
+        found = _numeric_text(name, column, keep=keep_numbers)
+        if found is not None:
+            return found
     distinct = distinct_text(column)
     cells, kind = int((distinct.indices >= 0).sum()), str(column.type)
+    counts = distinct.counts()
     if not cells:
         return Empty(name, kind, len(column))
-    per_value, counts = numbers_of_text(distinct.values), distinct.counts()
-    unreadable = int(counts[np.isnan(per_value)].sum())
-    if keep_numbers and unreadable == cells:
-        raise DataError(
-            f"column {name!r} is given as numeric, but none of its {cells:,} cells is a number",
-            setting="numeric",
-        )
-    if keep_numbers or unreadable <= MAX_UNREADABLE * cells:
-        numbers = distinct.spread(per_value)
-        return _numeric(name, kind, numbers, unreadable, keep=keep_numbers)
     if len(distinct.values) > 1 and (text_format := find_date_format(distinct, MAX_UNREADABLE)):
         readable = ~np.isnan(seconds_of_text(distinct.values, text_format))
         unreadable = int(counts[~readable].sum())
@@ -135,6 +130,28 @@ def _text(name: str, column: pa.ChunkedArray, *, keep_numbers: bool) -> Column:
         reason = f"free text, {len(distinct.values):,} different values in {cells:,} rows"
         return Ignored(name, kind, reason, len(column) - cells)
     return _categorical(name, column, distinct)
+
+
+def _may_be_numeric(column: pa.ChunkedArray) -> bool:
+    """Return whether at least half of a sample of the cells are numbers."""
+    rows = np.unique(np.linspace(0, len(column) - 1, HEAD, dtype=np.int64))
+    numbers, unreadable = numbers_of_text(column.take(pa.array(rows)))
+    return bool(unreadable.sum() <= (~np.isnan(numbers)).sum())
+
+
+def _numeric_text(name: str, column: pa.ChunkedArray, *, keep: bool) -> Column | None:
+    """Return the numeric column, or `None` if too many cells are not numbers."""
+    numbers, bad = numbers_of_text(column)
+    unreadable, readable = int(bad.sum()), int((~np.isnan(numbers)).sum())
+    if keep and not readable:
+        raise DataError(
+            f"column {name!r} is given as numeric, but none of its cells is a number, for example "
+            f"{column.drop_null()[0].as_py()!r}",
+            setting="numeric",
+        )
+    if not readable or not (keep or unreadable <= MAX_UNREADABLE * (readable + unreadable)):
+        return None
+    return _numeric(name, str(column.type), numbers, unreadable, keep=keep)
 
 
 def _categorical(name: str, column: pa.ChunkedArray, distinct: DistinctText) -> Column:

@@ -72,12 +72,7 @@ def _convert(table: object) -> "pa.Table":
         except (pa.ArrowInvalid, pa.ArrowTypeError):  # a column mixes types
             if not isinstance(table, _HasColumns):
                 raise
-            names = list(table.columns)
-            require_unique = [str(name) for name in names]
-            from .text_file import require_different
-
-            require_different(require_unique, "the table")
-            return _from_columns({str(name): table[name] for name in names})
+            return _from_columns({str(name): table[name] for name in table.columns})
     if hasattr(table, "__dataframe__"):
         from pyarrow.interchange import from_dataframe  # type: ignore[import-untyped]
 
@@ -93,9 +88,8 @@ def _from_columns(columns: Mapping[str, object]) -> "pa.Table":
     import pyarrow as pa
 
     arrays = {name: _to_array(values) for name, values in columns.items()}
-    if len(lengths := {name: len(array) for name, array in arrays.items()}) and (
-        len(set(lengths.values())) > 1
-    ):
+    lengths = {name: len(array) for name, array in arrays.items()}
+    if len(set(lengths.values())) > 1:
         raise DataError(f"the columns have different numbers of rows: {lengths}")
     return pa.table(arrays)
 

@@ -1,8 +1,10 @@
 """The columns of a table, and its conversion to and from numbers."""
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -151,6 +153,9 @@ class TableSchema:
             A table with all columns. Numbers are rounded to integers or levels where the column
             has them. Constants are repeated. NaN becomes a missing cell. Cells of columns that the
             model does not see are missing.
+
+        Raises:
+            ValueError: If the codes have another number of columns.
         """
         from .encoding import decode_columns
 
@@ -239,17 +244,11 @@ def _list(names: Sequence[str]) -> str:
 
 
 def _require_names(known: Sequence[str], given: dict[str, Sequence[str]]) -> None:
-    problems = []
-    for option, names in given.items():
-        for name in dict.fromkeys(names):
-            if name not in known:
-                close = difflib.get_close_matches(name, known, 1)
-                hint = f". Did you mean {close[0]!r}?" if close else ""
-                problems.append(f"{option}: there is no column {name!r}{hint}")
-            if list(names).count(name) > 1:
-                problems.append(f"{option}: column {name!r} is given twice")
-    kinds = [option for option in ("categorical", "numeric", "ignore") if given[option]]
-    problems += _contradictions(given, kinds)
+    """Raise `DataError` with all names that do not exist, are repeated or contradict others."""
+    problems = [f"{o}: {text}" for o, names in given.items() for text in _unknown(known, names)]
+    for first, second in combinations(("categorical", "numeric", "ignore"), 2):
+        for name in sorted(set(given[first]) & set(given[second])):
+            problems.append(f"column {name!r} is given as {first} and as {second}")
     if not given["columns"]:
         problems.append("columns: no column is selected")
     if problems:
@@ -260,8 +259,13 @@ def _require_names(known: Sequence[str], given: dict[str, Sequence[str]]) -> Non
         )
 
 
-def _contradictions(given: dict[str, Sequence[str]], kinds: Sequence[str]) -> Iterable[str]:
-    for i, first in enumerate(kinds):
-        for second in kinds[i + 1 :]:
-            for name in sorted(set(given[first]) & set(given[second])):
-                yield f"column {name!r} is given as {first} and as {second}"
+def _unknown(known: Sequence[str], names: Sequence[str]) -> Iterator[str]:
+    existing = set(known)
+    for name, count in Counter(names).items():
+        if name not in existing:
+            close = difflib.get_close_matches(name, known, 1)
+            yield f"there is no column {name!r}" + (
+                f". Did you mean {close[0]!r}?" if close else ""
+            )
+        if count > 1:
+            yield f"column {name!r} is given more than once"
