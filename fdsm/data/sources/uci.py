@@ -65,7 +65,7 @@ def parse_numbers(content: bytes, path: Path) -> NumericTable:
     schema = TableSchema.of_numbers(frame.column_names)
     values, _ = schema.encode(frame)
     if bad := int(np.isnan(values).sum()):
-        raise DataError(f"{path} has {bad:,} cells that are not numbers. Use the official file")
+        raise DataError(f"{path} has {bad:,} cells that are not numbers")
     return NumericTable(schema.names, values)
 
 

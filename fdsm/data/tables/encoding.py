@@ -270,7 +270,9 @@ def _cast_numbers(values: Floats, missing: npt.NDArray[np.bool_], kind: pa.DataT
         return pa.array(np.round(values, kind.scale), mask=missing).cast(kind, safe=False)
     stored = kind if pa.types.is_integer(kind) else _STORED[kind.bit_width]
     info = np.iinfo(stored.to_pandas_dtype())
-    low, high = float(info.min), float(np.nextafter(float(info.max), 0))
+    low, high = float(info.min), float(info.max)
+    if high > info.max:  # 2^63 - 1 is not a float64
+        high = float(np.nextafter(high, 0))
     if pa.types.is_time(kind):
         low, high = 0.0, 86_400.0 * UNITS[kind.unit] - 1
     integers = pa.array(np.rint(values).clip(low, high), mask=missing).cast(stored, safe=False)

@@ -14,18 +14,44 @@ from .. import file_cases
 VALUES = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
 
 
-def test_arrays_are_read_exactly(tmp_path: Path) -> None:
+def test_arrays_are_tables(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", VALUES)
     np.savez(tmp_path / "one.npz", x=VALUES)
     np.savez_compressed(tmp_path / "two.npz", x=VALUES, y=VALUES[:3])
+    order = np.random.RandomState(0).permutation(40)
     for path, key in (("a.npy", None), ("one.npz", None), ("two.npz", "x")):
-        assert torch.equal(Array(tmp_path / path, key).rows(), torch.from_numpy(VALUES))
-    data = Array(tmp_path / "a.npy").load()
-    assert data.record["rows"] == {"train": 32, "validation": 4, "test": 4}
+        data = Array(tmp_path / path, key).load()
+        assert torch.equal(data.train, torch.from_numpy(VALUES[order[:32]]).double())
+        assert data.columns == ["0", "1", "2"]
+        assert data.record["rows"] == {"train": 32, "validation": 4, "test": 4}
     with pytest.raises(DataError, match=r"has the arrays 'x', 'y'\. Select one with key=\.\.\."):
-        Array(tmp_path / "two.npz").rows()
+        Array(tmp_path / "two.npz").load()
     with pytest.raises(DataError, match=r"'x', 'y', but not 'z'\. Select one"):
-        Array(tmp_path / "two.npz", "z").rows()
+        Array(tmp_path / "two.npz", "z").load()
+
+
+def test_columns_of_arrays_may_be_categorical_or_ignored(tmp_path: Path) -> None:
+    values = np.stack([np.arange(40) ** 2, np.arange(40) % 3, VALUES[:, 0]], 1)
+    np.save(tmp_path / "a.npy", values)
+    data = Array(tmp_path / "a.npy", categorical=("1",), ignore=("0",)).load()
+    assert data.schema is not None
+    assert (data.columns, data.schema.num_levels) == (["1", "2"], (3, 0))
+
+
+def test_new_arrays_are_read_with_the_schema(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", VALUES)
+    schema = Array(tmp_path / "a.npy").load().schema
+    new = np.array([[1.0, np.nan, 3.0], [np.inf, 2.0, 3.0]])
+    np.save(tmp_path / "new.npy", new)
+    codes, problems, frame = Array(tmp_path / "new.npy", schema=schema).read_codes()
+    np.testing.assert_array_equal(codes, [[1, np.nan, 3], [np.nan, 2, 3]])
+    assert problems == {1: [("0", "'inf' is not a number")]}
+    assert frame.column_names == ["0", "1", "2"]
+    with pytest.raises(ValueError, match="Array has no schema"):
+        Array(tmp_path / "new.npy").read_codes()
+    np.save(tmp_path / "new.npy", new[:, :2])
+    with pytest.raises(DataError, match=r"(?s)new\.npy: the columns differ.*'2' is missing"):
+        Array(tmp_path / "new.npy", schema=schema).read_codes()
 
 
 def test_all_types_of_images_are_converted_to_bytes(tmp_path: Path) -> None:
@@ -63,12 +89,9 @@ def test_unusable_arrays_raise(tmp_path: Path) -> None:
     assert_refuses(np.array([{}, "x"], object), "numbers and not as objects")
     assert_refuses(np.array(["a", "b"]), "has the type <U1, but real numbers are needed")
     assert_refuses(np.ones((20, 2)) + 1j, "has the type complex128")
-    assert_refuses(np.ones(20), r"shape \(20,\), but Array needs \(N, D\)")
-    assert_refuses(
-        np.full((20, 2), np.nan),
-        "column '0': 20 of 20 cells are not finite float32 numbers, first in row 1: 'nan'",
-    )
-    assert_refuses(np.ones((20, 2)), "columns '0', '1' are constant")
+    assert_refuses(np.ones(20), r"shape \(20,\), but Array needs \(N, C\)")
+    assert_refuses(np.full((20, 2), np.nan), r"no column can be used: 2 empty \(0, 1\)")
+    assert_refuses(np.ones((20, 2)), r"no column can be used: 2 constant \(0, 1\)")
     assert_refuses(np.ones((20, 2)), r"shape \(20, 2\), but ImageArray needs", ImageArray)
     assert_refuses(np.ones((20, 8, 8, 3)), r"Put the channels first: x\.transpose", ImageArray)
     assert_refuses(np.full((20, 8, 8), 1.5), "from 1.5 to 1.5, but images need", ImageArray)
@@ -89,7 +112,7 @@ def test_damaged_arrays_raise(tmp_path: Path) -> None:
         for content in (b"", b"<html>", whole[:-100], whole[:50]):
             path.write_bytes(content)
             with pytest.raises(DataError, match="cannot be read as a numpy array"):
-                Array(path).rows()
+                Array(path).load()
 
 
 def test_the_number_of_dimensions_is_read_from_the_header(tmp_path: Path) -> None:
@@ -100,14 +123,3 @@ def test_the_number_of_dimensions_is_read_from_the_header(tmp_path: Path) -> Non
     assert read_ndim(tmp_path / "a.npz", "y") == 2
     (tmp_path / "a.npy").write_bytes((tmp_path / "a.npy").read_bytes()[:128])
     assert read_ndim(tmp_path / "a.npy") == 3
-
-
-def test_rows_with_nan_can_be_read_with_their_problems(tmp_path: Path) -> None:
-    values = np.ones((3, 2))
-    values[1, 0], values[2] = np.nan, np.inf
-    np.save(tmp_path / "a.npy", values)
-    rows, problems = Array(tmp_path / "a.npy").rows_with_problems()
-    assert rows[0].tolist() == [1.0, 1.0]
-    assert torch.equal(rows.isnan(), torch.tensor([[0, 0], [1, 0], [1, 1]]).bool())
-    assert problems.keys() == {1, 2}
-    assert problems[1] == "column '0': 'nan' is not a finite float32 number"

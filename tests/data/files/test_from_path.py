@@ -20,16 +20,15 @@ def test_the_source_is_chosen_by_the_file(home: Home, tmp_path: Path) -> None:
     )
     np.save(tmp_path / "numbers.npy", VALUES)
     np.save(tmp_path / "images.npy", file_cases.random_bytes(20, 8, 8))
-    for name in ("a.csv", "a.TSV", "a.parquet"):
+    tables = ("a.csv", "a.TSV", "a.parquet", "a.csv.gz", "a.feather", "a.arrow")
+    for name in tables:
         (tmp_path / name).write_text("1,2")
     expected = {
         "folder": ImageFolder,
         "a.zip": ImageFolder,
         "numbers.npy": Array,
         "images.npy": ImageArray,
-        "a.csv": Table,
-        "a.TSV": Table,
-        "a.parquet": Table,
+        **dict.fromkeys(tables, Table),
     }
     for name, kind in expected.items():
         assert from_path(tmp_path / name) == kind(tmp_path / name)

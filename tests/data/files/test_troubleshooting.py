@@ -18,8 +18,10 @@ from fdsm.data import (
     ImageFolder,
     RedWine,
     Table,
+    TableSchema,
     Whiten,
     builtin_source,
+    frame_from,
     from_path,
 )
 
@@ -107,6 +109,13 @@ def dependent_columns(data: Path) -> None:
     Table(write_text(data / "a.csv", lines), transform=Whiten()).load()
 
 
+class _Lazy:
+    """A table that is not computed yet."""
+
+    def collect(self) -> None:
+        """Compute the table."""
+
+
 def missing_directory(data: Path) -> None:
     data.rmdir()
     MNIST().load()
@@ -145,29 +154,35 @@ ROWS: dict[str, Callable[[Path], object]] = {
         write_images(data / "set", 9)
     ).load(),
     "rows, but at least 10 are needed": load_text("1,2\n3,4\n"),
-    "cells … not …number…, first in row": load_text("a,b\n1,x\n"),
-    "is empty, first in row": load_text("a,b\n1,\n"),
-    "thousands separator": load_text("a\n1 000\n"),
-    "has a decimal comma, although": load_text("a;b\n1,5;2.5\n"),
-    "has a unit or symbol": load_text("a,b\n5%,1\n"),
-    "not … finite float32 number": load_text("a\nnan\n"),
+    "no column can be used": load_text("1,2\n" * 20),
     "has a wrong number of cells": load_text("1,2\n1\n"),
-    "occurs more than once": load_text("a,a\n1,2\n"),
-    "constant in the training rows": load_text("1,2\n" * 20),
-    "too little for float32": load_text("".join(f"{10**10 + i}\n" for i in range(20))),
-    "no column … the file has": lambda data: Table(
+    "more than one column is called": load_text("a,a\n1,2\n"),
+    "there is no column": lambda data: Table(
         write_text(data / "a.csv", TWENTY), columns=("z",)
     ).load(),
-    "is not a UTF-8 text file": binary_csv,
+    "is given as numeric, but none of its cells is a number": lambda data: Table(
+        write_text(data / "a.csv", "a,b\n" + "x,1\ny,2\n" * 10), numeric=("a",)
+    ).load(),
+    "the columns differ from those of the training data": lambda data: Table(
+        write_text(data / "a.csv", "a,b\n1,2\n"), schema=TableSchema.of_numbers(["a", "c"])
+    ).read_codes(),
+    "needs numbers without missing cells": lambda data: Table(
+        write_text(data / "a.csv", "a,b\n" + "1,2\n,3\n2,4\n" * 5), transform=Whiten()
+    ).load(),
+    "has a header but no rows": load_text("a,b\n"),
+    "is empty. Add rows": load_text(""),
+    "is not a text file but binary": binary_csv,
     "is not a readable table": load_text('a,b\n1,"2\n' + "1,2\n" * 50_000),
     "is not a readable parquet file": lambda data: from_path(
         write_text(data / "a.parquet", "x")
     ).load(),
+    "is not a table. Give a": lambda data: frame_from(np.ones(3)),
+    "has no rows yet": lambda data: frame_from(_Lazy()),
     "span only … dimensions": dependent_columns,
     "has the arrays": lambda data: from_path(write_npz(data / "a.npz")).load(),
     "cannot be read as a numpy array": lambda data: Array(write_text(data / "a.npy", "x")).load(),
     "but real numbers are needed": load_array(Array, np.array(["a"])),
-    "but Array needs (N, D)": load_array(Array, np.ones(20)),
+    "but Array needs (N, C)": load_array(Array, np.ones(20)),
     "but ImageArray needs (N, H, W)": load_array(ImageArray, np.ones((9, 8, 8, 5))),
     "but images need integers": load_array(ImageArray, np.full((20, 8, 8), 7.0)),
     "Save images of 0 and 1": load_array(ImageArray, np.ones((20, 8, 8), np.uint8)),

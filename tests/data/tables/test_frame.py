@@ -76,9 +76,9 @@ def test_damaged_files_raise(tmp_path: Path) -> None:
         whole = path.read_bytes()
         for content in (b"x", whole[:50], whole[: len(whole) // 2]):
             path.write_bytes(content)
-            with pytest.raises(DataError, match="is not a readable (parquet|arrow) file"):
+            with pytest.raises(DataError, match=r"is not a readable (parquet|arrow) file"):
                 read_frame(path)
-            with pytest.raises(DataError, match="is not a readable (parquet|arrow) file"):
+            with pytest.raises(DataError, match=r"is not a readable (parquet|arrow) file"):
                 list(iter_frames(path, 10))
     path = tmp_path / "a.csv.gz"
     path.write_bytes(gzip.compress(b"a,b\n" + b"1,2\n" * 1000)[:-12])

@@ -38,11 +38,11 @@ FORMATS = {
     "semicolons in cells": ("a,b\nx;y,2\nz,3\n", TextFormat(",", ".", ("a", "b"), 1)),
     "missing first row": ("1,NA,3\n1,2,3\n", TextFormat(",", ".", ("0", "1", "2"), 0)),
     "text below names": ("a,kind\n1,x\n2,x\n", TextFormat(",", ".", ("a", "kind"), 1)),
-    "only text": ("color,fruit\nred,apple\nblue,plum\n", TextFormat(",", ".", ("color", "fruit"), 1)),
+    "only text": ("hue,fruit\nred,apple\nblue,plum\n", TextFormat(",", ".", ("hue", "fruit"), 1)),
     "only text without a header": (
         "red,apple\nblue,plum\nred,plum\n", TextFormat(",", ".", ("0", "1"), 0),
     ),
-    "dates without a header": ("2024-01-02,x\n2024-01-03,y\n", TextFormat(",", ".", ("0", "1"), 0)),
+    "dates without a header": ("2024-01-02,x\n2024-1-3,y\n", TextFormat(",", ".", ("0", "1"), 0)),
     "a year among the names": (
         "city,pop,2020\nx,1,2\ny,3,4\n", TextFormat(",", ".", ("0", "1", "2"), 0),
     ),

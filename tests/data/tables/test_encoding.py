@@ -1,0 +1,238 @@
+"""Tests of codes of tables."""
+
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fdsm.data import DataError, TableSchema, frame_from
+from fdsm.data.tables import Categorical, Constant, DateTime, Identifier, Numeric
+from fdsm.data.tables.encoding import arrow_type
+from fdsm.data.tables.text_format import MISSING
+
+N = 40
+"""Number of rows of the tables of the property test."""
+
+
+def cells(values: st.SearchStrategy[object]) -> st.SearchStrategy[list[object]]:
+    """Return columns of at least two different values and some missing cells."""
+    columns = st.lists(st.none() | values, min_size=N, max_size=N)
+    return columns.filter(lambda column: len(set(column) - {None}) > 1)
+
+
+WORDS = st.text(st.characters(categories=["L"]), min_size=1, max_size=5).filter(
+    lambda word: word not in MISSING and word == word.strip()
+)
+COLUMNS: dict[str, tuple[pa.DataType, st.SearchStrategy[object]]] = {
+    "int8": (pa.int8(), st.integers(-128, 127)),
+    "int64": (pa.int64(), st.integers(-(2**53), 2**53)),
+    "uint16": (pa.uint16(), st.integers(0, 2**16 - 1)),
+    "double": (pa.float64(), st.floats(-1e30, 1e30)),
+    "float": (pa.float32(), st.floats(-(2.0**99), 2.0**99, width=32)),
+    "decimal": (pa.decimal128(12, 2), st.decimals(-(10**6), 10**6, places=2)),
+    "bool": (pa.bool_(), st.booleans()),
+    "category": (pa.string(), st.sampled_from(["red", "green", "deep blue"])),
+    "merged": (pa.large_string(), WORDS),
+    "date32": (pa.date32(), st.dates(date(1900, 1, 1), date(2100, 1, 1))),
+    "timestamp": (
+        pa.timestamp("ms"),
+        st.datetimes(datetime(1900, 1, 1), datetime(2100, 1, 1)).map(
+            lambda moment: moment.replace(microsecond=moment.microsecond // 1000 * 1000)
+        ),
+    ),
+    "duration": (pa.duration("s"), st.integers(-(10**9), 10**9).map(lambda s: timedelta(0, s))),
+    "time": (pa.time32("s"), st.times().map(lambda t: t.replace(microsecond=0))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+@settings(max_examples=30, deadline=None)
+@given(data=st.data())
+def test_decoding_codes_gives_the_table_again(name: str, data: st.DataObject) -> None:
+    kind, values = COLUMNS[name]
+    column = pa.array(data.draw(cells(values)), kind)
+    frame = pa.table({"a": column, "b": np.random.default_rng(0).normal(size=N)})
+    schema = TableSchema.infer(frame)
+    codes, problems = schema.encode(frame)
+    assert problems == {}
+    table = schema.decode(codes)
+    assert table.column_names == ["a", "b"]
+    if isinstance(schema.columns[0], Identifier) or schema.columns[0] not in schema.used:
+        assert table.column("a").null_count == N
+        return
+    expected = column.to_pylist()
+    assert table.column("a").type == (pa.string() if name == "merged" else kind)
+    assert table.column("a").to_pylist() == expected
+    assert np.isnan(codes[:, 0]).tolist() == [cell is None for cell in expected]
+
+
+def test_codes_are_numbers_categories_and_seconds() -> None:
+    frame = frame_from({
+        "x": [1.5, None, 2.5, 3.5],
+        "c": ["a", "b", "a", None],
+        "d": pa.array([1, 0, None, 2], pa.date32()),
+        "k": ["kg"] * 4,
+    })
+    schema = TableSchema.infer(frame)
+    assert schema.num_levels == (0, 2, 0)
+    codes, _ = schema.encode(frame)
+    nan = np.nan
+    np.testing.assert_array_equal(
+        codes, [[1.5, 0, 86400], [nan, 1, 0], [2.5, 0, nan], [3.5, nan, 172800]]
+    )
+
+
+SCHEMA = TableSchema((
+    Numeric("x"),
+    Categorical("c", "string", ("a", "b")),
+    Categorical("m", "string", ("a", "b", "other"), merged=3),
+    Categorical("flag", "bool", ("false", "true"), True),
+    DateTime("d", "date32[day]"),
+    DateTime("t", "string", "%d.%m.%Y"),
+    Constant("k", "int64", "5"),
+    Identifier("id", "int64", "running number"),
+))
+GOOD = {
+    "x": 1, "c": "b", "m": "zzz", "flag": "TRUE", "d": "1970-01-02", "t": "03.01.1970", "k": 5.0,
+}  # fmt: skip
+
+
+def test_all_columns_may_be_text() -> None:
+    for row in (GOOD, {name: str(value) for name, value in GOOD.items()}):
+        codes, problems = SCHEMA.encode(pa.Table.from_pylist([row]))
+        assert codes.tolist() == [[1.0, 1.0, 2.0, 1.0, 86400.0, 172800.0]]
+        assert problems == {}
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "problem"),
+    [
+        ("x", "12 kg", "'12 kg' is not a number"),
+        ("x", float("inf"), "'inf' is not a number"),
+        ("c", "z", "'z' does not occur in the training data"),
+        ("d", "soon", "'soon' is not a date"),
+        ("t", "31.02.", "'31.02.' is not a date"),
+        ("k", 6, "'6' differs from '5', the only value in training"),
+    ],
+)
+def test_each_problem_is_reported_with_its_row_and_column(
+    column: str, value: object, problem: str
+) -> None:
+    text = {name: str(good) for name, good in GOOD.items()}
+    frame = pa.Table.from_pylist([text] + [text | {column: str(value)}] * 2)
+    if not isinstance(value, str):
+        values = pa.array([float(text[column]), value, value])
+        frame = frame.set_column(frame.column_names.index(column), column, values)
+    codes, problems = SCHEMA.encode(frame)
+    assert problems == {1: [(column, problem)], 2: [(column, problem)]}
+    known = [c.name for c in SCHEMA.used]
+    bad = [i for i, name in enumerate(known) if name == column]
+    assert np.isnan(codes[1:, bad]).all()
+    assert np.isfinite(np.delete(codes, bad, 1)).all()
+    assert np.isfinite(codes[0]).all()
+
+
+def test_several_problems_of_a_row_are_listed_in_the_order_of_the_columns() -> None:
+    row = GOOD | {"x": "?!", "c": "z", "k": 7}
+    _, problems = SCHEMA.encode(pa.Table.from_pylist([row]))
+    assert [name for name, _ in problems[0]] == ["x", "c", "k"]
+
+
+def test_columns_are_found_by_name_in_any_order_among_others() -> None:
+    row = {"new": 3} | dict(reversed(GOOD.items()))
+    codes, _ = SCHEMA.encode(pa.Table.from_pylist([row]))
+    assert codes[0, 0] == 1
+    del row["k"]
+    assert SCHEMA.encode(pa.Table.from_pylist([row]))[0][0, 0] == 1
+
+
+def test_columns_are_found_by_position_if_one_table_has_no_header() -> None:
+    schema = TableSchema.of_numbers(["a", "b"])
+    by_position = frame_from(np.array([[1.0, 2.0]]))
+    assert schema.encode(by_position)[0].tolist() == [[1.0, 2.0]]
+    unnamed = TableSchema.of_numbers(["0", "1"])
+    assert unnamed.encode(frame_from({"a": [1.0], "b": [2.0]}))[0].tolist() == [[1.0, 2.0]]
+    with pytest.raises(DataError, match=r"column 'b' is missing\. The table has '0'"):
+        schema.encode(frame_from(np.array([[1.0]])))
+
+
+def test_missing_columns_and_other_types_raise_one_error() -> None:
+    frame = frame_from({
+        "c": ["a"] * 10,
+        "m": ["b"] * 10,
+        "flag": [True] * 10,
+        "d": ["never"] * 10,
+        "t": [1.5] * 10,
+        "x": [f"word {i}" for i in range(10)],
+    })
+    with pytest.raises(DataError, match="the columns differ from those of the training") as caught:
+        SCHEMA.encode(frame.drop_columns(["c", "m"]))
+    assert str(caught.value).splitlines()[1:] == [
+        "- column 'c' is missing",
+        "- column 'm' is missing",
+        "- column 'x' is text such as 'word 0', but was numeric",
+        "- column 'd' is text such as 'never', but was a date",
+        "- column 't' has the type double, but was a date. The table has 'flag', 'd', 't', 'x'",
+    ]
+
+
+def test_samples_are_rounded_to_levels_and_integers() -> None:
+    schema = TableSchema((
+        Numeric("levels", "double", levels=(0.0, 0.5, 2.0)),
+        Numeric("integer", "int8", True),
+        Numeric("text", "string", True),
+        Categorical("c", "int64", ("7", "8", "other"), merged=2),
+        Categorical("s", "string", ("u", "v", "other"), merged=2),
+        Constant("k", "int32", "5"),
+        Constant("d", "date32[day]", "1970-01-02"),
+        Identifier("id", "string", "unique per row"),
+    ))
+    codes = np.array([[0.2, 300.0, 1.6, 1.0, 2.0], [9.0, -1.4, np.nan, 2.0, -1.0]])
+    assert schema.decode(codes).to_pylist() == [
+        {"levels": 0.0, "integer": 127, "text": "2", "c": 8, "s": "other", "k": 5,
+         "d": date(1970, 1, 2), "id": None},
+        {"levels": 2.0, "integer": -1, "text": None, "c": None, "s": "u", "k": 5,
+         "d": date(1970, 1, 2), "id": None},
+    ]  # fmt: skip
+    with pytest.raises(ValueError, match=r"shape \(N, 5\), but have shape \(2, 4\)"):
+        schema.decode(codes[:, :4])
+
+
+def test_dates_are_written_in_their_own_type_and_format() -> None:
+    schema = TableSchema((
+        DateTime("day", "date32[day]"),
+        DateTime("zone", "timestamp[us, tz=Europe/Berlin]", None, "Europe/Berlin"),
+        DateTime("text", "string", "%d.%m.%Y"),
+        DateTime("iso", "string", "ISO 8601"),
+    ))
+    table = schema.decode(np.array([[86400.0 * 1.7, 0.25, 86400.0, 0.5]]))
+    assert table.column("day").to_pylist() == [date(1970, 1, 2)]
+    assert str(table.column("zone").type) == "timestamp[us, tz=Europe/Berlin]"
+    assert table.column("zone").cast(pa.int64()).to_pylist() == [250_000]
+    assert table.column("text").to_pylist() == ["02.01.1970"]
+    assert table.column("iso").to_pylist() == ["1970-01-01T00:00:00.500000"]
+    assert schema.encode(table)[0].tolist() == [[86400.0, 0.25, 86400.0, 0.5]]
+
+
+def test_types_are_read_from_their_text() -> None:
+    kinds = [
+        pa.int32(), pa.float64(), pa.bool_(), pa.date64(), pa.time64("us"), pa.duration("ns"),
+        pa.timestamp("ns"), pa.timestamp("s", tz="+01:00"), pa.decimal256(50, 3), pa.string(),
+    ]  # fmt: skip
+    for kind in kinds:
+        assert arrow_type(str(kind)) == kind
+    assert arrow_type(str(pa.dictionary(pa.int8(), pa.string()))) == pa.string()
+    assert arrow_type(str(pa.list_(pa.int8()))) == pa.null()
+
+
+def test_special_numbers_keep_their_values() -> None:
+    frame = pa.table({
+        "t": [time(1), time(2), time(1)],
+        "d": [Decimal("1.10"), Decimal("2.25"), None],
+    })
+    schema = TableSchema.infer(frame)
+    assert schema.decode(schema.encode(frame)[0]).to_pydict() == frame.to_pydict()

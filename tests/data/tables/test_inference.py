@@ -1,0 +1,128 @@
+"""Tests of the inference of the types of columns."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from fdsm.data import DataError
+from fdsm.data.tables import (
+    Categorical,
+    Column,
+    Constant,
+    DateTime,
+    Empty,
+    Identifier,
+    Ignored,
+    Numeric,
+)
+from fdsm.data.tables.inference import infer_column
+
+RANDOM = np.random.default_rng(0)
+
+
+def infer(cells: object, *, categorical: bool = False, numeric: bool = False) -> Column:
+    column = pa.chunked_array([pa.array(cells)])
+    return infer_column("c", column, categorical=categorical, numeric=numeric)
+
+
+NORMAL = RANDOM.normal(size=100).tolist()
+WORDS = [f"word {i}" for i in range(100)]
+COLUMNS: dict[str, tuple[list[object], Column]] = {
+    "numbers": (NORMAL, Numeric("c")),
+    "numbers with gaps": ([None, *NORMAL], Numeric("c", missing=1)),
+    "integers": ([i * i for i in range(100)], Numeric("c", "int64", True)),
+    "integers as floats": ([float(i * i) for i in range(100)], Numeric("c", "double", True)),
+    "zip codes": ([10115 + 7 * (i * i % 90) for i in range(90)], Numeric("c", "int64", True)),
+    "levels": ([0, 5, 1] * 5, Numeric("c", "int64", True, (0, 1, 5))),
+    "fractional levels": ([0.5, 1.0] * 3, Numeric("c", "double", False, (0.5, 1.0))),
+    "20 levels": (list(range(20)) * 3, Numeric("c", "int64", True, tuple(range(20)))),
+    "21 values": (list(range(21)) * 3, Numeric("c", "int64", True)),
+    "rare levels": ([0, 5, 1, 5, 0], Numeric("c", "int64", True)),
+    "late values": ([0, 1] * 600 + list(range(2, 60)), Numeric("c", "int64", True)),
+    "0 and 1": ([0, 1] * 5, Numeric("c", "int64", True, (0, 1))),
+    "running number": (list(range(5, 30)), Identifier("c", "int64", "running number")),
+    "even numbers": (list(range(0, 30, 2)), Identifier("c", "int64", "running number")),
+    "falling number": (list(range(9, 0, -1)), Identifier("c", "int64", "running number")),
+    "running with a gap": ([1, 2, 3, 5, 6, 7], Numeric("c", "int64", True)),
+    "running fractions": ([i / 10 for i in range(1, 20)], Numeric("c")),
+    "few in a row": ([1, 2, 3], Numeric("c", "int64", True)),
+    "constant": ([3, 3, None, 3], Constant("c", "int64", "3", 1)),
+    "constant fraction": ([0.1] * 5, Constant("c", "double", "0.1")),
+    "constant text": (["kg", " kg", "NA"], Constant("c", "string", "kg", 1)),
+    "constant flag": ([True] * 5, Constant("c", "bool", "true")),
+    "empty": ([None] * 5, Empty("c", "null", 5)),
+    "not a number": ([np.nan] * 5, Empty("c", "double", 5)),
+    "missing markers": (["NA", "?", None], Empty("c", "string", 3)),
+    "flags": ([True, False, None], Categorical("c", "bool", ("false", "true"), True, 0, 1)),
+    "categories": (
+        ["a", "b", "b", None, " b"], Categorical("c", "string", ("b", "a"), False, 0, 1),
+    ),
+    "ties by name": (["b", "a"] * 3, Categorical("c", "string", ("a", "b"))),
+    "unique text": (WORDS, Identifier("c", "string", "unique per row")),
+    "unique text with gaps": ([None, *WORDS], Identifier("c", "string", "unique per row")),
+    "free text": (
+        WORDS + WORDS[:20],
+        Ignored("c", "string", "free text, 100 different values in 120 rows"),
+    ),
+    "numbers as text": ([f"{x}" for x in NORMAL], Numeric("c", "string")),
+    "a few bad cells": (
+        [f"{x}" for x in NORMAL[:95]] + ["12 kg"] * 4 + ["error", "NA"],
+        Numeric("c", "string", missing=6, unreadable=5),
+    ),
+    "more bad cells": (
+        [f"{i % 5}" for i in range(94)] + ["12 kg"] * 6,
+        Categorical("c", "string", ("0", "1", "2", "3", "4", "12 kg")),
+    ),
+    "dates as text": (
+        [f"{d}.2.2024" for d in range(1, 29)] + ["NA"],
+        DateTime("c", "string", "%d.%m.%Y", None, 1),
+    ),
+    "lists": (
+        [[1], [2], None],
+        Ignored("c", "list<item: int64>", "the type list<item: int64> is not supported", 1),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_the_type_is_inferred(name: str) -> None:
+    cells, expected = COLUMNS[name]
+    assert infer(cells) == expected
+
+
+def test_dates_keep_type_and_zone() -> None:
+    days = pa.array([0, 5, None], pa.date32())
+    assert infer(days) == DateTime("c", "date32[day]", missing=1)
+    moments = pa.array([0, 5, None], pa.timestamp("us", tz="Europe/Berlin"))
+    assert infer(moments) == DateTime(
+        "c", "timestamp[us, tz=Europe/Berlin]", None, "Europe/Berlin", 1
+    )
+    assert infer(pa.array([5, 5], pa.date32())) == Constant("c", "date32[day]", "1970-01-06")
+
+
+def test_rare_categories_are_merged() -> None:
+    cells = [f"{i:02}" for i in range(60) for _ in range(60 - i)]
+    found = infer([f"k{c}" for c in cells])
+    assert isinstance(found, Categorical)
+    assert found.levels == (*(f"k{i:02}" for i in range(49)), "other")
+    assert found.merged == 11
+    with_other = infer(["other"] * 100 + [f"k{c}" for c in cells])
+    assert isinstance(with_other, Categorical)
+    assert (with_other.levels[0], with_other.levels[-1]) == ("other", "(other)")
+
+
+def test_the_user_overrules() -> None:
+    codes = [10115, 10117, 10115, None]
+    assert infer(codes, categorical=True) == Categorical(
+        "c", "int64", ("10115", "10117"), False, 0, 1
+    )
+    floats = [1.0, 2.5, 1.0]
+    assert infer(floats, categorical=True) == Categorical("c", "double", ("1", "2.5"))
+    assert infer(list(range(20)), numeric=True) == Numeric("c", "int64", True)
+    assert infer(["1", "a", "b", "c", "2"], numeric=True) == Numeric(
+        "c", "string", True, None, 3, 3
+    )
+    assert infer([True, False] * 3, numeric=True) == Numeric("c", "bool", True, (0, 1))
+    assert isinstance(infer(WORDS, categorical=True), Categorical)
+    with pytest.raises(DataError, match=r"'c' is given as numeric, but none .* 'word 0'"):
+        infer(WORDS, numeric=True)
