@@ -68,7 +68,7 @@ class Table:
         path = resolve_path(self.path)
         content = path.read_bytes()
         (sha256,) = checksums(content, "sha256")
-        frame = require_rectangular(parse_frame(content, path, self._known()), path)
+        frame = require_rectangular(self._parse(content, path), path)
         del content
         with problems_of(path):
             schema = self.schema or TableSchema.infer(
@@ -92,7 +92,7 @@ class Table:
             ValueError: If there is no schema.
         """
         path = resolve_path(self.path)
-        return self._encode(path, parse_frame(path.read_bytes(), path, self._known()))
+        return self._encode(path, self._parse(path.read_bytes(), path))
 
     def iter_codes(
         self, rows: int
@@ -103,7 +103,8 @@ class Table:
             rows: Largest number of rows of a block.
 
         Yields:
-            The codes, problems and table of each block, as `read_codes` returns them.
+            The codes, problems and table of each block, as `read_codes` returns them. Rows are
+            counted from the beginning of the block.
 
         Raises:
             DataError: If the file is not a table, or lacks columns of the schema.
@@ -112,6 +113,10 @@ class Table:
         path = resolve_path(self.path)
         for frame in iter_frames(path, rows, self._known()):
             yield self._encode(path, frame)
+
+    def _parse(self, content: bytes, path: Path) -> "Frame":
+        as_text = self.categorical if self.schema is None else self.schema.text
+        return parse_frame(content, path, self._known(), as_text)
 
     def _known(self) -> Sequence[str]:
         return (self.columns or ()) if self.schema is None else self.schema.names

@@ -104,6 +104,26 @@ def parse_numbers(values: pa.Array) -> Floats:
     return finite(text.cast(pa.float64()).to_numpy(zero_copy_only=False))
 
 
+def times_of_text(column: pa.ChunkedArray, ticks: int) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """Return a column of text as times of day.
+
+    Args:
+        column: The column, with cells such as `12:30` or `12:30:15`.
+        ticks: Number of ticks of the result in a second.
+
+    Returns:
+        The times in ticks, NaN where a cell is missing or not a time, and which cells are not
+        missing but unreadable.
+    """
+    distinct = distinct_text(column)
+    seconds = np.full(len(distinct.values), np.nan)
+    for text_format in ("%H:%M", "%H:%M:%S"):
+        found = seconds_of_text(distinct.values, text_format) % 86_400
+        seconds = np.where(np.isnan(seconds), found, seconds)
+    times = distinct.spread(seconds * ticks)
+    return times, np.isnan(times) & (distinct.indices >= 0)
+
+
 def seconds_of_text(values: pa.Array, text_format: str) -> Floats:
     """Return texts as seconds since 1970, NaN where the text does not have the format."""
     if text_format == ISO:

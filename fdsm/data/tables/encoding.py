@@ -19,9 +19,10 @@ from .cells import (
     parse_numbers,
     seconds_of_dates,
     seconds_of_text,
+    times_of_text,
 )
 from .columns import Categorical, Column, Constant, DateTime, Numeric, UsedColumn
-from .inference import distinct_categories, is_date, is_numeric, is_text
+from .inference import distinct_categories, is_date, is_numeric, is_supported, is_text
 
 MIN_CELLS = 10
 """Smallest number of cells that must all be unreadable for a column to have another type."""
@@ -126,23 +127,31 @@ def _match_names(columns: Sequence[Column], found: Sequence[str]) -> dict[str, s
 
 def _encode(column: UsedColumn, cells: pa.ChunkedArray) -> tuple[Floats, npt.NDArray[np.bool_]]:
     """Return the codes of a column and which cells have a problem."""
+    if not is_supported(cells.type):
+        raise _OtherType(f"has the type {cells.type}")
     match column:
         case Numeric():
-            return _encode_numbers(cells)
+            return _encode_numbers(column, cells)
         case DateTime():
             return _encode_dates(column, cells)
         case Categorical():
             return _encode_categories(column, cells)
 
 
-def _encode_numbers(cells: pa.ChunkedArray) -> tuple[Floats, npt.NDArray[np.bool_]]:
+def _encode_numbers(
+    column: Numeric, cells: pa.ChunkedArray
+) -> tuple[Floats, npt.NDArray[np.bool_]]:
     if is_numeric(cells.type) or pa.types.is_boolean(cells.type):
         codes = numbers_of_column(cells)
         bad = np.isnan(codes)
         return codes, bad & ~cells.is_null(nan_is_null=True).to_numpy() if bad.any() else bad
-    if not is_text(cells.type) and not pa.types.is_null(cells.type):
+    if is_date(cells.type):
         raise _OtherType(f"has the type {cells.type}, but was numeric")
-    numbers, bad = numbers_of_text(cells)
+    kind = arrow_type(column.type)
+    if pa.types.is_time(kind):
+        numbers, bad = times_of_text(cells, UNITS[kind.unit])
+    else:
+        numbers, bad = numbers_of_text(cells)
     if bad.sum() >= MIN_CELLS and np.isnan(numbers).all():
         raise _OtherType(f"is text such as {_example(cells, bad)!r}, but was numeric")
     return numbers, bad
@@ -184,10 +193,18 @@ def _encode_categories(
 
 def _differs(column: Constant, cells: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
     """Return which cells are present and have another value than a constant column."""
-    distinct = distinct_categories(cells)
-    same = pc.equal(distinct.values, column.value).to_numpy(zero_copy_only=False)
-    number = parse_numbers(pa.array([column.value], pa.large_string()))[0]
-    same = same | (parse_numbers(distinct.values) == number)
+    if not is_supported(cells.type):
+        return np.asarray(cells.is_valid().to_numpy())
+    distinct, kind = distinct_categories(cells), arrow_type(column.type)
+    found = distinct.values
+    known = pa.array([column.value], pa.large_string())
+    if pa.types.is_boolean(kind):
+        found = pc.utf8_lower(found)
+    same = pc.equal(found, column.value).to_numpy(zero_copy_only=False)
+    if is_date(kind):
+        same = same | (seconds_of_text(found, ISO) == seconds_of_text(known, ISO))
+    else:
+        same = same | (parse_numbers(found) == parse_numbers(known))
     return np.equal(distinct.spread(np.where(same, 0.0, 1.0)), 1)
 
 
@@ -199,7 +216,10 @@ def _report(
     if not len(rows):
         return
     text = _PROBLEMS[type(column)](column)
-    values = distinct_categories(cells.take(pa.array(rows)))
+    chosen = cells.take(pa.array(rows))
+    if not is_supported(cells.type):
+        chosen = pa.chunked_array([pa.array([str(cell) for cell in chosen.to_pylist()])])
+    values = distinct_categories(chosen)
     messages = [f"{value!r} {text}" for value in values.values.to_pylist()]
     for row, i in zip(rows.tolist(), values.indices.tolist(), strict=True):
         problems.setdefault(row, []).append((column.name, messages[i]))

@@ -52,13 +52,16 @@ def read_frame(path: Path, known: Collection[str] = ()) -> "pa.Table":
     return require_rectangular(parse_frame(path.read_bytes(), path, known), path)
 
 
-def parse_frame(content: bytes, path: Path, known: Collection[str] = ()) -> "Frame":
+def parse_frame(
+    content: bytes, path: Path, known: Collection[str] = (), as_text: Collection[str] = ()
+) -> "Frame":
     """Parse the content of a table file.
 
     Args:
         content: Content of the file.
         path: Path of the file. The suffix is that of the format.
         known: Names that the columns may have.
+        as_text: Names of columns of a text file that are text even if all cells are numbers.
 
     Returns:
         The table, and the rows that have a wrong number of cells.
@@ -72,7 +75,7 @@ def parse_frame(content: bytes, path: Path, known: Collection[str] = ()) -> "Fra
         raise DataError(f"{path} is empty. Add rows")
     suffix = table_suffix(path)
     if suffix not in PARQUET_SUFFIXES | ARROW_SUFFIXES:
-        return parse_text(_decompress(content, path), path, known)
+        return parse_text(_decompress(content, path), path, known, as_text)
     table = _parse_binary(content, path, suffix)
     require_different(table.column_names, path)
     if not table.num_rows:

@@ -63,6 +63,8 @@ def infer_column(
     kind = column.type
     if column.null_count == len(column):
         return Empty(name, str(kind), len(column))
+    if not is_supported(kind):
+        return Ignored(name, str(kind), f"the type {kind} is not supported", column.null_count)
     if categorical:
         return _categorical(name, column, distinct_categories(column))
     if is_numeric(kind) or (numeric and pa.types.is_boolean(kind)):
@@ -71,9 +73,7 @@ def infer_column(
         return _date(name, column)
     if pa.types.is_boolean(kind):
         return _categorical(name, column, distinct_categories(column))
-    if is_text(kind):
-        return _text(name, column, keep_numbers=numeric)
-    return Ignored(name, str(kind), f"the type {kind} is not supported", column.null_count)
+    return _text(name, column, keep_numbers=numeric)
 
 
 def is_numeric(kind: pa.DataType) -> bool:
@@ -101,6 +101,12 @@ def is_text(kind: pa.DataType) -> bool:
     return any(test(kind) for test in tests)
 
 
+def is_supported(kind: pa.DataType) -> bool:
+    """Return whether a column of an arrow type can have codes."""
+    plain = pa.types.is_boolean(kind) or pa.types.is_null(kind)
+    return bool(plain or is_numeric(kind) or is_date(kind) or is_text(kind))
+
+
 def distinct_categories(column: pa.ChunkedArray) -> DistinctText:
     """Return the distinct texts of a column of any type. The number 5.0 has the text `5`."""
     if pa.types.is_floating(column.type) or pa.types.is_decimal(column.type):
@@ -109,13 +115,14 @@ def distinct_categories(column: pa.ChunkedArray) -> DistinctText:
 
 
 def _text(name: str, column: pa.ChunkedArray, *, keep_numbers: bool) -> Column:
-    if keep_numbers or _may_be_numeric(column):
+    mixed = _may_be_numeric(column)
+    if keep_numbers or mixed:
         found = _numeric_text(name, column, keep=keep_numbers)
         if found is not None:
             return found
-    distinct = distinct_text(column)
-    cells, kind = int((distinct.indices >= 0).sum()), str(column.type)
+    distinct, kind = distinct_text(column), str(column.type)
     counts = distinct.counts()
+    cells = int(counts.sum())
     if not cells:
         return Empty(name, kind, len(column))
     if len(distinct.values) > 1 and (text_format := find_date_format(distinct, MAX_UNREADABLE)):
@@ -124,6 +131,10 @@ def _text(name: str, column: pa.ChunkedArray, *, keep_numbers: bool) -> Column:
         return DateTime(
             name, kind, text_format, None, len(column) - cells + unreadable, unreadable
         )
+    if mixed and len(distinct.values) > MAX_NUMERIC_LEVELS:
+        bad = int(numbers_of_text(column)[1].sum())
+        reason = f"numbers and text, {bad:,} of {cells:,} cells are not numbers"
+        return Ignored(name, kind, reason, len(column) - cells)
     if len(distinct.values) == cells >= MIN_IDENTIFIERS:
         return Identifier(name, kind, "unique per row")
     if len(distinct.values) > max(cells / 2, MIN_FREE_TEXT):
@@ -202,7 +213,7 @@ def _numeric(name: str, kind: str, numbers: Floats, unreadable: int, *, keep: bo
 def _few_distinct(values: Floats, most: int) -> list[float]:
     """Return the sorted distinct numbers, or an empty list if there are more than `most`."""
     for part in (values[:HEAD], values):
-        found = pc.unique(pa.array(part[~np.isnan(part)]))
+        found = pc.unique(pa.array(part[~np.isnan(part)] + 0.0))  # -0.0 is 0.0
         if len(found) > most:
             return []
     return sorted(found.to_pylist())

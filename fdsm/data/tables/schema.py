@@ -117,6 +117,11 @@ class TableSchema:
         return tuple(c for c in self.columns if isinstance(c, UsedColumn))
 
     @property
+    def text(self) -> tuple[str, ...]:
+        """Names of the columns of text, which may be categories such as `01067`."""
+        return tuple(c.name for c in self.columns if "string" in c.type)
+
+    @property
     def num_levels(self) -> tuple[int, ...]:
         """Number of categories of each used column. 0 for numbers and dates."""
         return tuple(len(c.levels) if isinstance(c, Categorical) else 0 for c in self.used)

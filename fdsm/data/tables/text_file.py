@@ -43,13 +43,16 @@ class Frame(NamedTuple):
     ragged: Mapping[int, str]
 
 
-def parse_text(content: bytes, path: Path, known: Collection[str] = ()) -> Frame:
+def parse_text(
+    content: bytes, path: Path, known: Collection[str] = (), as_text: Collection[str] = ()
+) -> Frame:
     """Parse a text table. The types of the columns are those that pyarrow infers.
 
     Args:
         content: Content of the file.
         path: Path of the file, for errors.
         known: Names that the columns may have. They help to recognize the header.
+        as_text: Names of columns that are text even if all cells are numbers, such as `01067`.
 
     Returns:
         The table.
@@ -59,10 +62,12 @@ def parse_text(content: bytes, path: Path, known: Collection[str] = ()) -> Frame
     """
     content = decode_text(content, path)
     text_format = _detect(content[:HEAD_BYTES], path, known)
-    body = _remove_lines(content, text_format.skip)
-    if not body.strip():
+    body = _clean(_remove_lines(content, text_format.skip), text_format)
+    body = _without_final_comments(body, text_format)
+    if not body:
         raise DataError(f"{path} has a header but no rows. Add rows")
-    return _parse(body, text_format, path, None)
+    types = dict.fromkeys(set(as_text) & set(text_format.names), pa.string())
+    return _parse(body, text_format, path, types)
 
 
 def iter_text(
@@ -83,15 +88,19 @@ def iter_text(
         DataError: If the file is not a table.
     """
     head = file.readlines(HEAD_BYTES)
-    if head and head[0][:2] in _UTF16:
-        head = decode_text(b"".join(chain(head, file)), path).splitlines(keepends=True)
+    if head and (head[0][:2] in _UTF16 or b"\n" not in head[0]):
+        content = decode_text(b"".join(chain(head, file)), path)
+        head = content.splitlines(keepends=True)
     text_format = _detect(decode_text(b"".join(head), path), path, known)
     lines = chain(head[text_format.skip :], file)
     types = dict.fromkeys(text_format.names, pa.string())
+    pending = b""
     while block := _take_lines(lines, rows):
-        content = decode_text(block, path)
-        if content.strip():
-            yield _parse(content, text_format, path, types)
+        content = _clean(pending + decode_text(block, path), text_format)
+        body = _without_final_comments(content, text_format)
+        pending = content[len(body) :]  # comments if nothing follows, otherwise rows
+        if body:
+            yield _parse(body, text_format, path, types)
 
 
 def decode_text(content: bytes, path: Path) -> bytes:
@@ -167,11 +176,8 @@ def _take_lines(lines: Iterator[bytes], count: int) -> bytes:
 
 
 def _parse(
-    body: bytes, text_format: TextFormat, path: Path, types: dict[str, pa.DataType] | None
+    body: bytes, text_format: TextFormat, path: Path, types: dict[str, pa.DataType]
 ) -> Frame:
-    if text_format.delimiter == WHITESPACE:
-        body = _single_spaces(body)
-    body = _without_final_comments(body, text_format)
     ragged: list[pa.lib.InvalidRow] = []
     try:
         table = _read(body, text_format, types, ragged, threads=True)
@@ -193,7 +199,7 @@ def _parse(
 def _read(
     body: bytes,
     text_format: TextFormat,
-    types: dict[str, pa.DataType] | None,
+    types: dict[str, pa.DataType],
     ragged: list["pa.lib.InvalidRow"],
     *,
     threads: bool,
@@ -233,22 +239,29 @@ def _read(
         return read(min(len(body), 2**31 - 1))
 
 
-def _single_spaces(body: bytes) -> bytes:
-    if b'"' not in body:
-        return re.sub(rb"(?m)^ | (?=\r?$)", b"", re.sub(rb"[ \t]+", b" ", body))
-    parts = re.split(rb'("[^"]*")', body)
-    parts[::2] = [re.sub(rb"[ \t]+", b" ", part) for part in parts[::2]]
-    return re.sub(rb"(?m)^ | (?=\r?$)", b"", b"".join(parts))
+def _clean(body: bytes, text_format: TextFormat) -> bytes:
+    """Return rows without surrounding spaces and lines of spaces. Ends with a line feed."""
+    if text_format.delimiter == WHITESPACE:
+        parts = re.split(rb'("[^"]*")', body) if b'"' in body else [body]
+        parts[::2] = [re.sub(rb"[ \t]+", b" ", part) for part in parts[::2]]
+        body = re.sub(rb"(?m)^ | (?=\r?$)", b"", b"".join(parts))
+    elif body[:1] == b" " or b"\n " in body:
+        body = re.sub(rb"(?m)^ +\r?$", b"", body)
+    body = body.strip(b"\r\n")
+    return body + b"\n" if body else b""
 
 
 def _without_final_comments(body: bytes, text_format: TextFormat) -> bytes:
-    while True:
-        body = body.rstrip(b"\r\n")
-        start = body.rfind(b"\n") + 1
-        cells = body[start:].count(text_format.delimiter.encode()) + 1
-        if body[start : start + 1] != b"#" or cells == len(text_format.names):
-            return body + b"\n"
-        body = body[:start]
+    """Remove the last lines that begin with `#` and do not have the cells of a row."""
+    end, delimiter = len(body), text_format.delimiter.encode()
+    while end:
+        start = body.rfind(b"\n", 0, end - 1) + 1
+        line = body[start:end].strip()
+        is_row = line[:1] != b"#" or line.count(delimiter) + 1 == len(text_format.names)
+        if line and is_row:
+            break
+        end = start
+    return body[:end]
 
 
 def _require_closed_quotes(body: bytes, table: pa.Table, path: Path) -> None:

@@ -65,13 +65,15 @@ def detect_format(text: str, known: Collection[str] = ()) -> TextFormat:
         >>> detect_format("# made by hand\nlength;width\n1,5;2\n")
         TextFormat(delimiter=';', decimal=',', names=('length', 'width'), skip=2)
     """
-    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    if "\n" not in text:
+        text = text.replace("\r", "\n")
+    lines = text.replace("\r", " ").split("\n")
     start = next((i for i, line in enumerate(lines) if line.strip() and line[0] != "#"), 0)
     delimiter = _find_delimiter(lines[start:])
     width = len(next(_rows(lines[start:], delimiter))[0])
     if start and lines[start - 1][:1] == "#":
         for line in (lines[start - 1], lines[start - 1].lstrip("# ") or "#"):
-            names, _ = next(_rows([line], delimiter))
+            names, _ = next(_rows([line], delimiter), ([], 0))
             if len(names) == width:  # not a comment but a header
                 names[0] = names[0].lstrip("# ") or "#"
                 rows = [row for row, _ in _rows(lines[start:], delimiter)]
@@ -159,7 +161,7 @@ def _is_header(
     first: Sequence[str], rows: Sequence[Sequence[str]], known: Collection[str]
 ) -> bool:
     """Return whether the first row has the names of the columns."""
-    if set(first) & set(known):
+    if _has_known_names(first, set(known)):
         return True
     if not any(first) or any(map(_is_data, first)):
         return _names_numbers(first, rows)
@@ -170,6 +172,13 @@ def _is_header(
             return True
         repeated += name in cells
     return not repeated
+
+
+def _has_known_names(first: Sequence[str], known: set[str]) -> bool:
+    """Return whether a row has names of columns. A single number may be a value instead."""
+    if any(cell in known and not _is_data(cell) for cell in first):
+        return True
+    return known.issuperset(first) and tuple(first) != positions(len(first))
 
 
 def _names_numbers(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:

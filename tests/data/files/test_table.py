@@ -89,6 +89,23 @@ def test_the_user_overrules_the_types(messy: Path) -> None:
         Table(messy, numeric=("hight",)).load()
 
 
+def test_categories_keep_leading_zeros(tmp_path: Path) -> None:
+    path, new = tmp_path / "a.csv", tmp_path / "new.csv"
+    path.write_text("zip,kind,x\n" + "01067,007,1\n10115,x,2\n01067,x,4\n" * 10)
+    table = Table(path, categorical=("zip",))
+    schema = table.load().schema
+    assert schema is not None
+    assert [getattr(column, "levels", None) for column in schema.columns[:2]] == [
+        ("01067", "10115"),
+        ("x", "007"),
+    ]
+    new.write_text("x,zip,kind\n4,01067,007\n")
+    codes, problems, frame = Table(new, schema=schema).read_codes()
+    assert (codes.tolist(), problems) == ([[0.0, 1.0, 4.0]], {})
+    assert schema.decode(codes).to_pylist() == [{"zip": "01067", "kind": "007", "x": 4}]
+    assert frame.column("zip").to_pylist() == ["01067"]
+
+
 def test_new_rows_are_read_with_the_schema(messy: Path, tmp_path: Path) -> None:
     schema = Table(messy).load().schema
     new = tmp_path / "new.csv"

@@ -136,6 +136,38 @@ def test_each_problem_is_reported_with_its_row_and_column(
     assert np.isfinite(codes[0]).all()
 
 
+def test_times_of_day_may_be_text() -> None:
+    schema = TableSchema((Numeric("t", "time32[ms]", True),))
+    frame = frame_from({"t": ["12:30", "00:00:01", "25:00", None]})
+    codes, problems = schema.encode(frame)
+    np.testing.assert_array_equal(codes[:, 0], [45_000_000, 1000, np.nan, np.nan])
+    assert problems == {2: [("t", "'25:00' is not a number")]}
+
+
+@pytest.mark.parametrize(
+    ("constant", "same", "different"),
+    [
+        (Constant("k", "int64", "5"), ["5", "5.0", 5, 5.0, None, "NA"], ["6", 5.5, "x", [5]]),
+        (Constant("k", "double", "0.1"), ["0.10", 0.1], [0.2]),
+        (Constant("k", "string", "kg"), ["kg", " kg "], ["Kg", 3]),
+        (Constant("k", "bool", "true"), [True, "TRUE"], [False, "yes"]),
+        (
+            Constant("k", "timestamp[s]", "2024-01-02 00:00:00"),
+            ["2024-01-02", "2024-01-02T00:00:00", date(2024, 1, 2)],
+            ["2024-01-03", "soon", 5],
+        ),
+    ],
+)
+def test_other_values_in_a_constant_column_are_problems(
+    constant: Constant, same: list[object], different: list[object]
+) -> None:
+    schema = TableSchema((Numeric("x"), constant))
+    for value in same + different:
+        frame = frame_from({"x": [1.0], "k": [value]})
+        _, problems = schema.encode(frame)
+        assert list(problems) == ([] if value in same else [0]), value
+
+
 def test_several_problems_of_a_row_are_listed_in_the_order_of_the_columns() -> None:
     row = GOOD | {"x": "?!", "c": "z", "k": 7}
     _, problems = SCHEMA.encode(pa.Table.from_pylist([row]))
@@ -169,6 +201,10 @@ def test_missing_columns_and_other_types_raise_one_error() -> None:
         "t": [1.5] * 10,
         "x": [f"word {i}" for i in range(10)],
     })
+    with pytest.raises(DataError, match=r"column 'x' has the type list<item: int64>"):
+        SCHEMA.encode(frame.set_column(5, "x", pa.array([[1]] * 10)))
+    with pytest.raises(DataError, match=r"column 'x' has the type date32.* but was numeric"):
+        SCHEMA.encode(frame.set_column(5, "x", pa.array([1] * 10, pa.date32())))
     with pytest.raises(DataError, match="the columns differ from those of the training") as caught:
         SCHEMA.encode(frame.drop_columns(["c", "m"]))
     assert str(caught.value).splitlines()[1:] == [

@@ -69,6 +69,11 @@ COLUMNS: dict[str, tuple[list[object], Column]] = {
         [f"{x}" for x in NORMAL[:95]] + ["12 kg"] * 4 + ["error", "NA"],
         Numeric("c", "string", missing=6, unreadable=5),
     ),
+    "numbers and text": (
+        [f"{x}" for x in NORMAL] + ["low"] * 20,
+        Ignored("c", "string", "numbers and text, 20 of 120 cells are not numbers"),
+    ),
+    "signed zeros": ([0.0, -0.0, 1.0] * 3, Numeric("c", "double", True, (0.0, 1.0))),
     "more bad cells": (
         [f"{i % 5}" for i in range(94)] + ["12 kg"] * 6,
         Categorical("c", "string", ("0", "1", "2", "3", "4", "12 kg")),
@@ -124,5 +129,6 @@ def test_the_user_overrules() -> None:
     )
     assert infer([True, False] * 3, numeric=True) == Numeric("c", "bool", True, (0, 1))
     assert isinstance(infer(WORDS, categorical=True), Categorical)
+    assert isinstance(infer([[1], [2]], categorical=True), Ignored)
     with pytest.raises(DataError, match=r"'c' is given as numeric, but none .* 'word 0'"):
         infer(WORDS, numeric=True)

@@ -96,6 +96,11 @@ def test_latin_1_is_read_without_loss() -> None:
         assert table.to_pydict() == {"stra\u00dfe": ["K\u00f6ln", "\u00c5rhus"], "x": [1, 2]}
 
 
+def test_lines_of_spaces_are_left_out_but_rows_of_empty_cells_are_not() -> None:
+    assert parse_text(b"a,b\n1,2\n   \n3,4\n  ", PATH).table.num_rows == 2
+    assert parse_text(b"a\tb\n1\t2\n\t\n3\t4\n", PATH).table.num_rows == 3
+
+
 def test_rows_of_another_length_are_missing_rows_with_a_problem() -> None:
     frame = parse_text(b"a,b\n1,2\n3\n\n5,6,7\n8,9\n", PATH)
     assert frame.table.to_pydict() == {"a": [1, None, None, 8], "b": [2, None, None, 9]}
@@ -145,17 +150,29 @@ def test_the_time_is_linear_in_the_number_of_columns() -> None:
     assert table.shape == (1, d)
 
 
-@pytest.mark.parametrize("encoding", ["utf-8-sig", "latin-1", "utf-16"])
 @pytest.mark.parametrize("size", [1, 2, 3, 100])
-def test_blocks_have_the_rows_of_the_file_as_text(size: int, encoding: str) -> None:
-    content = 'n;s\n1,5;"\u00e9\n\n2"\n2;x\n\n3\n4;"y"\n# end\n'.encode(encoding)
+def test_blocks_keep_lines_that_only_look_like_comments(size: int) -> None:
+    content = b"a,b\n1,x\n#,y,\n#5,z\n  \n# end\n\n# of file\n"
+    blocks = list(iter_text(io.BytesIO(content), PATH, size))
+    found = [row for block in blocks for row in rows(block.table)]
+    assert found == [["1", "x"], [None, None], ["#5", "z"]]
+    assert found == [[v and str(v) for v in row] for row in rows(parse_text(content, PATH).table)]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "latin-1", "utf-16"])
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("size", [1, 2, 3, 100])
+def test_blocks_have_the_rows_of_the_file_as_text(size: int, newline: str, encoding: str) -> None:
+    content = 'n;s\n1,5;"\u00e9\n\n2"\n2;x\n\n3\n4;"y"\n# end\n'
+    content = content.replace("\n", newline).encode(encoding)
     whole = parse_text(content, PATH)
     blocks = list(iter_text(io.BytesIO(content), PATH, size))
     assert [set(map(str, block.table.schema.types)) for block in blocks] == [{"string"}] * len(
         blocks
     )
     found = [row for block in blocks for row in rows(block.table)]
-    assert found == [["1.5", "\u00e9\n\n2"], ["2", "x"], [None, None], ["4", "y"]]
+    long = "\u00e9\n\n2" if newline == "\r" else f"\u00e9{newline}{newline}2"
+    assert found == [["1.5", long], ["2", "x"], [None, None], ["4", "y"]]
     assert whole.table.column("s").to_pylist() == [row[1] for row in found]
     assert [text for block in blocks for text in block.ragged.values()] == [
         "has 1 cells instead of 2"

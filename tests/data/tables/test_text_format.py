@@ -62,6 +62,12 @@ def test_known_names_are_a_header_even_if_the_values_are_text() -> None:
     assert detect_format(text, {"color"}).skip == 0
 
 
+def test_known_names_that_are_numbers_may_be_values() -> None:
+    assert detect_format("1 2 3\n4 5 6\n", ("0", "1", "2")).skip == 0
+    assert detect_format("2020,2021\n4,5\n", ("2020", "2021", "2022")).skip == 1
+    assert detect_format("2020,7\n4,5\n", ("2020", "2021", "2022")).skip == 0
+
+
 def test_an_open_quote_of_many_characters_raises() -> None:
     with pytest.raises(csv.Error):
         detect_format('a,b\n1,"' + "x" * 200_000)
