@@ -23,7 +23,7 @@ from .table import problems_of, split_frame
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
 
-    from ..tables.schema import Problems
+    from ..tables.columns import Problems
 
 MAX_BYTES = 2**34
 """Largest accepted size of an array: 16 GiB."""

@@ -16,8 +16,8 @@ from ..download import checksums, resolve_path
 from ..errors import DataError
 from ..split import MIN_ROWS, index_splits, train_val_test_split
 from ..tables import TableSchema, iter_frames
+from ..tables.columns import Problems
 from ..tables.frame import parse_frame, require_rectangular
-from ..tables.schema import Problems
 from ..transforms import Chain, EncodeColumns, Transform
 
 if TYPE_CHECKING:

@@ -169,9 +169,7 @@ def seconds_of_dates(column: pa.ChunkedArray | pa.Array) -> Floats:
     if pa.types.is_date(column.type):
         column = column.cast(pa.timestamp("s"))
     scale = UNITS[column.type.unit]
-    ticks = (
-        column.cast(pa.timestamp(column.type.unit)).cast(pa.int64()).cast(pa.float64(), safe=False)
-    )
+    ticks = column.cast(pa.int64()).cast(pa.float64(), safe=False)
     values = ticks.to_numpy() if isinstance(ticks, pa.ChunkedArray) else ticks.to_numpy(False)
     return np.asarray(values) / scale
 

@@ -138,3 +138,6 @@ Column = Numeric | Categorical | DateTime | Constant | Identifier | Ignored | Em
 
 UsedColumn = Numeric | Categorical | DateTime
 """A column that the model sees."""
+
+Problems = dict[int, list[tuple[str, str]]]
+"""For each row with problems: the name of the column and the problem of each bad cell."""

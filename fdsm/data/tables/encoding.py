@@ -21,13 +21,14 @@ from .cells import (
     seconds_of_text,
     times_of_text,
 )
-from .columns import Categorical, Column, Constant, DateTime, Numeric, UsedColumn
+from .columns import Categorical, Column, Constant, DateTime, Numeric, Problems, UsedColumn
 from .inference import distinct_categories, is_date, is_numeric, is_supported, is_text
 
 MIN_CELLS = 10
 """Smallest number of cells that must all be unreadable for a column to have another type."""
 
-Problems = dict[int, list[tuple[str, str]]]
+FIRST_SECOND, LAST_SECOND = -62_135_596_800.0, 253_402_300_799.0
+"""The years 1 to 9999, in seconds since 1970. Samples outside are clipped."""
 
 
 class _OtherType(Exception):
@@ -268,7 +269,8 @@ def _decode_dates(
 ) -> pa.Array:
     unit = kind.unit if pa.types.is_timestamp(kind) else "s" if column.format != ISO else "us"
     limit = 2.0**62 / UNITS[unit]
-    ticks = np.rint(seconds.clip(-limit, limit) * UNITS[unit]).astype(np.int64)
+    seconds = seconds.clip(max(FIRST_SECOND, -limit), min(LAST_SECOND, limit))
+    ticks = np.rint(seconds * UNITS[unit]).astype(np.int64)
     moments = pa.array(ticks, pa.int64(), mask=missing).cast(pa.timestamp(unit))
     if column.format is not None:
         shown = "%Y-%m-%dT%H:%M:%S" if column.format == ISO else column.format
@@ -287,7 +289,9 @@ def _cast_numbers(values: Floats, missing: npt.NDArray[np.bool_], kind: pa.DataT
     if is_text(kind):
         return pc.cast(pa.array(values, mask=missing), kind)
     if pa.types.is_decimal(kind):
-        return pa.array(np.round(values, kind.scale), mask=missing).cast(kind, safe=False)
+        limit = 10.0 ** (kind.precision - kind.scale) * (1 - 1e-15) - 10.0**-kind.scale
+        rounded = np.round(values.clip(-limit, limit), kind.scale)
+        return pa.array(rounded, mask=missing).cast(kind, safe=False)
     stored = kind if pa.types.is_integer(kind) else _STORED[kind.bit_width]
     info = np.iinfo(stored.to_pandas_dtype())
     low, high = float(info.min), float(info.max)

@@ -35,7 +35,7 @@ def table_suffix(path: Path) -> str:
     return inner.suffix.lower()
 
 
-def read_frame(path: Path, known: Collection[str] = ()) -> "pa.Table":
+def read_frame(path: str | Path, known: Collection[str] = ()) -> "pa.Table":
     """Read a table.
 
     Args:
@@ -49,6 +49,7 @@ def read_frame(path: Path, known: Collection[str] = ()) -> "pa.Table":
         DataError: If the file is not a table, has no rows, has two columns of the same name, or
             has rows with a wrong number of cells.
     """
+    path = Path(path)
     return require_rectangular(parse_frame(path.read_bytes(), path, known), path)
 
 
@@ -97,7 +98,7 @@ def require_rectangular(frame: "Frame", path: Path) -> "pa.Table":
     return frame.table
 
 
-def iter_frames(path: Path, rows: int, known: Collection[str] = ()) -> Iterator["Frame"]:
+def iter_frames(path: str | Path, rows: int, known: Collection[str] = ()) -> Iterator["Frame"]:
     """Read a table in blocks, for files that are larger than memory.
 
     Args:
@@ -114,6 +115,7 @@ def iter_frames(path: Path, rows: int, known: Collection[str] = ()) -> Iterator[
     """
     from .text_file import Frame, iter_text
 
+    path = Path(path)
     suffix = table_suffix(path)
     if suffix not in PARQUET_SUFFIXES | ARROW_SUFFIXES:
         with _open_text(path) as file:

@@ -20,14 +20,12 @@ from .columns import (
     Identifier,
     Ignored,
     Numeric,
+    Problems,
     UsedColumn,
 )
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
-
-Problems = dict[int, list[tuple[str, str]]]
-"""For each row with problems: the name of the column and the problem of each bad cell."""
 
 
 @dataclass(frozen=True)

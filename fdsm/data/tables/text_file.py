@@ -61,7 +61,7 @@ def parse_text(
         DataError: If the file is not a table.
     """
     content = decode_text(content, path)
-    text_format = _detect(content[:HEAD_BYTES], path, known)
+    text_format = _detect(_head(content), path, known)
     body = _clean(_remove_lines(content, text_format.skip), text_format)
     body = _without_final_comments(body, text_format)
     if not body:
@@ -139,10 +139,17 @@ _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _CONTROL = re.compile(rb"[\x01-\x08\x0e-\x1f]")
 
 
+def _head(content: bytes) -> bytes:
+    """Return the first lines: at least three, and more than a given number of bytes."""
+    end = 0
+    for _ in range(3):
+        end = content.find(b"\n", end) + 1 or len(content)
+    end = content.find(b"\n", max(end - 1, HEAD_BYTES)) + 1 or len(content)
+    return content[:end]
+
+
 def _detect(head: bytes, path: Path, known: Collection[str]) -> TextFormat:
-    text = head.decode(errors="ignore")
-    if len(head) == HEAD_BYTES:
-        text = text[: text.rfind("\n") + 1] or text
+    text = head.decode()
     if all(line[:1] in {"", "#"} for line in map(str.strip, text.splitlines())):
         raise DataError(f"{path} is empty. Add rows")
     try:
@@ -182,7 +189,6 @@ def _parse(
     try:
         table = _read(body, text_format, types, ragged, threads=True)
         if ragged:  # only a single thread counts the rows
-            ragged.clear()
             table = _read(body, text_format, types, ragged, threads=False)
     except pa.ArrowInvalid as error:
         raise DataError(f"{path} is not a readable table: {error}. Check its quotes") from error

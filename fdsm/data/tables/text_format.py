@@ -128,7 +128,7 @@ def _usual_width(rows: Sequence[Sequence[str]]) -> int:
 def _find_delimiter(lines: Sequence[str]) -> str:
     """Return the delimiter that splits most lines into the same number of cells."""
     best, found = 0.5, ","
-    for delimiter in DELIMITERS:
+    for delimiter in (d for d in DELIMITERS if d in lines[0]):
         rows = [row for row, _ in _rows(lines, delimiter)]
         width = _usual_width(rows)
         share = sum(len(row) == width for row in rows) / len(rows)

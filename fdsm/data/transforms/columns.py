@@ -117,15 +117,13 @@ class EncodeColumns:
         """Return codes, shape `(N, C)`, float64. Categories are integers."""
         mean, scale = self._learned(y)
         values = y.double() * scale + mean
-        columns = []
-        for count, block in zip(self._levels(), self.blocks, strict=True):
-            inputs = values[:, block]
-            if count == 0:
-                columns.append(inputs[:, 0])
-                continue
-            code = inputs[:, 0] > 0 if count == 2 else inputs.argmax(1)
-            columns.append(torch.where(inputs.isnan().any(1), torch.nan, code.double()))
-        return torch.stack(columns, 1)
+        codes = values[:, [block.start for block in self.blocks]]
+        for i, (count, block) in enumerate(zip(self._levels(), self.blocks, strict=True)):
+            if count:
+                inputs = values[:, block]
+                code = inputs[:, 0] > 0 if count == 2 else inputs.argmax(1)
+                codes[:, i] = torch.where(inputs.isnan().any(1), torch.nan, code.double())
+        return codes
 
     def log_det(self, x: Tensor) -> Tensor:
         """Return minus the sum of the logarithms of the scales of numeric cells, shape `(N,)`."""

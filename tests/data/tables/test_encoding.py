@@ -254,6 +254,25 @@ def test_dates_are_written_in_their_own_type_and_format() -> None:
     assert schema.encode(table)[0].tolist() == [[86400.0, 0.25, 86400.0, 0.5]]
 
 
+def test_extreme_samples_stay_in_the_range_of_their_type() -> None:
+    kinds = [pa.int64(), pa.uint8(), pa.time32("s"), pa.decimal128(9, 2)]
+    dates = [pa.date32(), pa.timestamp("ns"), pa.timestamp("s")]
+    columns = (
+        *(Numeric(str(kind), str(kind), True) for kind in kinds),
+        *(DateTime(str(kind), str(kind)) for kind in dates),
+        DateTime("text", "string", "%d.%m.%Y"),
+    )
+    codes = np.full((2, len(columns)), 1e30) * np.array([[1], [-1]])
+    high, low = TableSchema(columns).decode(codes).to_pylist()
+    assert (high["int64"], low["int64"]) == (2**63 - 1024, -(2**63))
+    assert (high["uint8"], low["uint8"]) == (255, 0)
+    assert (high["time32[s]"], low["time32[s]"]) == (time(23, 59, 59), time(0))
+    assert high["decimal128(9, 2)"] == -low["decimal128(9, 2)"] == Decimal("9999999.99")
+    assert (high["date32[day]"], low["date32[day]"]) == (date(9999, 12, 31), date(1, 1, 1))
+    assert (high["timestamp[s]"].year, low["timestamp[s]"].year) == (9999, 1)
+    assert (high["text"], low["text"]) == ("31.12.9999", "01.01.0001")
+
+
 def test_types_are_read_from_their_text() -> None:
     kinds = [
         pa.int32(), pa.float64(), pa.bool_(), pa.date64(), pa.time64("us"), pa.duration("ns"),

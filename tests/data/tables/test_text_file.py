@@ -134,11 +134,20 @@ def test_a_stray_quote_is_part_of_its_cell() -> None:
     assert table.column("pipe").to_pylist() == ['5" steel', "7 inch"]
 
 
+def test_a_header_longer_than_the_sample_is_read() -> None:
+    names = [f"column number {i}, which has a long name" for i in range(30_000)]
+    header = ",".join(f'"{name}"' for name in names)
+    assert len(header) > 2**20
+    content = (header + "\n" + ",".join(["1"] * len(names)) + "\n").encode()
+    assert parse_text(content, PATH).table.column_names == names
+
+
 def test_lines_longer_than_a_block_are_read() -> None:
-    long = "x" * 5_000_000
-    table = parse_text(f"a,b\n{long},1\n{long},2\n".encode(), PATH).table
-    assert table.column("b").to_pylist() == [1, 2]
-    assert table.column("a")[1].as_py() == long
+    cells = ",".join(["x" * 100_000] * 60)
+    names = ",".join(f"c{i}" for i in range(61))
+    table = parse_text(f"{names}\n{cells},1\n{cells},2\n".encode(), PATH).table
+    assert table.column("c60").to_pylist() == [1, 2]
+    assert table.column("c7")[1].as_py() == "x" * 100_000
 
 
 def test_the_time_is_linear_in_the_number_of_columns() -> None:
