@@ -16,11 +16,13 @@ from .sources.mnist import MNIST, FashionMNIST
 from .sources.svhn import SVHN
 from .sources.synthetic import KnownDensity, SyntheticData
 from .sources.uci import Parkinsons, RedWine, WhiteWine
+from .tables import TableSchema, frame_from, iter_frames, read_frame
 from .transforms import (
     Affine,
     Binarize,
     Chain,
     Dequantize,
+    EncodeColumns,
     Flatten,
     Flip,
     Identity,
@@ -49,6 +51,7 @@ __all__ = [
     "Dataset",
     "Dequantize",
     "Digits",
+    "EncodeColumns",
     "FashionMNIST",
     "Flatten",
     "Flip",
@@ -70,12 +73,16 @@ __all__ = [
     "Standardize",
     "SyntheticData",
     "Table",
+    "TableSchema",
     "ToFloat",
     "Transform",
     "WhiteWine",
     "Whiten",
     "builtin_source",
     "data_dir",
+    "frame_from",
     "from_path",
+    "iter_frames",
+    "read_frame",
     "spiral",
 ]

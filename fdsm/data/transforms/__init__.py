@@ -1,5 +1,6 @@
 """Transforms from stored rows to model inputs."""
 
+from .columns import EncodeColumns
 from .images import Flatten, Flip, Pad, Resize
 from .pointwise import Affine, Binarize, Dequantize, Jitter, Logit, Noise, ToFloat
 from .standardize import Standardize, Whiten
@@ -10,6 +11,7 @@ __all__ = [
     "Binarize",
     "Chain",
     "Dequantize",
+    "EncodeColumns",
     "Flatten",
     "Flip",
     "Identity",
