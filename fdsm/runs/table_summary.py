@@ -360,13 +360,13 @@ def _levels(column: Categorical) -> tuple[list[str], Sequence[float] | Array]:
 
 
 def _bins(column: Numeric | DateTime, values: Array) -> Array:
-    """Return edges of bins for numbers or dates. A bin of integers has an integer width."""
+    """Return edges of bins, one of them on either side of the range of the training rows."""
     low, high = robust_range(values)
+    width = (high - low) / (BINS - 2)
     if isinstance(column, Numeric) and column.integer:
-        width = max(1.0, math.ceil((high - low + 1) / BINS))
-        start = math.floor(low) - 0.5
-        return start + width * np.arange(math.ceil((high - start) / width) + 1, dtype=np.float64)
-    return np.unique(np.linspace(low, high, BINS + 1))
+        width, low = max(1.0, math.ceil(width)), math.floor(low) - 0.5
+    count = math.ceil((high - low) / width - 1e-9)
+    return np.unique(low + width * np.arange(-1.0, count + 2))
 
 
 def _correlations(

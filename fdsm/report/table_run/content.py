@@ -205,7 +205,8 @@ def samples_sentence(table: TableRecord) -> str:
         return ""
     return (
         "A classifier that separates samples from held-out rows has an AUC of "
-        f"{table.sample_auc:.2f}. 0.5 means that they cannot be told apart, 1 that they can be."
+        f"{table.sample_auc:.2f}. 0.5 means that they cannot be told apart, and 1 that they "
+        "always can."
     )
 
 

@@ -278,7 +278,7 @@ def date_ticks(low: float, high: float) -> tuple[list[float], list[str]]:
 
     Example:
         >>> date_ticks(0.0, 10 * 365 * 86400.0)[1]
-        ['1971', '1977']
+        ['1972', '1977']
     """
     days = (high - low) / 86400
     formats = {3 * 365: "%Y", 90: "%b %Y", 3: "%d %b", -1: "%H:%M"}
@@ -335,7 +335,7 @@ def _plot_matrix(columns: Sequence[str], matrix: NDArray[np.float64]) -> Figure:
 def _draw_cell(axes: Axes, row: int, column: int, value: float, *, numbers: bool) -> None:
     side = 0.92 * math.sqrt(min(abs(value), 1.0))
     corner, colour = (column - side / 2, row - side / 2), DATA if value > 0 else NEW
-    axes.add_patch(Rectangle(corner, side, side, fill=False, edgecolor=colour, linewidth=1))
+    axes.add_patch(Rectangle(corner, side, side, fill=False, edgecolor=colour, linewidth=0.7))
     if value > 0:
         axes.add_patch(Rectangle(corner, side, side, color=colour, alpha=0.35, linewidth=0))
     if numbers:
