@@ -41,6 +41,9 @@ bins continue above it, for the scores of unusual rows."""
 P_VALUE_BINS = 20
 """Number of bins of p-values."""
 
+LARGEST = 1e90
+"""Bins end here, so that their widths and squares are finite."""
+
 TYPES: dict[type[Column], str] = {
     Numeric: "numeric",
     Categorical: "categorical",
@@ -165,6 +168,7 @@ def robust_range(values: Array) -> tuple[float, float]:
     """
     if not len(values):
         return 0.0, 1.0
+    values = values.clip(-LARGEST, LARGEST)
     low, high = np.quantile(values, [0.01, 0.99])
     reach = (high - low) / 2
     if reach > 0:
@@ -264,17 +268,20 @@ def _columns(schema: TableSchema, known: Array) -> list[Json]:
 
 
 def _as_written(schema: TableSchema, samples: Array) -> Array:
-    """Return samples rounded to integers and levels, as they are written to files."""
-    rounded = samples.copy()
+    """Return samples rounded to integers and levels, as in files. Infinite ones are missing."""
+    rounded = np.where(np.isfinite(samples), samples, np.nan)
     for place, column in enumerate(schema.used):
         if isinstance(column, Numeric) and column.levels is not None:
-            levels = np.array(column.levels)
-            middles = (levels[1:] + levels[:-1]) / 2
-            nearest = levels[np.searchsorted(middles, rounded[:, place])]
-            rounded[:, place] = np.where(np.isnan(rounded[:, place]), np.nan, nearest)
+            nearest = np.searchsorted(_middles(column.levels), rounded[:, place])
+            known = ~np.isnan(rounded[:, place])
+            rounded[known, place] = np.array(column.levels)[nearest[known]]
         elif isinstance(column, Categorical) or (isinstance(column, Numeric) and column.integer):
             rounded[:, place] = np.round(rounded[:, place])
     return rounded
+
+
+def _middles(levels: Sequence[float]) -> Array:
+    return np.asarray(levels)[1:] / 2 + np.asarray(levels)[:-1] / 2
 
 
 def _distances(
@@ -331,12 +338,8 @@ def _column_histogram(
     if isinstance(column, Categorical):
         labels, edges = _levels(column)
     elif isinstance(column, Numeric) and column.levels is not None:
-        levels = np.array(column.levels)
-        middles = (levels[1:] + levels[:-1]) / 2
-        labels, edges = (
-            [f"{level:.10g}" for level in levels],
-            np.array([-np.inf, *middles, np.inf]),
-        )
+        labels = [f"{level:.10g}" for level in column.levels]
+        edges = np.array([-np.inf, *_middles(column.levels), np.inf])
     else:
         labels, edges = [], _bins(column, values[~np.isnan(values)])
     bins: dict[str, Json] = {"levels": labels} if labels else {"edges": [*map(float, edges)]}
@@ -383,15 +386,14 @@ def _correlations(
     kept = np.sort(np.argsort(-strongest, kind="stable")[:MAX_CORRELATIONS])
     if len(kept) < 2:
         return None
-    columns = [schema.used[counted[place]].name for place in kept]
-    samples = None if drawn is None else correlation(drawn[:, [counted[place] for place in kept]])
+    columns = [counted[place] for place in kept]
     return {
-        "columns": columns,
+        "columns": [schema.used[column].name for column in columns],
         "data": _rows(data[np.ix_(kept, kept)]),
-        "samples": None if samples is None else _rows(samples),
+        "samples": None if drawn is None else _rows(correlation(drawn[:, columns])),
         "left_out": len(counted) - len(kept),
     }
 
 
 def _rows(matrix: Array) -> list[Json]:
-    return [[None if math.isnan(value) else value for value in row] for row in matrix.tolist()]
+    return [[None if math.isnan(one) else one for one in row] for row in matrix.tolist()]

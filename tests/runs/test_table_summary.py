@@ -131,6 +131,14 @@ def test_samples_just_outside_the_training_rows_are_in_a_bin() -> None:
     assert x["data"]["counts"][0] == 0
 
 
+def test_samples_that_are_not_finite_are_missing() -> None:
+    train = torch.tensor([[0.0, 5, 1, 0, 0], [1, 6, 2, 0, 1]]).double()
+    samples = torch.tensor([[math.inf] * 5, [NAN] * 5, [0, 5, 1, 0, 0]]).double()
+    record = summary(train, samples)
+    assert [one["samples"]["missing"] for one in record["histograms"]] == [2] * 5
+    assert {one["distance"] for one in record["histograms"]} == {0.5, 0.0}
+
+
 def test_the_columns_that_differ_most_are_shown(generator: Generator) -> None:
     train, samples = (torch.randn(50, 70, generator=generator).double() for _ in range(2))
     samples[:, 65:] += 9

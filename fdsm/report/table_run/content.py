@@ -68,8 +68,8 @@ class TableContent:
         scores: Plots of the scores of training and held-out rows. Empty if there are scored files.
         scored: The scored files.
         calibration: Sentence and plots on the p-values.
-        samples: Sentences on samples.
-        histograms: Plots of the columns.
+        samples: Sentence on samples.
+        histograms: How to read the plots of the columns, and the plots.
         correlations: Sentence and plots on correlations.
     """
 
@@ -80,7 +80,7 @@ class TableContent:
     scored: tuple[ScoredContent, ...]
     calibration: "tuple[str, Sequence[Drawn]]"
     samples: str
-    histograms: "Sequence[Drawn]"
+    histograms: "tuple[str, Sequence[Drawn]]"
     correlations: "tuple[str, Sequence[Drawn]]"
 
     @property
@@ -131,7 +131,10 @@ def table_content(
             draw("calibration", [plot_calibration(table.calibration)]),
         ),
         samples_sentence(table),
-        draw("columns", [plot_column(one) for one in table.histograms]),
+        (
+            histograms_caption(table),
+            draw("columns", [plot_column(one) for one in table.histograms]),
+        ),
         ("", [])
         if correlations is None
         else (
@@ -208,6 +211,24 @@ def samples_sentence(table: TableRecord) -> str:
         f"{table.sample_auc:.2f}. 0.5 means that they cannot be told apart, and 1 that they "
         "always can."
     )
+
+
+def histograms_caption(table: TableRecord) -> str:
+    """Return how to read the plots of the columns."""
+    parts = ["Share of rows in each bin or level."]
+    if table.rows.get("samples"):
+        parts.append(
+            "The line should follow the filled area. The distance is 0 for equal distributions "
+            "and 1 for disjoint ones."
+        )
+        if not all(math.isnan(one.held_out_distance) for one in table.histograms):
+            parts.append("That of held-out rows shows how much chance alone contributes.")
+    if table.histograms_left_out:
+        parts.append(
+            f"Shown are the {len(table.histograms)} columns whose samples differ most; "
+            f"{table.histograms_left_out:,} are left out."
+        )
+    return " ".join(parts)
 
 
 def correlations_sentence(correlations: Correlations) -> str:

@@ -181,7 +181,7 @@ def plot_calibration(calibration: Calibration) -> Plot:
         counts = np.array(calibration.counts)
         axes.stairs(counts, edges, color=DATA, linewidth=1.7, label="held-out rows")
         axes.set(xlabel="p-value", ylabel="number of rows", xlim=(0, 1))
-        axes.set_ylim(0, 1.12 * max(high, *calibration.counts))
+        axes.set_ylim(0, 1.12 * max(high, 1.0, *calibration.counts))
         axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
         figure.legend(loc="outside lower left", ncols=3, frameon=False, handlelength=2.2)
     caption = (
@@ -239,7 +239,7 @@ def _plot_levels(histogram: ColumnHistogram) -> Figure:
         axes.plot(
             shares, places, color=NEW, marker="|", markersize=9, markeredgewidth=2, linestyle=""
         )
-    axes.set_yticks(places, [_short(level) for level in histogram.levels])
+    axes.set_yticks(places, [_short(level, 12) for level in histogram.levels])
     axes.set_ylim(count - 0.4, -0.6)
     axes.set_xlim(left=0)
     axes.grid(visible=False, axis="y")

@@ -8,6 +8,7 @@ from fdsm.report.table_run.content import (
     calibration_sentence,
     columns_sentence,
     correlations_sentence,
+    histograms_caption,
     reason_sentence,
     samples_sentence,
     scored_sentence,
@@ -79,6 +80,16 @@ def test_the_largest_difference_of_correlations_is_named() -> None:
 def test_the_auc_is_only_mentioned_if_it_was_measured() -> None:
     assert "an AUC of 0.62" in samples_sentence(table_from_json(TABLE))
     assert samples_sentence(table_from_json(changed(TABLE, "sample_auc", None))) == ""
+
+
+def test_the_caption_of_columns_explains_only_what_is_shown() -> None:
+    assert "chance" in histograms_caption(table_from_json(TABLE))
+    alone = changed(TABLE, "histograms.0.held_out_distance", None)
+    assert histograms_caption(table_from_json(alone)).endswith("1 for disjoint ones.")
+    unsampled = changed(alone, "rows.samples", 0)
+    assert histograms_caption(table_from_json(unsampled)) == "Share of rows in each bin or level."
+    many = histograms_caption(table_from_json(changed(TABLE, "histograms_left_out", 1234)))
+    assert many.endswith("the 2 columns whose samples differ most; 1,234 are left out.")
 
 
 def test_scores_of_known_rows_are_drawn_once() -> None:
