@@ -343,4 +343,5 @@ def _draw_cell(axes: Axes, row: int, column: int, value: float, *, numbers: bool
 
 
 def _short(name: str, length: int = NAME_LENGTH) -> str:
-    return name if len(name) <= length else f"{name[: length - 1]}…"
+    """Return a name of limited length: its start and its end, where names often differ."""
+    return name if len(name) <= length else f"{name[: length // 2]}…{name[1 - length // 2 :]}"

@@ -170,4 +170,4 @@ def test_small_matrices_have_numbers(count: int, numbers: int) -> None:
     (plot,) = plot_correlations(Correlations(names, matrix, None, 0))
     axes = plot.figure.axes[0]
     assert len([one for one in axes.texts if isinstance(one, Text)]) == numbers
-    assert axes.get_yticklabels()[0].get_text() == "a long name of …"
+    assert axes.get_yticklabels()[0].get_text() == "a long n…olumn 0"
