@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
 from ..errors import DataError
+from .text_format import require_different
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
@@ -65,7 +66,7 @@ def parse_frame(content: bytes, path: Path, known: Collection[str] = ()) -> "Fra
     Raises:
         DataError: If the file is not a table, has no rows, or has two columns of the same name.
     """
-    from .text_file import Frame, parse_text, require_different
+    from .text_file import Frame, parse_text
 
     if not content:
         raise DataError(f"{path} is empty. Add rows")
@@ -108,7 +109,7 @@ def iter_frames(path: Path, rows: int, known: Collection[str] = ()) -> Iterator[
     Raises:
         DataError: If the file is not a table or has two columns of the same name.
     """
-    from .text_file import Frame, iter_text, require_different
+    from .text_file import Frame, iter_text
 
     suffix = table_suffix(path)
     if suffix not in PARQUET_SUFFIXES | ARROW_SUFFIXES:

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import DataError
-from .text_format import positions
+from .text_format import positions, require_different
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
@@ -52,8 +52,6 @@ def frame_from(table: object) -> "pa.Table":
         >>> frame_from({"x": [1.5, None], "kind": ["a", "b"]}).column_names
         ['x', 'kind']
     """
-    from .text_file import require_different
-
     frame = _convert(table)
     require_different(frame.column_names, "the table")
     return frame
@@ -69,9 +67,10 @@ def _convert(table: object) -> "pa.Table":
     if hasattr(table, "__arrow_c_stream__"):
         try:
             return _without_index(pa.table(table))
-        except (pa.ArrowInvalid, pa.ArrowTypeError):  # a column mixes types
+        except (ValueError, pa.ArrowTypeError):  # a column mixes types, or a name is repeated
             if not isinstance(table, _HasColumns):
                 raise
+            require_different([str(name) for name in table.columns], "the table")
             return _from_columns({str(name): table[name] for name in table.columns})
     if hasattr(table, "__dataframe__"):
         from pyarrow.interchange import from_dataframe  # type: ignore[import-untyped]

@@ -2,8 +2,7 @@
 
 import csv
 import re
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from itertools import chain, islice
 from pathlib import Path
 from typing import IO, NamedTuple
@@ -13,7 +12,14 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 from pyarrow import csv as arrow_csv
 
 from ..errors import DataError
-from .text_format import DECIMAL_COMMA, MISSING, WHITESPACE, TextFormat, detect_format
+from .text_format import (
+    DECIMAL_COMMA,
+    MISSING,
+    WHITESPACE,
+    TextFormat,
+    detect_format,
+    require_different,
+)
 
 HEAD_BYTES = 2**20
 """Number of bytes that the format is recognized from."""
@@ -128,7 +134,7 @@ def _detect(head: bytes, path: Path, known: Collection[str]) -> TextFormat:
     text = head.decode(errors="ignore")
     if len(head) == HEAD_BYTES:
         text = text[: text.rfind("\n") + 1] or text
-    if not text.strip():
+    if all(line[:1] in {"", "#"} for line in map(str.strip, text.splitlines())):
         raise DataError(f"{path} is empty. Add rows")
     try:
         found = detect_format(text, known)
@@ -136,17 +142,6 @@ def _detect(head: bytes, path: Path, known: Collection[str]) -> TextFormat:
         raise DataError(f"{path} is not a readable table: {error}. Check its quotes") from error
     require_different(found.names, path)
     return found
-
-
-def require_different(names: Sequence[str], path: Path | str) -> None:
-    """Raise `DataError` if two columns have the same name."""
-    repeated = [repr(name) for name, count in Counter(names).items() if count > 1]
-    if repeated:
-        more = f" and {len(repeated) - 10:,} more" if len(repeated) > 10 else ""
-        raise DataError(
-            f"{path} cannot be used as it is: more than one column is called "
-            f"{', '.join(repeated[:10])}{more}. Rename the columns"
-        )
 
 
 def _remove_lines(content: bytes, count: int) -> bytes:
@@ -284,4 +279,5 @@ def _with_empty_rows(table: pa.Table, rows: Collection[int]) -> pa.Table:
         return table
     count = table.num_rows + len(rows)
     good = iter(range(table.num_rows))
-    return table.take(pa.array([None if i in rows else next(good) for i in range(count)]))
+    order = [None if i in rows else next(good) for i in range(count)]
+    return table.take(pa.array(order, pa.int64()))

@@ -5,6 +5,9 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import DataError
 
 MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "?", "-", ".")
 """Texts that mean a missing cell, as the whole content of the cell."""
@@ -67,12 +70,12 @@ def detect_format(text: str, known: Collection[str] = ()) -> TextFormat:
     delimiter = _find_delimiter(lines[start:])
     width = len(next(_rows(lines[start:], delimiter))[0])
     if start and lines[start - 1][:1] == "#":
-        cells, _ = next(_rows([lines[start - 1].lstrip("# ") or "#"], delimiter))
-        raw, _ = next(_rows([lines[start - 1]], delimiter))
-        if width in {len(cells), len(raw)}:  # not a comment but a header
-            names = cells if len(cells) == width else raw
-            rows = [row for row, _ in _rows(lines[start:], delimiter)]
-            return TextFormat(delimiter, _decimal(rows, delimiter), _names(names), start)
+        for line in (lines[start - 1], lines[start - 1].lstrip("# ") or "#"):
+            names, _ = next(_rows([line], delimiter))
+            if len(names) == width:  # not a comment but a header
+                names[0] = names[0].lstrip("# ") or "#"
+                rows = [row for row, _ in _rows(lines[start:], delimiter)]
+                return TextFormat(delimiter, _decimal(rows, delimiter), _names(names), start)
     numbered = list(_rows(lines[start:], delimiter))
     rows = [row for row, _ in numbered]
     decimal = _decimal(rows[1:] or rows, delimiter)
@@ -87,6 +90,17 @@ def detect_format(text: str, known: Collection[str] = ()) -> TextFormat:
 def positions(count: int) -> tuple[str, ...]:
     """Return the names of columns without a header: `"0"`, `"1"`, …."""
     return tuple(str(i) for i in range(count))
+
+
+def require_different(names: Sequence[str], path: Path | str) -> None:
+    """Raise `DataError` if two columns have the same name."""
+    repeated = [repr(name) for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        more = f" and {len(repeated) - 10:,} more" if len(repeated) > 10 else ""
+        raise DataError(
+            f"{path} cannot be used as it is: more than one column is called "
+            f"{', '.join(repeated[:10])}{more}. Rename the columns"
+        )
 
 
 def _names(cells: Sequence[str]) -> tuple[str, ...]:
@@ -124,7 +138,7 @@ def _find_delimiter(lines: Sequence[str]) -> str:
         return found
     rows = [row for row, _ in _rows(lines, WHITESPACE)]
     columns = list(zip(*(row for row in rows if len(row) == _usual_width(rows)), strict=True))
-    has_numbers = any(all(map(_is_data, column[1:])) for column in columns if column[1:])
+    has_numbers = any(all(map(_is_data, column[1:] or column)) for column in columns)
     return WHITESPACE if len(columns) > 1 and has_numbers else ","
 
 
