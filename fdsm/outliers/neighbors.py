@@ -63,8 +63,8 @@ class Neighbors:
         if num_folds == 1:
             outside = [torch.ones_like(self.folds, dtype=torch.bool)]
         parts = []
-        for part in x.split(CHUNK):
-            distances = torch.cdist(part, self.rows, p=1.0)
+        for part in torch.split(x, CHUNK):
+            distances = torch.cdist(part, self.rows.to(part.dtype), p=1.0)
             nearest = [
                 distances[:, rows].topk(min(NUM_NEIGHBORS, int(rows.sum())), largest=False).values
                 for rows in outside

@@ -200,14 +200,14 @@ class CrossFittedEBM(Recipe):
 
     def step(self, model: nn.Module, data: Dataset) -> Step:
         """Return a gradient step on the loss of all members."""
-        loss = lambda batch, generator, progress: self._losses(model, batch, generator)
+        loss = lambda batch, generator, progress: self.losses(model, batch, generator)
         return GradientStep(loss, model, self.optimizer, self.plan.iterations)
 
     def validate(self, model: nn.Module, data: Dataset, generator: Generator) -> dict[str, float]:
         """Return the loss of each member on the rows it has not seen, with the same noise."""
         x = self.held_out_inputs(data, self.validation_rows).to(generator.device)
         repeats = -(-self.validation_rows // x.shape[1])
-        losses = self._losses(model, x.repeat(1, repeats, 1), generator, create_graph=False)
+        losses = self.losses(model, x.repeat(1, repeats, 1), generator, create_graph=False)
         return {"loss": losses.mean().item()}
 
     def held_out_inputs(self, data: Dataset, limit: int) -> Tensor:
@@ -250,14 +250,15 @@ class CrossFittedEBM(Recipe):
                 model(rows, x.new_full(rows.shape[:2], sigma)) for sigma in self.scored_levels
             ])
 
-    def _losses(
+    def losses(
         self, model: nn.Module, x: Tensor, generator: Generator, *, create_graph: bool = True
     ) -> Tensor:
         """Return the denoising loss of each row by its member, `(K, B, D) -> (K, B)`."""
         k, b, d = x.shape
         # One level in each of B equal parts of the range reduces the variance of the mean.
         part = torch.arange(b, device=x.device)
-        share = (torch.rand(k, b, generator=generator, device=x.device) + part) / b
+        uniform = torch.rand(k, b, generator=generator, device=x.device, dtype=x.dtype)
+        share = (uniform + part) / b
         sigma = self.levels.last * (self.levels.first / self.levels.last) ** share
         noise = randn_like(x, generator)
         noisy = (x + sigma[..., None] * noise).requires_grad_()

@@ -184,7 +184,8 @@ class SavedModel:
                 f"a {type(self.run.recipe).__name__} can only be sampled"
             )
         f = self.run.recipe.log_density(self.model)
-        values = _data_log_density(f, self.transform, rows, self.run.device)
+        dtype = next((p.dtype for p in self.model.parameters()), torch.float32)
+        values = _data_log_density(f, self.transform, rows, self.run.device, dtype)
         return values if self.log_partition is None else values - self.log_partition[0]
 
     def score(self, rows: Tensor) -> Scores:
@@ -202,20 +203,20 @@ class SavedModel:
             return Scores(*self.detector.score_rows(lambda v: v[None, None], values), values)
         parts = [
             self.detector.score_completions(self.member_log_densities, self.completions(part))
-            for part in rows.split(BATCH)
+            for part in torch.split(rows, BATCH)
         ]
         score, p_value = (torch.cat(column) for column in zip(*parts, strict=True))
         return Scores(score.cpu(), p_value.cpu(), values)
 
     def completions(self, rows: Tensor) -> Tensor:
         """Return model inputs of rows with missing cells filled in several ways, `(C, N, *E)`."""
-        x = rows.to(self.run.device)
+        x, dtype = rows.to(self.run.device), next(self.model.parameters()).dtype
         if isinstance(self.transform, Chain) and self.transform.steps:
             *before, last = self.transform.steps
             if isinstance(last, FillMissing):
-                x = Chain(tuple(before)).deterministic(x)
+                x = Chain(tuple(before)).deterministic(x).to(dtype)
                 return last.completions(x) if bool(x.isnan().any()) else x[None]
-        return self.transform.deterministic(x)[None]
+        return self.transform.deterministic(x).to(dtype)[None]
 
     def member_log_densities(self, x: Tensor) -> Tensor:
         """Return the log-densities of an ensemble at its scored levels, `(N, D) -> (L, K, N)`."""
@@ -261,10 +262,12 @@ def _uses_directions(objective: Objective) -> bool:
     return all(any(find_fields(objective, name)) for name in ("derivative", "projection"))
 
 
-def _data_log_density(f: LogDensity, transform: Transform, rows: Tensor, device: str) -> Tensor:
+def _data_log_density(
+    f: LogDensity, transform: Transform, rows: Tensor, device: str, dtype: torch.dtype
+) -> Tensor:
     """Return the log-densities of rows of data, a batch at a time, in float64, shape `(N,)`."""
     density = as_log_density(f)
-    of_data = lambda x: density(transform.deterministic(x)) + transform.log_det(x)
+    of_data = lambda x: density(transform.deterministic(x).to(dtype)) + transform.log_det(x)
     return log_densities(of_data, rows, chunk=BATCH, device=device)
 
 

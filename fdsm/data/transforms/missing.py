@@ -70,7 +70,7 @@ class FillMissing:
         """
         (rows,) = self._learned(x)
         chunk = max(1, CHUNK // max(rows.numel(), 1))
-        return torch.cat([self._complete(part, rows) for part in x.split(chunk)], 1)
+        return torch.cat([self._complete(part, rows) for part in torch.split(x, chunk)], 1)
 
     def inverse(self, y: Tensor) -> Tensor:
         """Return `y`. Cells that were missing are not known any more."""
