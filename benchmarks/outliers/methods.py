@@ -69,7 +69,7 @@ class Mixture(Baseline):
     """A Gaussian mixture of standardized columns, which can be sampled."""
 
     def sample(self, n_samples: int) -> Array:
-        """Return samples in the units of the table, in random order."""
+        """Return samples in the units of the table."""
         samples: Array = self.estimator.sample(n_samples)[0] * self.scale + self.mean
         return samples
 

@@ -7,7 +7,6 @@ from sklearn.model_selection import StratifiedKFold, cross_val_score
 from .tables import Array
 
 MOST_ROWS = 1000
-FEW_VALUES = 20
 
 
 def classifier_auc(rows: Array, samples: Array, seed: int) -> float:
@@ -34,9 +33,9 @@ def classifier_auc(rows: Array, samples: Array, seed: int) -> float:
 def round_like(train: Array, samples: Array) -> Array:
     """Round samples to the values that the columns of the training rows can have.
 
-    If a column has at most 20 different values, its samples become the nearest of them. If it has
-    integers only, they become integers. This is done for every method, so that a forest does not
-    recognize samples by their decimals.
+    If the values of a column repeat, so that there are at most half as many as rows, its samples
+    become the nearest of them. If all are integers, its samples become integers. This is done for
+    every method, so that a forest does not recognize samples by their decimals alone.
 
     Args:
         train: Training rows, shape `(N, D)`.
@@ -48,7 +47,7 @@ def round_like(train: Array, samples: Array) -> Array:
     rounded = samples.copy()
     for j, column in enumerate(train.T):
         values = np.unique(column)
-        if len(values) <= FEW_VALUES:
+        if len(values) <= len(train) / 2:
             middles = (values[1:] + values[:-1]) / 2
             rounded[:, j] = values[np.searchsorted(middles, samples[:, j])]
         elif (values == np.round(values)).all():

@@ -35,14 +35,19 @@ class Section:
         return "\n".join([f"## {self.title}", "", *lines, *(["", self.note] if self.note else [])])
 
     def show(self, console: Console) -> None:
-        """Print the section."""
-        table = RichTable(title=self.title, title_justify="left", caption=self.note or None)
+        """Print the section, or where it can be read if the terminal is too narrow."""
+        table = RichTable(title=self.title, title_justify="left")
         for index, name in enumerate(self.header):
             table.add_column(name, justify="right" if index else "left", no_wrap=not index)
         for row in self.rows:
             cells = [(c.removeprefix("**").removesuffix("**"), c.startswith("**")) for c in row]
             table.add_row(*(Text(cell, "bold" if best else "") for cell, best in cells))
-        console.print(table)
+        unlimited = console.options.update(width=10_000)
+        if console.measure(table, options=unlimited).maximum <= console.width:
+            console.print(table)
+            console.print(self.note)
+        else:
+            console.print(f"{self.title}: see the file of results, or use a wider terminal.")
 
 
 @dataclass(frozen=True)
