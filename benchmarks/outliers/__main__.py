@@ -150,9 +150,9 @@ def write(options: argparse.Namespace, out: Path, tables: list[Table]) -> None:
     parts += [section.markdown() + "\n" for section in compare(options, out, tables)]
     results = Results.read(out, [table.name for table in tables], list(METHODS), options.seeds)
     unfinished = [
-        f"{METHODS[method].title} ({count} tables)"
+        f"{METHODS[method].title} ({results.unfinished(method)} of {len(tables)} tables missing)"
         for method in METHODS
-        if 0 < (count := results.unfinished(method)) < len(tables)
+        if method not in results.methods and results.has_any(method)
     ]
     if unfinished:
         parts.append(f"Not finished, and left out: {', '.join(unfinished)}.\n")

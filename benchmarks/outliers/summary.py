@@ -102,6 +102,10 @@ class Results:
         """Return the number of tables without all results of a method."""
         return sum(None in results for results in self.by_method[method].values())
 
+    def has_any(self, method: str) -> bool:
+        """Whether a method has a result on any table."""
+        return any(result for found in self.by_method[method].values() for result in found)
+
     @cached_property
     def failures(self) -> list[Result]:
         """The results that are errors."""
