@@ -2,7 +2,7 @@
 
 Every pair of table and method is a file of results. Finished files are kept, so the same command
 continues an interrupted run. Several processes may share a folder of results. Failed runs are
-tried again.
+tried again. To run a method again, delete its files: `rm results/outliers/*/fdsm-*.json`.
 """
 
 import argparse
@@ -110,8 +110,7 @@ def available(methods: list[str], console: Console) -> list[str]:
             METHODS[method].build(0)
             installed.append(method)
         except ImportError as error:
-            package = METHODS[method].package
-            console.print(f"{METHODS[method].title} is skipped; it needs {package}: {error}.")
+            console.print(f"{METHODS[method].title} is skipped: {error}.", highlight=False)
     return installed
 
 

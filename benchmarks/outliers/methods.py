@@ -7,13 +7,17 @@ same for all tables.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Any, Protocol
 
 import numpy as np
+import sklearn
 from sklearn.ensemble import IsolationForest
 from sklearn.mixture import GaussianMixture
 from sklearn.neighbors import LocalOutlierFactor, NearestNeighbors
 from sklearn.svm import OneClassSVM
+
+import fdsm
 
 from .tables import Array
 
@@ -90,13 +94,13 @@ class Method:
         build: Returns an unfitted detector for a random seed. Raises `ImportError` if its package
             is not installed.
         seeded: Whether the result depends on the seed.
-        package: The package whose version is recorded.
+        version: Returns the package of the method and its version, for the record.
     """
 
     title: str
     build: Callable[[int], Detector]
     seeded: bool
-    package: str = "scikit-learn"
+    version: Callable[[], str] = lambda: f"scikit-learn {sklearn.__version__}"
 
 
 def score_matching(seed: int) -> Detector:
@@ -178,8 +182,12 @@ def _fit_mixture(x: Array, components: int, seed: int) -> GaussianMixture:
     return GaussianMixture(components, reg_covar=1e-3, random_state=seed).fit(x)
 
 
+PYOD = lambda: f"pyod {version('pyod')}"
+
 METHODS = {
-    "fdsm": Method("fdsm", score_matching, seeded=True, package="fdsm"),
+    "fdsm": Method(
+        "fdsm", score_matching, seeded=True, version=lambda: f"fdsm {fdsm.__version__}"
+    ),
     "knn1": Method("1-NN", neighbors(1), seeded=False),
     "knn5": Method("5-NN", neighbors(5), seeded=False),
     "iforest": Method("iForest", isolation_forest, seeded=True),
@@ -187,7 +195,7 @@ METHODS = {
     "gmm_bic": Method("GMM-BIC", mixture_by_bic, seeded=True),
     "lof": Method("LOF", local_outlier_factor, seeded=False),
     "ocsvm": Method("OC-SVM", one_class_svm, seeded=False),
-    "ecod": Method("ECOD", ecod, seeded=False, package="pyod"),
-    "copod": Method("COPOD", copod, seeded=False, package="pyod"),
+    "ecod": Method("ECOD", ecod, seeded=False, version=PYOD),
+    "copod": Method("COPOD", copod, seeded=False, version=PYOD),
 }
 """The methods, by the name that the command line and the result files use."""

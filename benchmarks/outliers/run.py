@@ -5,7 +5,6 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +66,7 @@ class Job:
             "method": self.method,
             "seed": self.seed,
             "missing": self.missing,
-            "version": f"{method.package} {version(method.package)}",
+            "version": method.version(),
             **self.table.facts(),
         }
         table = delete_cells(self.table, self.missing, self.seed) if self.missing else self.table

@@ -58,10 +58,10 @@ def test_a_method_that_is_not_installed_is_skipped(
     def build(seed: int) -> Array:
         raise ImportError("No module named 'pyod'")
 
-    method = Method("ECOD", build, seeded=False, package="pyod")
+    method = Method("ECOD", build, seeded=False)
     monkeypatch.setitem(METHODS, "ecod", method)
     main([str(folder), "--out", str(tmp_path / "out"), "--methods", "knn1", "ecod"])
-    assert "ECOD is skipped; it needs pyod: No module named 'pyod'." in capsys.readouterr().out
+    assert "ECOD is skipped: No module named 'pyod'." in capsys.readouterr().out
     assert not list((tmp_path / "out").rglob("ecod*"))
 
 
