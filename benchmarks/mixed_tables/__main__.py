@@ -199,7 +199,8 @@ def main(arguments: list[str] | None = None) -> None:
         section.show(console)
     options.out.mkdir(parents=True, exist_ok=True)
     with replace_file(options.out / "mixed_tables.json") as draft:
-        draft.write_text(json.dumps([asdict(outcome) for outcome in outcomes], indent=1) + "\n")
+        lines = [json.dumps(asdict(outcome)) for outcome in outcomes]
+        draft.write_text("[\n" + ",\n".join(lines) + "\n]\n", encoding="utf8")
     with replace_file(options.out / "mixed_tables.md") as draft:
         parts = [INTRODUCTION.format(seeds=options.seeds)]
         parts += [section.markdown() + "\n" for section in sections]

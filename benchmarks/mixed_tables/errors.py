@@ -41,9 +41,9 @@ def always(row: Row) -> bool:
     return True
 
 
-def wrong_unit(column: str, convert: Callable[[float], float]) -> Error:
+def wrong_unit(column: str, convert: Callable[[float], float], where: Condition = always) -> Error:
     """A value in another unit."""
-    return Error("wrong unit", (column,), lambda row: {column: convert(row[column])}, always)
+    return Error("wrong unit", (column,), lambda row: {column: convert(row[column])}, where)
 
 
 def swapped(first: str, second: str, where: Condition = always) -> Error:

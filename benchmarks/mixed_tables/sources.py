@@ -47,9 +47,9 @@ def cars() -> MixedTable:
         for row in json.loads(text)
     ]
     errors = (
-        wrong_unit("Weight_in_lbs", lambda pounds: pounds / 10),
+        wrong_unit("Weight_in_lbs", lambda pounds: round(pounds * 0.4536), eight_cylinders),
         swapped("Horsepower", "Acceleration"),
-        wrong_category("Origin", "Japan", lambda row: row["Cylinders"] == 8),
+        wrong_category("Origin", "Japan", eight_cylinders),
         wrong_date("Year", -100),
         repeated_digit("Miles_per_Gallon"),
         wrong_unit("Displacement", lambda inches: inches * 1000),
@@ -114,6 +114,11 @@ def wines() -> MixedTable:
 
 
 TABLES = (cars, weather, wines)
+
+
+def eight_cylinders(row: Row) -> bool:
+    """Whether a car has eight cylinders. All of these are heavy and from the USA."""
+    return bool(row["Cylinders"] == 8)
 
 
 def far_apart(row: Row) -> bool:
