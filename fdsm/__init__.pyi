@@ -1,9 +1,11 @@
 from . import data as data
 from . import derivatives as derivatives
+from . import estimator as estimator
 from . import evaluation as evaluation
 from . import models as models
 from . import noise as noise
 from . import objectives as objectives
+from . import outliers as outliers
 from . import projections as projections
 from . import recipes as recipes
 from . import runs as runs
@@ -12,6 +14,7 @@ from . import training as training
 from .derivatives import Autodiff as Autodiff
 from .derivatives import FiniteDifference as FiniteDifference
 from .derivatives import Taylor as Taylor
+from .estimator import ScoreMatchingDensity as ScoreMatchingDensity
 from .noise import Arithmetic as Arithmetic
 from .noise import ConstantNoise as ConstantNoise
 from .noise import Geometric as Geometric

@@ -28,7 +28,9 @@ try:
         validate_data,
     )
 except ImportError as error:
-    raise ImportError("ScoreMatchingDensity needs scikit-learn: pip install 'fdsm[sklearn]'") from error
+    raise ImportError(
+        "ScoreMatchingDensity needs scikit-learn: pip install 'fdsm[sklearn]'"
+    ) from error
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]

@@ -24,7 +24,7 @@ def sample(
     Args:
         run: Folder of the run.
         n: Number of samples.
-        out: A .csv, .npy or .png file, or a folder for all formats. Default: RUN/samples.
+        out: A .csv, .parquet, .feather, .npy or .png file, or a folder. Default: RUN/samples.
         seed: Random seed.
         device: Device. Default: that of the training.
         trust: Execute the file that the recipe is defined in.
@@ -37,14 +37,15 @@ def sample(
         raise UsageError(f"-n must be at least 1, but is {n}")
     from ..runs import SavedModel
     from ..runs.samples import save_sample_file, save_samples
+    from ..runs.score import table_schema
 
     saved = SavedModel.load(open_run(run, trust=trust, device=device))
     warn_of_problems(saved.run)
-    columns = saved.run.config["data"].get("columns")
+    schema = table_schema(saved)
     samples = saved.sample(n, progress("Sampling"), seed=seed)
     if out is not None and out.suffix and not out.is_dir():
         out.parent.mkdir(parents=True, exist_ok=True)
-        files = [save_sample_file(out, samples, saved.max_value, columns)]
+        files = [save_sample_file(out, samples, saved.max_value, schema)]
     else:
-        files = save_samples(out or run / "samples", samples, saved.max_value, columns)
+        files = save_samples(out or run / "samples", samples, saved.max_value, schema)
     report_files(files, json=json, samples=n, shape=list(samples.shape))

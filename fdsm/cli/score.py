@@ -5,8 +5,8 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from .options import DeviceOption, Flag, PathOption, RunFolder, open_run
-from .printing import report_files, warn_of_problems
+from .options import DeviceOption, Flag, PathOption, RunFolder, UsageError, open_run
+from .printing import log, report_files, warn_of_problems
 
 
 def score(
@@ -15,30 +15,52 @@ def score(
     /,
     *,
     out: PathOption = None,
+    fdr: float = 0.1,
+    only_scores: Flag = False,
     device: DeviceOption = None,
     trust: Flag = False,
     json: Flag = False,
 ) -> None:
-    """Score every row of a data file: log-density, typicality and p-value.
+    """Score every row of a data file: how unusual it is, and why.
 
-    Writes one line per row (numbered from 1) or image. log_density is relative to other rows
-    unless the model is normalised. typicality is the distance of the log-density from its mean
-    over the training data. p_value is the fraction of held-out rows that are at least as atypical:
-    sort by it, outliers are near zero.
+    Writes your columns and, after them: score (sort by it; 3 means as unusual as one row in
+    1,000), p_value (calibrated on rows that the model has not seen), log_density, flagged (worth a
+    look at the false discovery rate of --fdr), reasons (the columns that make the row unusual and
+    the values expected there) and problem (why a row was not scored).
 
     Args:
         run: Folder of the run.
         data: The data to score, with the columns or images of the training data.
-        out: The file to write. Default: beside the data, for example new.scores.csv for new.csv.
+        out: The .csv or .parquet file to write. Default: beside the data, for example
+            new.scores.csv for new.csv.
+        fdr: False discovery rate: the largest expected share of normal rows among flagged ones.
+        only_scores: Leave out your columns; write the number of each row instead.
         device: Device. Default: that of the training.
         trust: Execute the file that the recipe is defined in.
         json: Print a summary as JSON.
+
+    Raises:
+        UsageError: If the false discovery rate is not between 0 and 1.
     """
+    if not 0 < fdr < 1:
+        raise UsageError(f"--fdr must be between 0 and 1, but is {fdr}")
     from ..runs import SavedModel
     from ..runs.score import default_scores_path, score_file
 
     saved = SavedModel.load(open_run(run, trust=trust, device=device))
     warn_of_problems(saved.run)
     path = out or default_scores_path(data)
-    summary = score_file(saved, data, path)
-    report_files([path], json=json, **summary)
+    summary = score_file(saved, data, path, fdr=fdr, only_scores=only_scores)
+    if json:
+        report_files([path], json=True, **summary)
+        return
+    skipped = f", {summary['not_scored']} not scored" if summary["not_scored"] else ""
+    log(
+        f"Wrote {path}: {summary['rows']:,} rows, {summary['flagged']:,} flagged at a false "
+        f"discovery rate of {fdr:.0%}{skipped}. Sort by the column score."
+    )
+    if not summary["flagged"]:
+        log(
+            "No row is unusual enough to be flagged. The smallest possible p-value is "
+            f"{summary['smallest_possible_p_value']}, set by the number of training rows."
+        )

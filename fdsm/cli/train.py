@@ -33,6 +33,7 @@ Settings = Annotated[
     UseAppendAction[tuple[str, ...]],
     arg(name="set", metavar="PATH=VALUE", help_behavior_hint=""),
 ]
+Names = Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="NAME,...", help_behavior_hint="")]
 Model = Annotated[
     Literal["ebm", "flow", "kernel", "score-network", "autoencoder"] | None,
     arg(metavar="{ebm,flow,kernel,score-network,autoencoder}", help_behavior_hint=""),
@@ -55,6 +56,10 @@ def train(
     objective: Objective = None,
     derivative: Derivative = None,
     iterations: IntOption = None,
+    categorical: Names = (),
+    numeric: Names = (),
+    ignore: Names = (),
+    columns: Names = (),
     settings: Settings = (),
     recipe: Annotated[str | None, arg(metavar="FILE.PY:NAME", help_behavior_hint="")] = None,
     seed: int = 0,
@@ -80,8 +85,12 @@ def train(
         derivative: How to differentiate the model. taylor is exact, fd works with any model; see
             docs/engines.md. Default: that of the objective.
         iterations: Number of training iterations. Default: chosen from the number of rows.
+        categorical: Columns of a table to take as categorical, for example --categorical zip,code.
+        numeric: Columns of a table to take as numeric.
+        ignore: Columns of a table that the model must not see.
+        columns: Columns of a table to use. Default: all.
         settings: Change any other setting, for example --set optimizer.lr=1e-3 or
-            --set data.columns=height,weight. May be repeated. config.json lists all settings.
+            --set data.seed=1. May be repeated. config.json lists all settings.
         recipe: Train a recipe of your own instead of a preset.
         seed: Random seed.
         device: Device, such as cpu, cuda or mps. Default: cpu.
@@ -98,7 +107,8 @@ def train(
     set_threads(threads)
     if resume is not None:
         others = (model, objective, derivative, iterations, recipe, out, seed or None)
-        if settings or any(option is not None for option in others):
+        named = settings or categorical or numeric or ignore or columns
+        if named or any(option is not None for option in others):
             raise UsageError(
                 "a run that is resumed keeps its settings: give --resume with DATA, --device, "
                 "--threads, --tensorboard, --trust or --json only"
@@ -110,7 +120,16 @@ def train(
     else:
         from ..runs import Run
 
-        reading, changes = _split_settings(settings, iterations)
+        chosen_columns = {
+            "categorical": categorical,
+            "numeric": numeric,
+            "ignore": ignore,
+            "columns": columns,
+        }
+        given = [
+            f"data.{name}={','.join(names)}" for name, names in chosen_columns.items() if names
+        ]
+        reading, changes = _split_settings([*settings, *given], iterations)
         if recipe is not None:
             if model or objective or derivative:
                 raise UsageError("--recipe replaces --model, --objective and --derivative")
@@ -130,15 +149,16 @@ def _recipe_of_preset(
     changes: Sequence[str],
 ) -> "tuple[Recipe, Dataset, dict[str, str]]":
     """Return the recipe that a preset gives for the data, the data, and the origin for `Run`."""
-    from ..recipes.presets import choose_preset
+    from ..recipes.presets import choose_preset, prepare_source
     from ..recipes.settings import change_settings
 
     if not data:
         raise UsageError("give the data to train on, for example: fdsm train measurements.csv")
-    source = change_settings(_source(data, reading), reading)
+    model, objective, derivative = options
+    source = prepare_source(_source(data, reading), model=model or "ebm", objective=objective)
+    source = change_settings(source, reading)
     dataset = source.load()
     log(_summary(data, source, dataset))
-    model, objective, derivative = options
     preset = choose_preset(
         source, dataset, model=model or "ebm", objective=objective, derivative=derivative
     )
@@ -172,9 +192,16 @@ def _recipe_of_file(
 def _summary(name: str, source: "Source", data: "Dataset") -> str:
     """Return the number of rows and the names of the columns in a sentence."""
     parts = {"training": data.train, "validation": data.validation, "test": data.test}
-    counts = ", ".join(f"{len(rows):,} {part}" for part, rows in parts.items())
+    counts = ", ".join(f"{len(rows):,} {part}" for part, rows in parts.items() if len(rows))
     total = sum(map(len, parts.values()))
     shape = tuple(data.train.shape[1:])
+    if data.schema is not None:
+        missing = float(data.train.isnan().double().mean())
+        gaps = f", {missing:.1%} of the cells missing" if missing else ""
+        dropped = data.record.get("dropped_rows")
+        empty = f" {dropped:,} rows without any value were left out." if dropped else ""
+        rest = f"; {counts}" if len(data.test) else ""
+        return f"Read {name}: {total:,} rows, {data.schema.describe()}{gaps}{rest}.{empty}"
     if data.columns is None:
         size = getattr(source, "size", None)
         resized = f" (resized to {size} × {size}; see --set data.size)" if size else ""
@@ -259,8 +286,10 @@ def evaluate_and_print(saved: "SavedModel", data: "Dataset", *, json: bool) -> N
     """Evaluate a trained model and print the result."""
     from ..runs import evaluate
 
-    log(f"Evaluating on {len(data.test):,} test rows")
-    if len(data.test) < FEW_ROWS:
+    cross_fits = saved.run.recipe.cross_fits
+    if not cross_fits:
+        log(f"Evaluating on {len(data.test):,} test rows")
+    if not cross_fits and len(data.test) < FEW_ROWS:
         log(f"WARNING: with fewer than {FEW_ROWS} test rows the comparison is not reliable.")
     try:
         result = evaluate(saved, data, progress("Sampling"))

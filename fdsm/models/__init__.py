@@ -30,6 +30,7 @@ from .noise_conditional import (
     NoiseConditionalEnsemble,
     NoiseConditionalMLP,
     NoiseScaled,
+    OneMember,
 )
 from .normal_equations import (
     DifferencedEquations,
@@ -68,6 +69,7 @@ __all__ = [
     "NoiseConditionalMLP",
     "NoiseScaled",
     "NormalEquations",
+    "OneMember",
     "QuadraticHead",
     "QuadraticMLP",
     "QuadraticResNet",

@@ -129,7 +129,7 @@ class NoiseConditionalEnsemble(nn.Module):
         h = self.rows(z) + self.level(sigma.log()[..., None])
         for block in self.blocks:
             h = h + block(h)
-        error = (self.reconstruction(h) - z).square().sum(-1)
+        error: Tensor = (self.reconstruction(h) - z).square().sum(-1)
         return -z.square().sum(-1) / 2 - error / (2 * sigma)
 
 
@@ -143,6 +143,7 @@ class _MemberLinear(nn.Module):
         self.bias = nn.Parameter(torch.empty(members, 1, outputs).uniform_(-bound, bound))
 
     def forward(self, x: Tensor) -> Tensor:
+        """Apply the layer of each member to its rows."""
         return torch.baddbmm(self.bias, x, self.weight)
 
 
@@ -162,6 +163,26 @@ class MeanOfMembers(nn.Module):
         """Return the mean log-density, shape `(B, D), (B,) -> (B,)`."""
         k = self.members
         result: Tensor = self.ensemble(x.expand(k, *x.shape), sigma.expand(k, -1)).mean(0)
+        return result
+
+
+class OneMember(nn.Module):
+    """The log-density of one member of an ensemble, given the noise level.
+
+    Args:
+        ensemble: The ensemble.
+        members: Number of its members, K.
+        index: Index of the member.
+    """
+
+    def __init__(self, ensemble: nn.Module, members: int, index: int) -> None:
+        super().__init__()
+        self.ensemble, self.members, self.index = ensemble, members, index
+
+    def forward(self, x: Tensor, sigma: Tensor) -> Tensor:
+        """Return the log-density, shape `(B, D), (B,) -> (B,)`."""
+        k = self.members
+        result: Tensor = self.ensemble(x.expand(k, *x.shape), sigma.expand(k, -1))[self.index]
         return result
 
 

@@ -98,6 +98,20 @@ class Calibration:
             count += len(fold) - torch.searchsorted(fold, new[k].contiguous())
         return count / (len(known) + 1)
 
+    def held_out_p_values(self) -> Tensor:
+        """Return the p-value of each held-out row by the rows of the other folds, shape `(n,)`.
+
+        With a single fold, by all other rows. They are uniform if the calibration is right.
+        """
+        scores = self.held_out_scores()
+        result = torch.empty_like(scores)
+        for k in range(self.num_folds):
+            own = self.folds == k
+            others = (scores if self.num_folds == 1 else scores[~own]).sort().values
+            count = len(others) - torch.searchsorted(others, scores[own])
+            result[own] = (count + 1) / (len(others) + 1)
+        return result
+
     def held_out_scores(self) -> Tensor:
         """Return the scores of the held-out rows, shape `(n,)`."""
         return self._score(self.held_out)

@@ -81,8 +81,7 @@ class OutlierDetector:
 
         Args:
             log_densities: The log-densities that the detector was calibrated with.
-            x: Rows, shape `(N, *E)`, or several completions of rows with missing cells, shape
-                `(C, N, *E)` with `C` completions that are averaged.
+            x: Rows, shape `(N, *E)`.
 
         Returns:
             The scores.
@@ -107,7 +106,7 @@ class OutlierDetector:
         values = _measures(
             log_densities, self.neighbors, x.flatten(0, 1), self.calibration.num_folds
         )
-        values = values.unflatten(2, x.shape[:2]).mean(2)
+        values = values.view(*values.shape[:2], *x.shape[:2]).mean(2)
         return Scores(self.calibration.score(values), self.calibration.p_value(values))
 
     def state(self) -> dict[str, Tensor]:

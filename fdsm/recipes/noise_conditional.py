@@ -14,7 +14,7 @@ from ..data import Dataset, FillMissing, Source
 from ..data.transforms import Chain, Transform
 from ..derivatives import score_of
 from ..evaluation import Measurement
-from ..models import AtNoiseLevel, MeanOfMembers, NoiseConditionalEnsemble
+from ..models import AtNoiseLevel, MeanOfMembers, NoiseConditionalEnsemble, OneMember
 from ..noise import Geometric
 from ..samplers import Progress, ancestral_sampling
 from ..tensors import randn_like
@@ -217,7 +217,7 @@ class CrossFittedEBM(Recipe):
         size = min(limit, *map(len, rows))
         chosen = torch.stack([fold[:size] for fold in rows])
         x = data.transform.deterministic(data.train[chosen.flatten()])
-        return x.unflatten(0, chosen.shape)
+        return x.view(*chosen.shape, -1)
 
     def evaluate(
         self, model: nn.Module, data: Dataset, generator: Generator
@@ -241,6 +241,12 @@ class CrossFittedEBM(Recipe):
     def log_density(self, model: nn.Module) -> LogDensity:
         """Return the mean log-density of the members at the first scored noise level."""
         return AtNoiseLevel(MeanOfMembers(model, self.folds), self.noise_std)
+
+    def held_out_comparison(self, model: nn.Module, data: Dataset) -> tuple[LogDensity, Dataset]:
+        """Return the log-density of the first member, and the data split as for this member."""
+        folds = self.fold_of_rows(len(data.train))
+        split = replace(data, train=data.train[folds != 0], test=data.train[folds == 0])
+        return AtNoiseLevel(OneMember(model, self.folds, 0), self.noise_std), split
 
     def member_log_densities(self, model: nn.Module, x: Tensor) -> Tensor:
         """Return log-densities at the scored levels, shape `(N, D) -> (L, K, N)`."""

@@ -284,7 +284,11 @@ def _energy_model(source: Source, kind: Kind, objective: Objective) -> Recipe:
             validation_rows=100,
         )
     no_splits = isinstance(source, (Table, Array)) and source.validation == source.test == 0
-    if no_splits and isinstance(objective, ViaScore) and isinstance(objective.objective, AnnealedDSM):
+    if (
+        no_splits
+        and isinstance(objective, ViaScore)
+        and isinstance(objective.objective, AnnealedDSM)
+    ):
         return CrossFittedEBM(
             "",
             source,

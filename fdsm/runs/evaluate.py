@@ -12,20 +12,24 @@ from ..data import Dataset
 from ..data.split import fixed_shuffle
 from ..evaluation import (
     Measurement,
+    auc,
     fit_gaussian,
     fit_gaussian_mixture,
     log_densities,
     mean_of,
     sm_losses,
 )
+from ..recipes import CrossFittedEBM
 from ..recipes.recipe import HasLogDensity
 from ..samplers import Progress
 from ..serialize import Json, to_json
 from ..tensors import dimension, randn_like
 from ..training.loggers import records
+from ..typing import LogDensity
 from .density_grid import save_density_grid
 from .samples import save_samples
 from .saved_model import SavedModel
+from .table_summary import summarize_table
 
 REFERENCE_ROWS = 10_000
 """Largest number of training rows to which reference densities are fitted."""
@@ -34,6 +38,8 @@ LOSS_ROWS, LOSS_ELEMENTS = 500, 20_000
 MARGIN = 0.01
 """A reference with a smaller advantage is not reported as better: relative to the score-matching
 loss of the Gaussian, or in nats of likelihood per dimension."""
+SUMMARY_ROWS, SUMMARY_SCORES, CLASSIFIER_ROWS = 100_000, 2000, 1000
+"""Largest numbers of rows in the summary of a table, of scores in it, and for the classifier."""
 SAMPLE_SHIFT = 0.5
 """Largest accepted error of the mean of samples, in standard deviations of the data."""
 SAMPLE_CORRELATION = 0.3
@@ -67,14 +73,19 @@ def evaluate(
     }
     problems: list[str] = []
     if references and isinstance(run.recipe, HasLogDensity):
-        compared = compare_with_references(saved, data, metrics.get("nll"))
+        f, split = run.recipe.log_density(saved.model), data
+        if isinstance(run.recipe, CrossFittedEBM):
+            f, split = run.recipe.held_out_comparison(saved.model, data)
+        compared = compare_with_references(saved, split, f, metrics.get("nll"))
         result["metrics"] |= {one["metric"]: one["model"] for one in compared}
         result["comparisons"] = compared
         problems += [sentence for one in compared for sentence in _lost_comparisons(one)]
     if run.recipe.plan.num_samples:
         samples = saved.sample(run.recipe.plan.num_samples, progress)
-        files = save_samples(run.folder, samples, saved.max_value, data.columns)
+        files = save_samples(run.folder, samples, saved.max_value, data.schema)
         result["samples"] = files[-1].name
+        if isinstance(run.recipe, CrossFittedEBM):
+            result["sample_auc"] = _write_table_summary(saved, data, samples)
         found = sample_problems(samples, data)
         problems += [f"Samples differ from the data: {problem}." for problem in found]
     if saved.shape == (2,) and isinstance(run.recipe, HasLogDensity):
@@ -85,8 +96,58 @@ def evaluate(
     return result
 
 
+def _write_table_summary(saved: SavedModel, data: Dataset, samples: Tensor) -> float | None:
+    """Write `table.json` for the report. Return how well a classifier recognises samples."""
+    detector, schema = saved.detector, data.schema
+    assert detector is not None
+    assert schema is not None
+    rows = data.train[:SUMMARY_ROWS]
+    written, _ = schema.encode(schema.decode(samples.double().numpy()))  # rounded as in the file
+    separation = classifier_auc(torch.from_numpy(written), rows)
+    summary = summarize_table(
+        schema,
+        rows,
+        None,
+        samples,
+        saved.score(rows[:SUMMARY_SCORES]).score,
+        detector.calibration.held_out_scores().cpu(),
+        detector.calibration.held_out_p_values().cpu(),
+        sample_auc=separation,
+    )
+    saved.run.write("table.json", summary)
+    return separation
+
+
+def classifier_auc(samples: Tensor, rows: Tensor) -> float | None:
+    """Return how well a random forest separates samples from rows of a table.
+
+    Args:
+        samples: Codes of samples, shape `(S, C)`.
+        rows: Codes of rows of the data, shape `(N, C)`.
+
+    Returns:
+        The AUC of out-of-bag predictions: 0.5 if they cannot be told apart, 1 if always. `None`
+        without scikit-learn, or with fewer than 20 rows.
+    """
+    try:
+        from sklearn.ensemble import RandomForestClassifier  # type: ignore[import-untyped]
+    except ImportError:
+        return None
+    n = min(len(samples), len(rows), CLASSIFIER_ROWS)
+    if n < 20:
+        return None
+    x = torch.cat([samples[:n], rows[:n]]).numpy()
+    is_sample = torch.cat([torch.ones(n), torch.zeros(n)])
+    forest = RandomForestClassifier(200, oob_score=True, random_state=0).fit(x, is_sample.numpy())
+    votes = torch.from_numpy(forest.oob_decision_function_[:, 1]).nan_to_num(0.5)
+    return auc(votes[n:], votes[:n]).value
+
+
 def compare_with_references(
-    saved: SavedModel, data: Dataset, estimated_nll: Measurement | None = None
+    saved: SavedModel,
+    data: Dataset,
+    f: LogDensity,
+    estimated_nll: Measurement | None = None,
 ) -> list[dict[str, Any]]:
     """Compare a log-density with a Gaussian and a Gaussian mixture fitted to the same data.
 
@@ -97,6 +158,7 @@ def compare_with_references(
     Args:
         saved: A model with a log-density.
         data: Its data set.
+        f: The log-density, trained without the test rows.
         estimated_nll: The negative log-likelihood of an unnormalised model, if it was estimated.
 
     Returns:
@@ -111,7 +173,7 @@ def compare_with_references(
         x = saved.transform.sample(stored.to(run.device), generator)
         return x + noise * randn_like(x, generator) if noise else x
 
-    noise, f = recipe.noise_std, recipe.log_density(saved.model)
+    noise = recipe.noise_std
     train, test = rows(data.train[:REFERENCE_ROWS], 0.0), rows(data.test[:REFERENCE_ROWS], noise)
     references = {"Gaussian": fit_gaussian(train, noise=noise)}
     mixture = fit_gaussian_mixture(train, noise=noise, generator=generator)
@@ -193,11 +255,15 @@ def sample_problems(samples: Tensor, data: Dataset) -> list[str]:
     """
     names = data.columns
     drawn, known = samples.double(), data.train.double()
+    if data.schema is not None:
+        numeric = [i for i, levels in enumerate(data.schema.num_levels) if not levels]
+        names = [data.schema.used[i].name for i in numeric]
+        drawn, known = _without_gaps(drawn[:, numeric]), _without_gaps(known[:, numeric])
     if names is None:
         names, drawn, known = ["all values"], drawn.reshape(-1, 1), known.reshape(-1, 1)
     if not bool(drawn.isfinite().all()):
         return ["some samples are not finite"]
-    if len(drawn) < 2:
+    if len(drawn) < 2 or not names:
         return []
     spread = known.std(0).clamp_min(torch.finfo(torch.float32).tiny)
     shift = (drawn.mean(0) - known.mean(0)).abs() / spread
@@ -210,6 +276,11 @@ def sample_problems(samples: Tensor, data: Dataset) -> list[str]:
         elif len(drawn) >= 50 and not 1 / SAMPLE_SPREAD < r < SAMPLE_SPREAD:
             problems.append(f"{name}: the standard deviation is {r:.2g} times that of the data")
     return problems + _correlation_problems(names, drawn, known)
+
+
+def _without_gaps(x: Tensor) -> Tensor:
+    """Return rows with the mean of the column in each missing cell."""
+    return torch.where(x.isnan(), x.nanmean(0), x)
 
 
 def _correlation_problems(names: list[str], drawn: Tensor, known: Tensor) -> list[str]:

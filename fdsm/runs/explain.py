@@ -69,9 +69,7 @@ def _explain_batch(
 def _as_text(schema: TableSchema, codes: Tensor) -> list[list[str]]:
     """Return the values of the used columns as text, row by row."""
     table = schema.decode(codes.double().numpy())
-    columns = [
-        [_format(value) for value in table.column(c.name).to_pylist()] for c in schema.used
-    ]
+    columns = [[_format(value) for value in table.column(c.name).to_pylist()] for c in schema.used]
     return [list(row) for row in zip(*columns, strict=True)]
 
 

@@ -1,8 +1,8 @@
 """Writing samples: an array, a table with named columns, or a picture."""
 
-import csv
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -11,21 +11,25 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from ..atomic_io import replace_file
+from ..data import TableSchema
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped]
 
 MIN_WIDTH = 320
 """Minimum width of a picture in pixels. Smaller ones are enlarged."""
 
 
 def save_samples(
-    folder: Path, samples: Tensor, max_value: float, columns: Sequence[str] | None = None
+    folder: Path, samples: Tensor, max_value: float, schema: TableSchema | None = None
 ) -> list[Path]:
-    """Write samples into a folder: `samples.npy`, and `samples.csv` or `samples.png`.
+    """Write samples into a folder: a table as `samples.csv`, others as `samples.npy` and `.png`.
 
     Args:
         folder: The folder. It is created if it does not exist.
         samples: Samples in the space of the data, shape `(N, *E)`.
         max_value: Value that is shown as white.
-        columns: Names of the columns of a table.
+        schema: Types of the columns of a table.
 
     Returns:
         The files.
@@ -33,21 +37,24 @@ def save_samples(
     folder.mkdir(parents=True, exist_ok=True)
     suffixes = [".npy"] + [".csv"] * (samples.ndim == 2) + [".png"] * (samples.ndim == 4)
     return [
-        save_sample_file(folder / f"samples{suffix}", samples, max_value, columns)
+        save_sample_file(folder / f"samples{suffix}", samples, max_value, schema)
         for suffix in suffixes
     ]
 
 
 def save_sample_file(
-    path: Path, samples: Tensor, max_value: float, columns: Sequence[str] | None = None
+    path: Path, samples: Tensor, max_value: float, schema: TableSchema | None = None
 ) -> Path:
-    """Write samples into a file whose suffix decides the format: `.npy`, `.csv` or `.png`.
+    """Write samples into a file whose suffix decides the format.
+
+    Arrays can be written as `.npy`, images as `.png`, tables as `.csv`, `.parquet` or `.feather`.
+    A table has the columns and types of the training data.
 
     Args:
         path: The file.
         samples: Samples in the space of the data, shape `(N, *E)`.
         max_value: Value that is shown as white.
-        columns: Names of the columns of a table.
+        schema: Types of the columns of a table.
 
     Returns:
         The file.
@@ -59,7 +66,9 @@ def save_sample_file(
         ".npy": lambda draft: _write_array(draft, samples)
     }
     if samples.ndim == 2:
-        writers[".csv"] = lambda draft: _write_table(draft, samples, columns)
+        names = [str(i) for i in range(samples.shape[1])]
+        table = (schema or TableSchema.of_numbers(names)).decode(samples.double().numpy())
+        writers |= _table_writers(table)
     if samples.ndim == 4:
         writers[".png"] = lambda draft: grid(samples.double() / max_value).save(draft, "PNG")
     if path.suffix not in writers:
@@ -76,11 +85,15 @@ def _write_array(draft: Path, samples: Tensor) -> None:
         np.save(file, samples.numpy())
 
 
-def _write_table(draft: Path, samples: Tensor, columns: Sequence[str] | None) -> None:
-    with draft.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(columns or range(samples.shape[1]))
-        writer.writerows(samples.tolist())
+def _table_writers(table: "pa.Table") -> dict[str, Callable[[Path], None]]:
+    """Return how to write a table by the suffix of the file."""
+    from pyarrow import csv, feather, parquet
+
+    return {
+        ".csv": lambda draft: csv.write_csv(table, draft),
+        ".parquet": lambda draft: parquet.write_table(table, draft),
+        ".feather": lambda draft: feather.write_feather(table, draft),
+    }
 
 
 def grid(images: Tensor) -> Image.Image:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Self
 import torch
 from torch import Tensor, nn
 
-from ..data import Chain, Dataset, FillMissing
+from ..data import Chain, Dataset, EncodeColumns, FillMissing
 from ..data.transforms import Transform
 from ..derivatives import FiniteDifference, as_log_density
 from ..evaluation import Consistency, check_consistency, log_densities
@@ -16,10 +16,10 @@ from ..outliers import Neighbors, OutlierDetector
 from ..outliers.neighbors import MAX_ROWS
 from ..projections import Sphere
 from ..recipes import CrossFittedEBM
-from ..recipes.recipe import HasLogDensity, HasObjective
+from ..recipes.recipe import HasLogDensity, HasObjective, seeded
 from ..samplers import GaussianMixtureProposal, Progress, importance_log_partition
 from ..serialize import find_fields, replace_fields
-from ..training import checkpoint
+from ..training import checkpoint, derived_seed
 from ..typing import LogDensity, Objective
 from .run import Run, RunError, UnfinishedRunError
 
@@ -160,8 +160,21 @@ class SavedModel:
         for part in torch.split(torch.arange(n), BATCH):
             y = self.run.recipe.sample(self.model, self.shape, len(part), generator, progress)
             parts.append(self.transform.inverse(y.cpu()))
-        x = torch.cat(parts)
+        x = self._with_missing_cells(torch.cat(parts), seed)
         return x.round().clamp(0, self.max_value).byte() if self.is_integer else x
+
+    def _with_missing_cells(self, samples: Tensor, seed: int) -> Tensor:
+        """Delete the cells of samples that are missing in training rows chosen at random."""
+        transform = self.transform
+        if not (isinstance(transform, Chain) and isinstance(transform.steps[-1], FillMissing)):
+            return samples
+        encode, rows = transform.steps[0], transform.steps[-1].rows
+        if rows is None or not isinstance(encode, EncodeColumns) or not bool(rows.isnan().any()):
+            return samples
+        missing = torch.stack([rows[:, block].isnan().any(1) for block in encode.blocks], 1)
+        generator = seeded("cpu", derived_seed(self.run.seed, "missing", seed))
+        chosen = torch.randint(len(missing), (len(samples),), generator=generator)
+        return torch.where(missing.cpu()[chosen], torch.nan, samples)
 
     def log_density(self, rows: Tensor) -> Tensor:
         r"""Return the log-density of rows of data, up to a constant unless it is normalised.

@@ -1,92 +1,368 @@
 """Scoring a file of new data with a trained model."""
 
 import csv
-from dataclasses import replace
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import numpy as np
+import torch
 from torch import Tensor
 
 from ..atomic_io import replace_file
-from ..data import Array, DataError, ImageFolder, Table, from_path
+from ..data import Array, DataError, ImageFolder, Table, TableSchema, from_path
+from ..data.files.table import ROW
+from ..data.tables.schema import Problems
+from ..outliers import Reason, benjamini_hochberg
 from ..serialize import Json
+from .explain import explain, in_words
 from .saved_model import SavedModel
+from .table_summary import histogram
 
-HEADER = ("row", "log_density", "typicality", "p_value", "problem")
+if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped]
+
+COLUMNS = ("score", "p_value", "log_density", "flagged", "reasons", "problem")
+"""The columns that are added to a table."""
+BLOCK = 50_000
+"""Number of rows that are in memory at once."""
+EXPLAINED_P, EXPLAINED_ROWS = 0.05, 2000
+"""Rows of a block with a larger p-value, or beyond this number, get no reasons."""
+TOP = 20
+"""Number of rows in the record for the report."""
 
 
-def score_file(saved: SavedModel, data: Path, out: Path) -> dict[str, Json]:
-    """Score every row of a data file and write the scores as a table.
+@dataclass(frozen=True)
+class ScoredRows:
+    """Scores of all rows of a file.
 
+    Attributes:
+        score: Outlier scores, shape `(N,)`. NaN for rows that could not be scored.
+        p_value: P-values, shape `(N,)`.
+        log_density: Log-densities, shape `(N,)`.
+        flagged: Whether a row is an outlier at the false discovery rate, shape `(N,)`.
+        reasons: Reasons by row.
+        problems: Why a row was not scored, by row.
+    """
+
+    score: Tensor
+    p_value: Tensor
+    log_density: Tensor
+    flagged: Tensor
+    reasons: dict[int, list[Reason]]
+    problems: dict[int, str]
+
+
+def score_file(
+    saved: SavedModel, data: Path, out: Path, *, fdr: float = 0.1, only_scores: bool = False
+) -> dict[str, Json]:
+    """Score every row of a data file and write the scores.
+
+    A table is written with its own columns and the scores after them, as `.csv` or `.parquet`.
     Rows with cells that cannot be read are not scored. Their problem is written instead.
 
     Args:
         saved: The model.
         data: A file or folder with the columns or images of the training data.
         out: The file to write. An existing file is only replaced if it holds scores.
+        fdr: Largest accepted share of normal rows among the flagged ones.
+        only_scores: Whether to leave out the columns of the table.
 
     Returns:
-        A summary: number of rows, of rows not scored, of rows with a p-value below 0.01, and the
-        median log-density.
+        A summary: number of rows, of flagged rows, of rows not scored.
 
     Raises:
         DataError: If the rows do not have the shape of the training rows, or none can be scored.
         FileExistsError: If the file to write exists and does not hold scores.
+        ValueError: If the format is not supported.
     """
-    if out.exists() and not out.read_bytes().startswith(",".join(HEADER).encode()):
+    if out.suffix not in {".csv", ".parquet"}:
+        raise ValueError(f"scores can be written as .csv or .parquet, not {out.suffix!r}")
+    if out.exists() and not _holds_scores(out):
         raise FileExistsError(f"{out} exists and does not hold scores of fdsm")
-    names, rows, problems = _read_rows(saved, data)
-    good = [i for i in range(len(rows)) if i not in problems]
-    if not good:
-        raise DataError(f"{data}: no row can be scored. Row 1: {problems[0]}")
-    scores = saved.score(rows[good])
-    cells = {
-        row: [f"{value:.7g}" for value in values]
-        for row, *values in zip(
-            good,
-            scores.log_density.tolist(),
-            scores.typicality.tolist(),
-            scores.p_value.tolist(),
-            strict=True,
+    if out.resolve() == data.resolve():
+        raise FileExistsError(f"{out} is the file to score")
+    schema = table_schema(saved)
+    if schema is None:
+        names, rows = _read_images(saved, data)
+        scored = _collect([_score_block(saved, None, rows, {})], fdr)
+        frames: Iterator[pa.Table] = iter([_name_table(names)])
+    else:
+        source = _table_source(saved, data, schema)
+        scored = _collect(
+            (
+                _score_block(saved, schema, torch.from_numpy(codes), problems)
+                for codes, problems, _ in _blocks(source)
+            ),
+            fdr,
         )
-    }
+        frames = (
+            _numbered(frame, done) if only_scores else frame for done, frame in _counted(source)
+        )
+    if not bool((~scored.score.isnan()).any()):
+        first = next(iter(scored.problems.values()), "there are no rows")
+        raise DataError(f"{data}: no row can be scored. First problem: {first}")
     out.parent.mkdir(parents=True, exist_ok=True)
-    with replace_file(out) as draft, draft.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(HEADER)
-        for row, name in enumerate(names):
-            writer.writerow([name, *cells.get(row, ["", "", ""]), problems.get(row, "")])
+    with replace_file(out) as draft:
+        _write(draft, out.suffix, frames, scored)
+    _record(saved, data, scored, fdr)
     return {
-        "rows": len(rows),
-        "not_scored": len(problems),
-        "rows_with_p_value_below_1_percent": int((scores.p_value < 0.01).sum()),
-        "median_log_density": float(f"{float(scores.log_density.median()):.6g}"),
+        "rows": len(scored.score),
+        "flagged": int(scored.flagged.sum()),
+        "false_discovery_rate": fdr,
+        "not_scored": int(scored.score.isnan().sum()),
+        "smallest_possible_p_value": float(f"{_smallest_p_value(saved):.2g}"),
     }
 
 
-def _read_rows(saved: SavedModel, path: Path) -> tuple[list[str], Tensor, dict[int, str]]:
-    """Read new data in the same way as the training data of a model.
+def table_schema(saved: SavedModel) -> TableSchema | None:
+    """Return the types of the columns that a model was trained on, or `None` for images."""
+    schema = getattr(saved.run.recipe.data, "schema", None)
+    if isinstance(schema, TableSchema):
+        return schema
+    names = saved.run.config["data"].get("columns")  # fdsm 0.2.0 recorded names of numeric columns
+    if names is None and len(saved.shape) == 1 and not saved.is_integer:
+        names = [str(i) for i in range(saved.run.config["stored_shape"][0])]
+    return None if names is None else TableSchema.of_numbers(names)
 
-    Columns of tables are found by name, in any order and among other columns. Images are resized
-    to the size of the training images.
+
+def default_scores_path(data: Path) -> Path:
+    """Return the default file for the scores of a data file, in the same folder.
+
+    Example:
+        >>> str(default_scores_path(Path("new.csv"))), str(default_scores_path(Path("a.parquet")))
+        ('new.scores.csv', 'a.scores.parquet')
+        >>> str(default_scores_path(Path("new.npy")))
+        'new.npy.scores.csv'
+    """
+    if data.suffix in {".csv", ".parquet"}:
+        return data.with_name(f"{data.stem}.scores{data.suffix}")
+    return data.with_name(f"{data.name}.scores.csv")
+
+
+def _smallest_p_value(saved: SavedModel) -> float:
+    assert saved.detector is not None
+    return 1 / (len(saved.detector.calibration.held_out) + 1)
+
+
+def _score_block(
+    saved: SavedModel, schema: TableSchema | None, rows: Tensor, problems: Problems
+) -> ScoredRows:
+    """Score rows, and explain the unusual ones of a table.
+
+    A value that never occurred in training, such as an unknown category, makes a row as unusual as
+    the rarest training row.
+    """
+    unreadable = {i: cells[0][1] for i, cells in problems.items() if cells[0][0] == ROW}
+    if schema is not None:
+        empty = rows.isnan().all(1).nonzero().flatten().tolist()
+        unreadable |= {i: "all cells are missing" for i in empty if i not in problems}
+    good = torch.tensor([i for i in range(len(rows)) if i not in unreadable], dtype=torch.long)
+    score, p_value, log_density = (torch.full((len(rows),), torch.nan).double() for _ in range(3))
+    if not len(good):
+        return ScoredRows(score, p_value, log_density, score > 0, {}, unreadable)
+    score[good], p_value[good], log_density[good] = (s.double() for s in saved.score(rows[good]))
+    smallest = _smallest_p_value(saved)
+    for i, cells in problems.items():
+        if i not in unreadable:
+            score[i] -= len(cells) * float(np.log10(smallest))
+            p_value[i] = smallest
+    reasons: dict[int, list[Reason]] = {}
+    detector = saved.detector
+    if schema is not None and detector is not None and detector.neighbors is not None:
+        chosen = (p_value <= EXPLAINED_P).nonzero().flatten()
+        chosen = chosen[score[chosen].argsort(descending=True)][:EXPLAINED_ROWS]
+        found = explain(saved, schema, rows[chosen])
+        reasons = dict(zip(chosen.tolist(), found, strict=True))
+    for i, cells in problems.items():
+        if i not in unreadable:
+            given = [Reason(column, text, "", 1.0) for column, text in cells]
+            reasons[i] = given + reasons.get(i, [])
+    return ScoredRows(score, p_value, log_density, score > 0, reasons, unreadable)
+
+
+def _collect(blocks: "Sequence[ScoredRows] | Iterator[ScoredRows]", fdr: float) -> ScoredRows:
+    """Join the scores of blocks, and flag rows at the false discovery rate."""
+    parts, reasons, problems, done = [], {}, {}, 0
+    for block in blocks:
+        parts.append((block.score, block.p_value, block.log_density))
+        reasons |= {done + i: found for i, found in block.reasons.items()}
+        problems |= {done + i: text for i, text in block.problems.items()}
+        done += len(block.score)
+    if not parts:
+        parts = [(torch.empty(0), torch.empty(0), torch.empty(0))]
+    score, p_value, log_density = (torch.cat(column) for column in zip(*parts, strict=True))
+    flagged = benjamini_hochberg(p_value, fdr)
+    return ScoredRows(score, p_value, log_density, flagged, reasons, problems)
+
+
+def _write(draft: Path, suffix: str, frames: "Iterator[pa.Table]", scored: ScoredRows) -> None:
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+    from pyarrow import parquet
+
+    writer, done = None, 0
+    try:
+        for frame in frames:
+            taken = set(frame.column_names)
+            table = frame
+            for name, values in _columns(scored, done, len(frame)).items():
+                table = table.append_column(f"fdsm_{name}" if name in taken else name, values)
+            if writer is None:
+                if suffix == ".csv":
+                    writer = arrow_csv.CSVWriter(draft, table.schema)
+                else:
+                    schema = table.schema.with_metadata({"fdsm": "scores"})
+                    writer = parquet.ParquetWriter(draft, schema)
+            writer.write_table(
+                pa.Table.from_arrays(table.columns, schema=writer.schema)
+                if suffix == ".parquet"
+                else table
+            )
+            done += len(frame)
+    finally:
+        if writer is not None:
+            writer.close()
+
+
+def _columns(scored: ScoredRows, start: int, count: int) -> "dict[str, pa.Array]":
+    """Return the columns of scores for some rows."""
+    import pyarrow as pa
+
+    part = slice(start, start + count)
+    missing = scored.score[part].isnan().numpy()
+    number = lambda x: pa.array(_seven_digits(x[part].numpy()), pa.float64(), mask=missing)
+    rows = range(start, start + count)
+    return {
+        "score": number(scored.score),
+        "p_value": number(scored.p_value),
+        "log_density": number(scored.log_density),
+        "flagged": pa.array(scored.flagged[part].numpy(), pa.bool_(), mask=missing),
+        "reasons": pa.array([in_words(scored.reasons.get(i, [])) for i in rows], pa.string()),
+        "problem": pa.array([scored.problems.get(i, "") for i in rows], pa.string()),
+    }
+
+
+def _seven_digits(x: "np.ndarray[tuple[int, ...], np.dtype[np.float64]]") -> "np.ndarray":  # type: ignore[type-arg]
+    """Round to seven significant digits, which is the precision of the model."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        exponent = np.floor(np.log10(np.abs(x)))
+    factor = 10.0 ** (6 - np.nan_to_num(exponent, nan=0.0, posinf=0.0, neginf=0.0))
+    return np.round(x * factor) / factor
+
+
+def _record(saved: SavedModel, data: Path, scored: ScoredRows, fdr: float) -> None:
+    """Write a summary for the report into the folder of the run, if it has one for tables."""
+    table = saved.run.folder / "table.json"
+    if not table.exists():
+        return
+    edges = json.loads(table.read_text(encoding="utf-8"))["scores"]["edges"]
+    known = scored.score[~scored.score.isnan()]
+    flagged = scored.score[scored.flagged]
+    order = scored.score.nan_to_num(-torch.inf).argsort(descending=True)[:TOP].tolist()
+    top: list[Json] = [
+        {
+            "row": i + 1,
+            "score": float(scored.score[i]),
+            "p_value": float(scored.p_value[i]),
+            "reasons": [
+                {
+                    "column": reason.column,
+                    "value": reason.value,
+                    "expected": reason.expected or None,
+                    "share": reason.share,
+                }
+                for reason in scored.reasons.get(i, [])
+            ],
+        }
+        for i in order
+        if not bool(scored.score[i].isnan())
+    ]
+    folder = saved.run.folder / "scored"
+    folder.mkdir(exist_ok=True)
+    content: Json = {
+        "file": data.name,
+        "rows": len(scored.score),
+        "flagged": int(scored.flagged.sum()),
+        "fdr": fdr,
+        "score_histogram": {"edges": edges, **histogram(known.numpy(), edges)},
+        "threshold": float(flagged.min()) if len(flagged) else None,
+        "top": top,
+    }
+    with replace_file(folder / f"{data.name}.json") as draft:
+        draft.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
+def _table_source(saved: SavedModel, path: Path, schema: TableSchema) -> Table | Array:
+    key = getattr(saved.run.recipe.data, "key", None)
+    source = from_path(path, key)
+    if not isinstance(source, (Table, Array)):
+        raise DataError(f"{path} holds images, but {saved.run.folder} was trained on a table")
+    return replace(source, schema=schema)
+
+
+def _blocks(source: Table | Array) -> "Iterator[tuple[np.ndarray, Problems, pa.Table]]":  # type: ignore[type-arg]
+    if isinstance(source, Table):
+        yield from source.iter_codes(BLOCK)
+    else:
+        yield source.read_codes()
+
+
+def _counted(source: Table | Array) -> "Iterator[tuple[int, pa.Table]]":
+    """Return the blocks of a table, each with the number of rows before it."""
+    done = 0
+    for _, _, frame in _blocks(source):
+        yield done, frame
+        done += len(frame)
+
+
+def _numbered(frame: "pa.Table", done: int) -> "pa.Table":
+    return _name_table([str(done + i + 1) for i in range(len(frame))])
+
+
+def _name_table(names: Sequence[str]) -> "pa.Table":
+    """Return a table with the number or file of each row."""
+    import pyarrow as pa
+
+    return pa.table({"row": pa.array(names, pa.string())})
+
+
+def _holds_scores(path: Path) -> bool:
+    """Return whether a file was written by `score_file`, also by fdsm 0.2.0."""
+    if path.suffix == ".parquet":
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        try:
+            metadata = parquet.read_schema(path).metadata or {}
+        except (pa.ArrowException, OSError):
+            return False
+        return metadata.get(b"fdsm") == b"scores"
+    with path.open(encoding="utf-8", errors="replace", newline="") as file:
+        header = next(csv.reader(file), [])
+    names = {name.removeprefix("fdsm_") for name in header}
+    return {"p_value", "log_density", "problem"} <= names
+
+
+def _read_images(saved: SavedModel, path: Path) -> tuple[list[str], Tensor]:
+    """Read new images in the same way as the training images of a model.
 
     Returns:
-        A name for each row (its number from 1, or its file), the rows as they are stored, shape
-        `(N, *E)`, and the problem of each row that cannot be scored.
+        A name for each image (its number from 1, or its file), and the images, `(N, *E)`.
 
     Raises:
-        DataError: If the rows do not have the shape or scale of the training rows.
+        DataError: If the images do not have the shape or scale of the training images.
     """
     config = saved.run.config
     key = getattr(saved.run.recipe.data, "key", None)
     shape, source = tuple(config["stored_shape"]), from_path(path, key)
+    if isinstance(source, (Table, Array)):
+        raise DataError(f"{path} is a table, but {saved.run.folder} was trained on images")
     if isinstance(source, ImageFolder) and len(shape) == 3:
         source = replace(source, size=shape[1], channels=shape[0])
-    if isinstance(source, Table) and "columns" in config["data"]:
-        source = replace(source, columns=tuple(config["data"]["columns"]))
-    if isinstance(source, (Array, Table)):
-        rows, problems = source.rows_with_problems()
-    else:
-        rows, problems = source.rows(), {}
+    rows = source.rows()
     if tuple(rows.shape[1:]) != shape:
         raise DataError(
             f"{path} has rows of shape {tuple(rows.shape[1:])}, but {saved.run.folder} was "
@@ -98,15 +374,4 @@ def _read_rows(saved: SavedModel, path: Path) -> tuple[list[str], Tensor, dict[i
             f"integers up to {saved.max_value:g}. Bring them to the same scale"
         )
     names = source.names() if isinstance(source, ImageFolder) else range(1, len(rows) + 1)
-    return [str(name) for name in names], rows, problems
-
-
-def default_scores_path(data: Path) -> Path:
-    """Return the default file for the scores of a data file, in the same folder.
-
-    Example:
-        >>> str(default_scores_path(Path("new.csv"))), str(default_scores_path(Path("new.npy")))
-        ('new.scores.csv', 'new.npy.scores.csv')
-    """
-    name = data.stem if data.suffix == ".csv" else data.name
-    return data.with_name(f"{name}.scores.csv")
+    return [str(name) for name in names], rows

@@ -57,7 +57,7 @@ class NormalizeTails:
         for j in range(x.shape[1]):
             values = x[:, j].double()
             values = values[~values.isnan()]
-            distinct, counts = values.unique(return_counts=True)
+            distinct, counts = torch.unique(values, return_counts=True)
             if len(distinct) <= LEVELS or _excess_kurtosis(values) <= KURTOSIS:
                 continue
             # The rank of a value that occurs several times is the mean of its ranks.
@@ -66,7 +66,8 @@ class NormalizeTails:
             blended += (1 - WEIGHT) * distinct
             mean = (blended * counts).sum() / len(values)
             std = ((blended - mean).square() * counts).sum().div(len(values)).sqrt()
-            chosen = torch.linspace(0, len(distinct) - 1, KNOTS).round().long().unique()
+            places = torch.linspace(0, len(distinct) - 1, KNOTS).round().long()
+            chosen = torch.unique(places)
             knot, image = distinct[chosen], (blended[chosen] - mean) / std
             more = torch.arange(1, KNOTS - len(knot) + 1, dtype=torch.float64)
             mapped.append(j)
@@ -79,7 +80,7 @@ class NormalizeTails:
             mapped=torch.tensor(mapped, dtype=torch.long),
             knots=torch.stack(knots) if knots else empty,
             images=torch.stack(images) if images else empty,
-            slopes=torch.stack(slopes) if slopes else empty[:, 0],
+            slopes=torch.stack(slopes) if slopes else torch.zeros(0, dtype=torch.float64),
         )
 
     def sample(self, x: Tensor, generator: Generator | None = None) -> Tensor:
