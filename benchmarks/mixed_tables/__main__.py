@@ -149,8 +149,8 @@ def summarize(outcomes: Sequence[Outcome]) -> list[Section]:
     header = ["table", "detector", "AUC-ROC", "found", "named", "named of all", "seconds"]
     by_kind = ["table", "detector", "error", "planted", "found", "named", "named of all"]
     return [
-        Section("Detectors", header, rows),
-        Section("Kinds of errors", by_kind, kinds),
+        Section("Detectors", header, rows, labels=2),
+        Section("Kinds of errors", by_kind, kinds, labels=3),
     ]
 
 

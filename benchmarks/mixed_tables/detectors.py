@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..outliers.methods import METHODS, Detector
-from ..outliers.tables import Array
+from ..outliers.tables import Array, column_scales
 
 MOST_LEVELS = 20
 
@@ -98,8 +98,7 @@ class LargestDeviation:
         """Fit the encoding, the means and the scales."""
         self.encoding = OneHot().fit(X)
         x = self.encoding.transform(X)
-        self.mean, scale = np.nanmean(x, 0), np.nanstd(x, 0)
-        self.scale = np.where(scale > 0, scale, 1.0)
+        self.mean, self.scale = np.nanmean(x, 0), column_scales(x)
         return self
 
     def deviations(self, X: pa.Table) -> Array:

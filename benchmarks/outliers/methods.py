@@ -19,7 +19,7 @@ from sklearn.svm import OneClassSVM
 
 import fdsm
 
-from .tables import Array
+from .tables import Array, column_scales
 
 
 class Detector(Protocol):
@@ -55,8 +55,7 @@ class Baseline:
 
     def fit(self, X: Array) -> "Baseline":
         """Fit the means, the scales and the estimator."""
-        self.mean, scale = np.nanmean(X, 0), np.nanstd(X, 0)
-        self.scale = np.where(scale > 0, scale, 1.0)
+        self.mean, self.scale = np.nanmean(X, 0), column_scales(X)
         self.estimator = self.fit_estimator(self.standardize(X), self.seed)
         return self
 
