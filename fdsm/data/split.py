@@ -6,6 +6,9 @@ from torch import Tensor
 
 from .errors import DataError
 
+MIN_ROWS = 10
+"""Smallest number of rows that can be split into training, validation and test."""
+
 
 def permutation(n: int, seed: int) -> Tensor:
     """Return a random permutation of `0, …, n - 1`, drawn with numpy's `RandomState`."""

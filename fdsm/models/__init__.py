@@ -24,7 +24,13 @@ from .layers import QuadraticHead, ShiftedSoftplus
 from .mlp import GaussianTailMLP, QuadraticMLP
 from .multi_input import MultiInputCNN, MultiInputMLP
 from .nice import NICE
-from .noise_conditional import AtNoiseLevel, NoiseConditionalMLP, NoiseScaled
+from .noise_conditional import (
+    AtNoiseLevel,
+    MeanOfMembers,
+    NoiseConditionalEnsemble,
+    NoiseConditionalMLP,
+    NoiseScaled,
+)
 from .normal_equations import (
     DifferencedEquations,
     ExactEquations,
@@ -55,8 +61,10 @@ __all__ = [
     "GaussianTailMLP",
     "ImplicitAutoencoder",
     "ImplicitEncoder",
+    "MeanOfMembers",
     "MultiInputCNN",
     "MultiInputMLP",
+    "NoiseConditionalEnsemble",
     "NoiseConditionalMLP",
     "NoiseScaled",
     "NormalEquations",

@@ -86,6 +86,85 @@ def _log_density(x: Tensor, sigma: Tensor, correction: Tensor) -> Tensor:
     return -dot(x, x) / (2 * (1 + sigma.square())) + correction / sigma
 
 
+class NoiseConditionalEnsemble(nn.Module):
+    r"""Several log-densities of noisy rows with the same architecture, computed together.
+
+    Member $k$ is
+
+    $$f_k(x, σ) = -\frac{‖x‖²}{2(1 + σ²)} - \frac{‖g_k(z, \log σ) - z‖²}{2σ},
+    \qquad z = \frac{x}{\sqrt{1 + σ²}},$$
+
+    where $g_k$ is a residual network. Rows that a member reconstructs well are likely.
+
+    Args:
+        columns: Number of elements of a row, D.
+        members: Number of members, K.
+        width: Width of the hidden layers.
+        blocks: Number of residual blocks.
+
+    Example:
+        >>> model = NoiseConditionalEnsemble(2, members=3, width=16)
+        >>> model(torch.zeros(3, 5, 2), torch.full((3, 5), 0.1)).shape
+        torch.Size([3, 5])
+    """
+
+    def __init__(self, columns: int, members: int = 4, width: int = 64, blocks: int = 2) -> None:
+        super().__init__()
+        self.rows = _MemberLinear(members, columns, width)
+        self.level = _MemberLinear(members, 1, width)
+        self.blocks = nn.ModuleList(
+            nn.Sequential(
+                nn.SiLU(),
+                _MemberLinear(members, width, width),
+                nn.SiLU(),
+                _MemberLinear(members, width, width),
+            )
+            for _ in range(blocks)
+        )
+        self.reconstruction = nn.Sequential(nn.SiLU(), _MemberLinear(members, width, columns))
+
+    def forward(self, x: Tensor, sigma: Tensor) -> Tensor:
+        """Return the log-densities up to constants, shape `(K, B, D), (K, B) -> (K, B)`."""
+        z = x / (1 + sigma.square()).sqrt()[..., None]
+        h = self.rows(z) + self.level(sigma.log()[..., None])
+        for block in self.blocks:
+            h = h + block(h)
+        error = (self.reconstruction(h) - z).square().sum(-1)
+        return -z.square().sum(-1) / 2 - error / (2 * sigma)
+
+
+class _MemberLinear(nn.Module):
+    """A linear layer for each member, `(K, B, n) -> (K, B, m)`, initialised like `nn.Linear`."""
+
+    def __init__(self, members: int, inputs: int, outputs: int) -> None:
+        super().__init__()
+        bound = inputs**-0.5
+        self.weight = nn.Parameter(torch.empty(members, inputs, outputs).uniform_(-bound, bound))
+        self.bias = nn.Parameter(torch.empty(members, 1, outputs).uniform_(-bound, bound))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.baddbmm(self.bias, x, self.weight)
+
+
+class MeanOfMembers(nn.Module):
+    """The mean of the log-densities of an ensemble, given the noise level.
+
+    Args:
+        ensemble: The ensemble.
+        members: Number of its members, K.
+    """
+
+    def __init__(self, ensemble: nn.Module, members: int) -> None:
+        super().__init__()
+        self.ensemble, self.members = ensemble, members
+
+    def forward(self, x: Tensor, sigma: Tensor) -> Tensor:
+        """Return the mean log-density, shape `(B, D), (B,) -> (B,)`."""
+        k = self.members
+        result: Tensor = self.ensemble(x.expand(k, *x.shape), sigma.expand(k, -1)).mean(0)
+        return result
+
+
 class AtNoiseLevel(nn.Module):
     """A noise-conditional log-density at one noise level.
 

@@ -24,8 +24,8 @@ from .networks import (
     Network,
     ResNet,
 )
-from .noise_conditional import NoiseConditionalEBM
-from .presets import Preset, PresetError, choose_preset
+from .noise_conditional import CrossFittedEBM, NoiseConditionalEBM
+from .presets import Preset, PresetError, choose_preset, prepare_source
 from .recipe import HasLogDensity, HasObjective, Recipe, TrainingPlan
 from .score_network import ScoreNetwork
 
@@ -41,6 +41,7 @@ __all__ = [
     "ConditionalResNet",
     "ConvVAE",
     "ConvWAE",
+    "CrossFittedEBM",
     "Flow",
     "Frechet",
     "GaussianTail",
@@ -66,4 +67,5 @@ __all__ = [
     "TrainingPlan",
     "ValidationMetric",
     "choose_preset",
+    "prepare_source",
 ]

@@ -9,13 +9,19 @@ from typing import Any, Literal
 
 from ..data import (
     Affine,
+    Array,
     Binarize,
     Chain,
     Dataset,
+    EncodeColumns,
+    FillMissing,
     Flatten,
     Logit,
     Noise,
+    NormalizeTails,
     Source,
+    Table,
+    TableSchema,
     Transform,
 )
 from ..derivatives import Autodiff, FiniteDifference, Taylor
@@ -32,7 +38,7 @@ from .flow import Flow
 from .frechet import Frechet, RandomFeatures
 from .kernel import KernelFamily
 from .networks import ConditionalMLP, ConditionalResNet
-from .noise_conditional import NoiseConditionalEBM
+from .noise_conditional import CrossFittedEBM, NoiseConditionalEBM
 from .recipe import Recipe, TrainingPlan
 from .score_network import ScoreNetwork
 
@@ -75,17 +81,19 @@ class Kind:
         is_images: Whether events are images, `(channels, height, width)`.
         rows: Number of training rows.
         elements: Number of elements of an event.
+        schema: Types of the columns, if the data is a table of the user.
     """
 
     is_images: bool
     rows: int
     elements: int
+    schema: TableSchema | None = None
 
     @classmethod
     def of(cls, data: Dataset) -> "Kind":
         """Return the kind of a data set."""
         event = data.train.shape[1:]
-        return cls(len(event) == 3, len(data.train), event.numel())
+        return cls(len(event) == 3, len(data.train), event.numel(), data.schema)
 
     @property
     def size(self) -> Literal["small", "medium", "large"]:
@@ -105,6 +113,27 @@ class Kind:
         what = f"images of {self.elements:,} values" if self.is_images else "rows"
         columns = "" if self.is_images else f" of {self.elements:,} columns"
         return f"{self.rows:,} training {what}{columns}"
+
+
+def prepare_source(
+    source: Source, *, model: ModelName = "ebm", objective: ObjectiveName | None = None
+) -> Source:
+    """Return the source with the splits that the preset needs, before the data are loaded.
+
+    The preset for tables holds out every row once, by cross-fitting. So all rows of a table are
+    for training. Other data and models need rows for validation and test.
+
+    Args:
+        source: The source of the data.
+        model: The model family.
+        objective: The objective. Default: that of the model family.
+
+    Returns:
+        The source.
+    """
+    if isinstance(source, (Table, Array)) and model == "ebm" and objective in {None, "dsm"}:
+        return replace(source, validation=0.0, test=0.0)
+    return source
 
 
 def choose_preset(
@@ -146,6 +175,8 @@ def choose_preset(
         )
     engine = None if derivative is None else ENGINES[derivative]
     loss = family.objectives[chosen](engine)
+    if isinstance(source, (Table, Array)):
+        source = _for_columns(source, kind)
     recipe = family.build(source, kind, loss)
     name = kind.name if model == "ebm" else f"{kind.name}/{model}"
     used = next(find_fields(loss, "derivative"), None)
@@ -211,6 +242,16 @@ def _with_transform(source: Source, *steps: Transform) -> Source:
     return replace(source, transform=Chain(steps))  # type: ignore[type-var]
 
 
+def _for_columns(source: Table | Array, kind: Kind) -> Table | Array:
+    """Return a source with the types of its columns, and without missing values as inputs."""
+    assert kind.schema is not None
+    encode: Transform = source.transform
+    if isinstance(encode, EncodeColumns):
+        encode = EncodeColumns(kind.schema.num_levels)
+        encode = Chain((encode, NormalizeTails(), FillMissing()))
+    return replace(source, schema=kind.schema, transform=encode)
+
+
 def _plan(
     kind: Kind,
     iterations: dict[str, int],
@@ -241,6 +282,14 @@ def _energy_model(source: Source, kind: Kind, objective: Objective) -> Recipe:
             LEVELS,
             plan=_plan(kind, {"small": 1000, "medium": 2000, "large": 4000}, batch=64),
             validation_rows=100,
+        )
+    no_splits = isinstance(source, (Table, Array)) and source.validation == source.test == 0
+    if no_splits and isinstance(objective, ViaScore) and isinstance(objective.objective, AnnealedDSM):
+        return CrossFittedEBM(
+            "",
+            source,
+            width=128 if kind.size == "large" else 64,
+            plan=_plan(kind, {"small": 1000, "medium": 1500, "large": 5000}, batch=256),
         )
     width = {"small": 128, "medium": 128, "large": 256}[kind.size]
     iterations = {"small": 4000, "medium": 8000, "large": 20_000}

@@ -1,6 +1,7 @@
 """The base class of recipes: everything that determines a training run except its seed."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol, Self, runtime_checkable
 
@@ -10,7 +11,11 @@ from torch import Generator, Tensor, nn
 from ..data import Dataset, Source
 from ..evaluation import Measurement
 from ..samplers import Progress
+from ..training import ShuffledBatches
 from ..typing import LogDensity, Objective, Step
+
+Batches = Callable[[int, Generator], Tensor]
+"""Returns the batch of an iteration. Random transforms use the generator."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +88,15 @@ class Recipe(ABC):
     def before_training(self, model: nn.Module, data: Dataset, generator: Generator) -> None:
         """Prepare the model using the data, before the first iteration."""
         return None
+
+    @property
+    def cross_fits(self) -> bool:
+        """Whether training holds out every row once, so that it needs only training rows."""
+        return False
+
+    def batches(self, data: Dataset, seed: int, device: str) -> Batches:
+        """Return the training batches. Default: all rows in a new random order every epoch."""
+        return ShuffledBatches(data.train, data.transform, self.plan.batch, seed, device)
 
     @abstractmethod
     def step(self, model: nn.Module, data: Dataset) -> Step:

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -188,9 +188,9 @@ def _plot_panel(
             _draw_measured(axes, line, mask, colours[line.name], log=panel.y_log)
     axes.set(xlabel=panel.x_label, ylabel=panel.y_label)
     if panel.x_log:
-        _set_log_scale(axes, "x")
+        set_log_scale(axes, "x")
     if panel.y_log:
-        _set_log_scale(axes, "y")
+        set_log_scale(axes, "y")
     _set_integer_ticks(axes, panel, shown)
     figure.legend(loc="outside lower left", ncols=2, frameon=False, handlelength=2.6)
     return Plot(panel.title, _panel_caption(panel, [line for line, _ in shown]), figure)
@@ -224,7 +224,8 @@ def _draw_measured(axes: Axes, line: Line, mask: Mask, place: int, *, log: bool)
         axes.fill_between(x, low, y + error, color=colour, alpha=0.18, linewidth=0)
 
 
-def _set_log_scale(axes: Axes, which: str) -> None:
+def set_log_scale(axes: Axes, which: Literal["x", "y"]) -> None:
+    """Make an axis logarithmic, with ticks at powers of ten."""
     axis = axes.xaxis if which == "x" else axes.yaxis
     (axes.set_xscale if which == "x" else axes.set_yscale)("log")
     axis.set_major_locator(LogLocator(10, numticks=8))

@@ -33,6 +33,7 @@ from .records import (
     real,
     text,
 )
+from .table_run.records import scored_from_json, table_from_json
 from .target import RowInfo, TargetInfo
 
 IDENTITY = ("origin", "device", "shape", "data", "recipe")
@@ -132,7 +133,12 @@ def _read_run(folder: Path, name: str, note: Note) -> RunRecord | None:
         "result.json": lambda path: parse_result(_read_object(path)),
         "samples.png": _read_samples,
         "density_grid.npz": _read_density_grid,
+        "table.json": lambda path: {"table": table_from_json(_read_object(path))},
     }
+    for path in sorted((folder / "scored").glob("*.json")):
+        parts[f"scored/{text(path.name)}"] = lambda path: {
+            "scored": (*run.scored, scored_from_json(_read_object(path)))
+        }
     for file, read in parts.items():
         if not (folder / file).exists():
             continue

@@ -7,11 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..measurement import Measurement
 from ..serialize import Json
 from .figure import Panel
+
+if TYPE_CHECKING:
+    from .table_run.records import ScoredRecord, TableRecord
 
 Arrays = Mapping[str, Any]
 """NumPy arrays by name."""
@@ -172,6 +175,8 @@ class RunRecord(FolderRecord):
         samples: Content of `samples.png`.
         samples_size: Width and height of `samples.png`.
         density_grid: Arrays of `density_grid.npz`.
+        table: Content of `table.json`, for a run on a table.
+        scored: Scores of data files, in the order of their names.
         notes: Problems found while reading.
     """
 
@@ -184,6 +189,8 @@ class RunRecord(FolderRecord):
     samples: bytes | None = None
     samples_size: tuple[int, int] = (0, 0)
     density_grid: Arrays | None = None
+    table: "TableRecord | None" = None
+    scored: "tuple[ScoredRecord, ...]" = ()
     notes: tuple[str, ...] = ()
 
     def origin(self, name: str) -> str:

@@ -1,45 +1,51 @@
 """A trained model with its fitted transform: sampling, scoring and checking."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Self
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
 
-from ..data import Dataset
+from ..data import Chain, Dataset, FillMissing
 from ..data.transforms import Transform
 from ..derivatives import FiniteDifference, as_log_density
-from ..evaluation import Consistency, check_consistency, log_densities, typicality
+from ..evaluation import Consistency, check_consistency, log_densities
 from ..objectives import SSM
+from ..outliers import Neighbors, OutlierDetector
+from ..outliers.neighbors import MAX_ROWS
 from ..projections import Sphere
+from ..recipes import CrossFittedEBM
 from ..recipes.recipe import HasLogDensity, HasObjective
-from ..samplers import Progress
+from ..samplers import GaussianMixtureProposal, Progress, importance_log_partition
 from ..serialize import find_fields, replace_fields
 from ..training import checkpoint
 from ..typing import LogDensity, Objective
 from .run import Run, RunError, UnfinishedRunError
 
-SCORED_ROWS = 2000
-"""Number of training rows and of test rows whose log-densities are saved with the model."""
+HELD_OUT_ROWS = 5000
+"""Largest number of held-out rows on which outlier scores are calibrated."""
 BATCH = 500
 CHECK_ROWS = 64
 """Number of training rows on which finite differences are checked."""
+PARTITION_SAMPLES, PARTITION_ERROR = 20_000, 0.1
+"""Samples for the normalizing constant, and its largest accepted standard error in nats."""
+PARTITION_SCALE = 0.3
+"""Standard deviation of the kernels of the proposal, which are centred at training rows."""
 
 
-@dataclass(frozen=True)
-class Scores:
+class Scores(NamedTuple):
     r"""Scores of rows, each of shape `(N,)`.
 
     Attributes:
+        score: How unusual the row is. Larger is more unusual; 3 means one row in 1,000.
+        p_value: Probability that a normal row has at least this score.
         log_density: $\log p(x)$, up to a constant unless the model is normalised.
-        typicality: $|\log p(x) - E_{train} \log p|$. Larger values are less typical.
-        p_value: Fraction of held-out rows that are at least as atypical. Small for outliers.
     """
 
-    log_density: Tensor
-    typicality: Tensor
+    score: Tensor
     p_value: Tensor
+    log_density: Tensor
 
 
 @dataclass(frozen=True)
@@ -51,8 +57,9 @@ class SavedModel:
         model: The model.
         transform: Fitted transform from stored rows to model inputs.
         shape: The shape of an event in the space of the model.
-        train_log_density: Log-densities of training rows, if the model has a log-density.
-        test_log_density: Log-densities of test rows.
+        detector: The outlier detector, if the model has a log-density.
+        log_partition: Logarithm of the normalizing constant and its standard error, if it could be
+            estimated well.
         max_value: Largest value in the training rows, which is shown as white in images.
         is_integer: Whether the data are integers, such as images of bytes.
         progress: Number of iterations, seconds of training, and the reason why training ended.
@@ -62,8 +69,8 @@ class SavedModel:
     model: nn.Module
     transform: Transform
     shape: torch.Size
-    train_log_density: Tensor | None
-    test_log_density: Tensor | None
+    detector: OutlierDetector | None
+    log_partition: tuple[float, float] | None
     max_value: float
     is_integer: bool
     progress: Mapping[str, Any]
@@ -73,17 +80,21 @@ class SavedModel:
         cls, run: Run, model: nn.Module, data: Dataset, progress: Mapping[str, Any]
     ) -> Self:
         """Return the model of a run that has just been trained."""
-        train = test = None
-        if isinstance(run.recipe, HasLogDensity):
-            f = run.recipe.log_density(model)
-            train, test = (
-                _data_log_density(f, data.transform, rows[:SCORED_ROWS], run.device)
-                for rows in (data.train, data.test)
-            )
-        largest, is_integer = float(data.train.max()), not data.train.is_floating_point()
-        return cls(
-            run, model, data.transform, data.shape, train, test, largest, is_integer, progress
+        is_integer = not data.train.is_floating_point()
+        largest = float(data.train.nan_to_num(0.0).max() if not is_integer else data.train.max())
+        saved = cls(
+            run, model, data.transform, data.shape, None, None, largest, is_integer, progress
         )
+        if isinstance(run.recipe, CrossFittedEBM):
+            return replace(
+                saved,
+                detector=_cross_fitted_detector(saved, run.recipe, data),
+                log_partition=_log_partition(saved, run.recipe, data),
+            )
+        if isinstance(run.recipe, HasLogDensity):
+            held_out = saved.log_density(data.test[:HELD_OUT_ROWS])
+            return replace(saved, detector=_held_out_detector(held_out))
+        return saved
 
     @classmethod
     def load(cls, run: Run) -> Self:
@@ -111,8 +122,8 @@ class SavedModel:
                 model.eval(),
                 run.recipe.data.transform.restore(state["transform"]),
                 shape,
-                state["train_log_density"],
-                state["test_log_density"],
+                _read_detector(state, run.device),
+                None if (pair := state.get("log_partition")) is None else (pair[0], pair[1]),
                 state["max_value"],
                 state["is_integer"],
                 state["progress"],
@@ -126,8 +137,8 @@ class SavedModel:
             "model": self.model.state_dict(),
             "transform": self.transform.state(),
             "shape": list(self.shape),
-            "train_log_density": self.train_log_density,
-            "test_log_density": self.test_log_density,
+            "detector": None if self.detector is None else self.detector.state(),
+            "log_partition": None if self.log_partition is None else list(self.log_partition),
             "max_value": self.max_value,
             "is_integer": self.is_integer,
             "progress": dict(self.progress),
@@ -156,6 +167,7 @@ class SavedModel:
         r"""Return the log-density of rows of data, up to a constant unless it is normalised.
 
         This is the density of the data, $\log p(Tx) + \log|\det T'(x)|$ for the transform $T$.
+        Missing cells are filled from similar training rows.
 
         Args:
             rows: Rows as they are stored, shape `(N, *E)`.
@@ -172,7 +184,9 @@ class SavedModel:
                 f"a {type(self.run.recipe).__name__} can only be sampled"
             )
         f = self.run.recipe.log_density(self.model)
-        return _data_log_density(f, self.transform, rows, self.run.device)
+        dtype = next((p.dtype for p in self.model.parameters()), torch.float32)
+        values = _data_log_density(f, self.transform, rows, self.run.device, dtype)
+        return values if self.log_partition is None else values - self.log_partition[0]
 
     def score(self, rows: Tensor) -> Scores:
         """Return the scores of rows of data.
@@ -184,13 +198,30 @@ class SavedModel:
             Three numbers per row.
         """
         values = self.log_density(rows)
-        train, test = self.train_log_density, self.test_log_density
-        assert train is not None
-        assert test is not None
-        distances = typicality(values, train)
-        held_out = typicality(test, train).sort().values
-        more_typical = torch.searchsorted(held_out, distances)
-        return Scores(values, distances, 1 - more_typical / len(held_out))
+        assert self.detector is not None
+        if not isinstance(self.run.recipe, CrossFittedEBM):
+            return Scores(*self.detector.score_rows(lambda v: v[None, None], values), values)
+        parts = [
+            self.detector.score_completions(self.member_log_densities, self.completions(part))
+            for part in torch.split(rows, BATCH)
+        ]
+        score, p_value = (torch.cat(column) for column in zip(*parts, strict=True))
+        return Scores(score.cpu(), p_value.cpu(), values)
+
+    def completions(self, rows: Tensor) -> Tensor:
+        """Return model inputs of rows with missing cells filled in several ways, `(C, N, *E)`."""
+        x, dtype = rows.to(self.run.device), next(self.model.parameters()).dtype
+        if isinstance(self.transform, Chain) and self.transform.steps:
+            *before, last = self.transform.steps
+            if isinstance(last, FillMissing):
+                x = Chain(tuple(before)).deterministic(x).to(dtype)
+                return last.completions(x) if bool(x.isnan().any()) else x[None]
+        return self.transform.deterministic(x).to(dtype)[None]
+
+    def member_log_densities(self, x: Tensor) -> Tensor:
+        """Return the log-densities of an ensemble at its scored levels, `(N, D) -> (L, K, N)`."""
+        assert isinstance(self.run.recipe, CrossFittedEBM)
+        return self.run.recipe.member_log_densities(self.model, x)
 
     def check(self, data: Dataset) -> Consistency:
         """Compare finite differences of the model with exact derivatives.
@@ -231,8 +262,58 @@ def _uses_directions(objective: Objective) -> bool:
     return all(any(find_fields(objective, name)) for name in ("derivative", "projection"))
 
 
-def _data_log_density(f: LogDensity, transform: Transform, rows: Tensor, device: str) -> Tensor:
+def _data_log_density(
+    f: LogDensity, transform: Transform, rows: Tensor, device: str, dtype: torch.dtype
+) -> Tensor:
     """Return the log-densities of rows of data, a batch at a time, in float64, shape `(N,)`."""
     density = as_log_density(f)
-    of_data = lambda x: density(transform.deterministic(x)) + transform.log_det(x)
+    of_data = lambda x: density(transform.deterministic(x).to(dtype)) + transform.log_det(x)
     return log_densities(of_data, rows, chunk=BATCH, device=device)
+
+
+def _cross_fitted_detector(
+    saved: SavedModel, recipe: CrossFittedEBM, data: Dataset
+) -> OutlierDetector:
+    """Return the detector of an ensemble, calibrated on the held-out rows of each fold."""
+    folds = recipe.fold_of_rows(len(data.train)).to(saved.run.device)
+    # Large tables: the distances and the calibration use the first rows, which are in random
+    # order since the table was shuffled.
+    rows = data.train[: max(HELD_OUT_ROWS, MAX_ROWS)]
+    folds, x = folds[: len(rows)], saved.completions(rows)[0]
+    neighbors = Neighbors.fit(x, folds, saved.run.generator("neighbors"))
+    return OutlierDetector.fit(
+        saved.member_log_densities, x[:HELD_OUT_ROWS], folds[:HELD_OUT_ROWS], neighbors
+    )
+
+
+def _held_out_detector(held_out: Tensor) -> OutlierDetector:
+    """Return the detector of a model from log-densities of rows that it has not seen."""
+    folds = torch.zeros(len(held_out), dtype=torch.long)
+    return OutlierDetector.fit(lambda values: values[None, None], held_out, folds)
+
+
+def _read_detector(state: dict[str, Any], device: str) -> OutlierDetector | None:
+    if (held_out := state.get("test_log_density")) is not None:  # written by fdsm 0.2.0
+        return _held_out_detector(held_out)
+    detector = state.get("detector")
+    return None if detector is None else OutlierDetector.restore(detector, device)
+
+
+def _log_partition(
+    saved: SavedModel, recipe: CrossFittedEBM, data: Dataset
+) -> tuple[float, float] | None:
+    """Return the logarithm of the normalizing constant with its error, if the error is small."""
+    x = saved.completions(data.train[:2000])[0]
+    f = recipe.log_density(saved.model)
+    try:
+        with torch.no_grad():
+            estimate = importance_log_partition(
+                as_log_density(f),
+                GaussianMixtureProposal(x, PARTITION_SCALE),
+                PARTITION_SAMPLES,
+                generator=saved.run.generator("partition"),
+            )
+    except ValueError:
+        return None
+    well = estimate.error < PARTITION_ERROR and estimate.effective_sample_size > 100
+    return (estimate.value, estimate.error) if well else None

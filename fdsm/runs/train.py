@@ -25,7 +25,6 @@ from ..training import (
     NonFiniteLossError,
     ProgressBar,
     SaveCheckpoint,
-    ShuffledBatches,
     TensorBoard,
     Validate,
     checkpoint,
@@ -108,7 +107,7 @@ class Training:
         self.step = run.recipe.step(self.model, data)
         self.generator = run.generator("train")
         plan, order = run.recipe.plan, derived_seed(run.seed, "order")
-        self.batches = ShuffledBatches(data.train, data.transform, plan.batch, order, run.device)
+        self.batches = run.recipe.batches(data, order, run.device)
         self.average = None if plan.ema_decay is None else EMA(self.model, plan.ema_decay)
         self.validation = Validate(self._validate, [], plan.validate_every, patience=plan.patience)
         if plan.patience is not None:
@@ -249,6 +248,8 @@ class Training:
 
 
 def _require_rows(run: Run, data: Dataset) -> None:
+    if run.recipe.cross_fits:
+        return
     if not len(data.test):
         raise ValueError("there are no test rows: set data.test to a fraction such as 0.1")
     if run.recipe.plan.validate_every and not len(data.validation):

@@ -23,6 +23,7 @@ from .report_cases import (
     write_study,
     write_user_run,
 )
+from .table_cases import SCORED, TABLE, changed, write_table_run
 
 VOID = {"meta", "br", "img", "link", "input", "hr"}
 HOSTILE = (
@@ -210,6 +211,72 @@ def test_a_users_run_is_described_without_the_provenance_of_the_paper(tmp_path: 
     assert "Warning: FD-SSM" in page.text
     assert "The model is worse than a Gaussian mixture" in page.text
     assert "Samples differ: x3." in page.text
+
+
+def test_a_run_on_a_table_shows_columns_outliers_and_samples(tmp_path: Path) -> None:
+    page = page_of([write_table_run(tmp_path / "runs" / "measurements")])
+    rows = [[cell.strip() for cell in row] for row in page.rows]
+    assert ["alcohol", "numeric", "", "10 %"] in rows
+    assert ["region", "categorical", "2 categories: north, south", "0"] in rows
+    assert ["id", "identifier", "unique per row", "–"] in rows
+    reasons = "alcohol is 2.1; expected about 10.4 (62 %)region is east; expected north (20 %)"
+    assert ["7", "1,234", "0.2", reasons] in rows
+    titles = re.findall(r"<h3>([^<]*)</h3>", (tmp_path / "page.html").read_text(encoding="utf-8"))
+    assert titles[:6] == [
+        "Columns", "Outlier scores of new.csv", "Most unusual rows of new.csv",
+        "Calibration of the p-values", "Samples and data", "Correlations",
+    ]  # fmt: skip
+    pictures = [one.get("aria-label") for one in page.all("div") if one.get("role") == "img"]
+    assert pictures == [
+        "Distribution of scores", "Share of rows at or above a score", "p-values of held-out rows",
+        "Training rows and samples: alcohol", "Training rows and samples: region",
+        "Correlations of training rows", "Correlations of samples",
+    ]  # fmt: skip
+    identifiers = [a["id"] for _, a in page.tags if "id" in a]
+    assert len(identifiers) == len(set(identifiers))
+
+
+def test_each_group_on_a_table_is_shown_with_its_label(tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        folder = write_table_run(tmp_path / "runs" / "x" / name, scored=name == "first")
+        edit(folder / "config.json", {"recipe.name": name})
+    page = page_of([tmp_path / "runs" / "x"])
+    assert "Outlier scores of new.csv: first, seed 0" in page.text
+    assert "Outlier scores: second, seed 0" in page.text
+    identifiers = [a["id"] for _, a in page.tags if "id" in a]
+    assert len(identifiers) == len(set(identifiers))
+
+
+def test_long_lists_of_columns_are_folded(tmp_path: Path) -> None:
+    folder = write_table_run(tmp_path / "runs" / "x", scored=False)
+    columns = [{**TABLE["columns"][0], "name": f"c{place}"} for place in range(21)]
+    (folder / "table.json").write_text(json.dumps(changed(TABLE, "columns", columns)))
+    assert "All 21 columns" in page_of([folder]).text
+
+
+def test_a_run_without_a_table_has_no_part_on_tables(tmp_path: Path) -> None:
+    page_of([write_user_run(tmp_path / "runs" / "x")])
+    source = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "Columns" not in source
+    assert ".outliers" not in source
+
+
+def test_a_hostile_table_is_shown_as_text(tmp_path: Path) -> None:
+    folder = write_table_run(tmp_path / "runs" / "x")
+    table = changed(TABLE, "columns.0", dict.fromkeys(("name", "type", "details"), HOSTILE))
+    table = changed(table, "histograms.0.column", HOSTILE)
+    table = changed(table, "histograms.1.levels.0", HOSTILE)
+    table = changed(table, "correlations.columns.0", HOSTILE)
+    reason = {"column": HOSTILE, "value": HOSTILE, "expected": HOSTILE}
+    top = [{"row": HOSTILE, "score": 1, "reasons": [reason]}]
+    scored = changed(changed(SCORED, "file", HOSTILE), "top", top)
+    (folder / "table.json").write_text(json.dumps(table))
+    (folder / "scored" / "new.json").write_text(json.dumps(scored))
+    page = page_of([folder])
+    assert not page.all("script") + page.all("img")
+    assert not any(name.startswith("on") for _, a in page.tags for name in a)
+    assert page.text.count(HOSTILE) > 10
+    assert "49" not in re.sub(r"[\d.]{4,}", "", page.text)
 
 
 def test_a_hostile_study_is_shown_as_text(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +15,15 @@ from torch import Tensor
 from ..dataset import Dataset, build_dataset
 from ..download import checksums, resolve_path
 from ..errors import DataError
-from ..split import index_splits, train_val_test_split
-from ..transforms import Dequantize, Standardize, Transform
-from .numeric_table import MIN_ROWS, NumericTable
+from ..split import MIN_ROWS, index_splits, train_val_test_split
+from ..tables import TableSchema, frame_from
+from ..transforms import Dequantize, EncodeColumns, Transform
+from .table import problems_of, split_frame
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped]
+
+    from ..tables.schema import Problems
 
 MAX_BYTES = 2**34
 """Largest accepted size of an array: 16 GiB."""
@@ -27,7 +33,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Array:
-    """The rows of a numeric array `(N, D)` in a `.npy` or `.npz` file, as float32.
+    """The rows of a numeric array `(N, C)` in a `.npy` or `.npz` file, as a table.
+
+    The columns are called `"0"`, `"1"` and so on. NaN is a missing cell. See `Table` for the
+    stored rows.
 
     Attributes:
         path: Path of the file: absolute, or relative to the working directory or the data
@@ -37,6 +46,10 @@ class Array:
         test: Fraction of the rows for the test.
         seed: Random seed of the split.
         transform: Transform from stored rows to model inputs.
+        categorical: Names of columns to take as categorical.
+        numeric: Names of columns to take as numeric.
+        ignore: Names of columns that the model must not see.
+        schema: Types of the columns. Default: inferred from the array.
     """
 
     path: str | Path
@@ -44,34 +57,47 @@ class Array:
     validation: float = 0.1
     test: float = 0.1
     seed: int = 0
-    transform: Transform = Standardize()
-
-    def rows(self) -> Tensor:
-        """Return all rows in the order of the file, shape `(N, D)`. No row may have a problem."""
-        path, _, table = self._read()
-        return table.rows(path)
-
-    def rows_with_problems(self) -> tuple[Tensor, dict[int, str]]:
-        """Return all rows, and the problem of each row with NaN or infinite numbers."""
-        path, _, table = self._read()
-        return table.rows_with_problems(path)
+    transform: Transform = EncodeColumns()
+    categorical: tuple[str, ...] = ()
+    numeric: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    schema: TableSchema | None = None
 
     def load(self) -> Dataset:
         """Read and split the array. Raises `DataError` with all problems of the file."""
-        path, sha256, table = self._read()
-        rows = table.split(path, validation=self.validation, test=self.test, seed=self.seed)
-        return build_dataset(self, rows, files=[{"file": path.name, "sha256": sha256}])
+        path, sha256, frame = self._read()
+        with problems_of(path):
+            schema = self.schema or TableSchema.infer(
+                frame, categorical=self.categorical, numeric=self.numeric, ignore=self.ignore
+            )
+            return split_frame(self, frame, schema, {"file": path.name, "sha256": sha256})
 
-    def _read(self) -> tuple[Path, str, NumericTable]:
+    def read_codes(self) -> "tuple[npt.NDArray[np.float64], Problems, pa.Table]":
+        """Read the array to score its rows with a model that was trained on another one.
+
+        Returns:
+            The codes, shape `(N, C)`, the problems of the rows, and the array as a table.
+
+        Raises:
+            DataError: If the file is not an array, or lacks columns of the schema.
+            ValueError: If there is no schema.
+        """
+        path, _, frame = self._read()
+        if self.schema is None:
+            raise ValueError("Array has no schema: give the one of the training data, schema=...")
+        with problems_of(path):
+            codes, problems = self.schema.encode(frame)
+        return codes, problems, frame
+
+    def _read(self) -> "tuple[Path, str, pa.Table]":
         path = resolve_path(self.path)
         array, sha256 = read_array(path, self.key)
         if array.ndim != 2:
             raise DataError(
-                f"{path} has shape {array.shape}, but Array needs (N, D). Reshape it, or use "
+                f"{path} has shape {array.shape}, but Array needs (N, C). Reshape it, or use "
                 "ImageArray for images"
             )
-        columns = [str(i) for i in range(array.shape[1])]
-        return path, sha256, NumericTable.checked(columns, array.astype(np.float64))
+        return path, sha256, frame_from(array)
 
 
 @dataclass(frozen=True)

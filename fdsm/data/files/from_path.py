@@ -4,12 +4,11 @@ from pathlib import Path
 
 from ..download import resolve_path
 from ..errors import DataError
+from ..tables.frame import TABLE_SUFFIXES, table_suffix
 from .archives import SUFFIXES
 from .arrays import Array, ImageArray, read_ndim
 from .images import ImageFolder
-from .table import PARQUET_SUFFIXES, Table
-
-TEXT_SUFFIXES = {".csv", ".tsv", ".txt", ".data"}
+from .table import Table
 
 
 def from_path(
@@ -19,7 +18,7 @@ def from_path(
 
     Args:
         path: A folder or `.zip` file of images; a `.npy` or `.npz` array of numbers or images; a
-            `.csv`, `.tsv`, `.txt`, `.data` or `.parquet` table of numbers.
+            `.csv`, `.tsv`, `.txt`, `.data` (also `.gz`), `.parquet`, `.feather` or `.arrow` table.
         key: Name of the array in a `.npz` file with several arrays.
 
     Returns:
@@ -32,12 +31,12 @@ def from_path(
     suffix = found.suffix.lower()
     if found.is_dir() or suffix == ".zip":
         return ImageFolder(path)
-    if suffix in TEXT_SUFFIXES | PARQUET_SUFFIXES:
+    if table_suffix(found) in TABLE_SUFFIXES:
         return Table(path)
     if suffix in {".npy", ".npz"}:
         return Array(path, key) if read_ndim(found, key) <= 2 else ImageArray(path, key)
     advice = "Give the folder it is in" if suffix in SUFFIXES else "Convert it to one of these"
     raise DataError(
         f"{found} has an unsupported format. Supported are a folder or .zip file of images, .npy, "
-        f".npz, .csv, .tsv, .txt, .data and .parquet. {advice}"
+        f".npz, .csv, .tsv, .txt, .data, .parquet, .feather and .arrow. {advice}"
     )

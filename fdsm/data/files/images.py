@@ -9,11 +9,10 @@ from torch import Tensor
 from ..dataset import Dataset, build_dataset
 from ..download import resolve_path
 from ..errors import DataError
-from ..split import index_splits, permutation, train_val_test_split
+from ..split import MIN_ROWS, index_splits, permutation, train_val_test_split
 from ..transforms import Dequantize, Transform
 from .archives import Archive, open_archive
 from .image_decoding import ImageDecoder
-from .numeric_table import MIN_ROWS
 
 
 @dataclass(frozen=True)

@@ -1,27 +1,41 @@
-"""A table of numbers in the user's file."""
+"""A table in the user's file."""
 
-from dataclasses import dataclass
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
-from torch import Tensor
+import numpy as np
+import numpy.typing as npt
+import torch
 
+from ...serialize import Json
 from ..dataset import Dataset, build_dataset
 from ..download import checksums, resolve_path
-from ..transforms import Standardize, Transform
-from .csv import parse_csv
-from .numeric_table import NumericTable
-from .parquet import parse_parquet
+from ..errors import DataError
+from ..split import MIN_ROWS, index_splits, train_val_test_split
+from ..tables import TableSchema, iter_frames
+from ..tables.frame import parse_frame, require_rectangular
+from ..tables.schema import Problems
+from ..transforms import Chain, EncodeColumns, Transform
 
-PARQUET_SUFFIXES = {".parquet", ".pq"}
+if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped]
+
+    from ..tables.text_file import Frame
+
+ROW = "row"
+"""Name in place of a column for problems of a whole row."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """The numbers of a text or parquet file, one example per row: `(N, D)` float32.
+    """The rows of a text, parquet or arrow file: numbers, categories and dates, or missing cells.
 
-    Columns are standardized by default. Whitening also removes correlations, but it amplifies
-    rounding errors if columns are nearly dependent, which is common in tables. Choose it with
-    `transform=Whiten()`.
+    Stored rows are codes, shape `(N, C)`, float64: see `TableSchema`. By default `EncodeColumns`
+    maps them to model inputs. Other transforms, such as `Whiten()`, need numeric columns without
+    missing cells; then stored rows are float32.
 
     Attributes:
         path: Path of the file: absolute, or relative to the working directory or the data
@@ -32,6 +46,10 @@ class Table:
         test: Fraction of the rows for the test.
         seed: Random seed of the split.
         transform: Transform from stored rows to model inputs.
+        categorical: Names of columns to take as categorical.
+        numeric: Names of columns to take as numeric.
+        ignore: Names of columns that the model must not see.
+        schema: Types of the columns. Default: inferred from the file.
     """
 
     path: str | Path
@@ -39,40 +57,189 @@ class Table:
     validation: float = 0.1
     test: float = 0.1
     seed: int = 0
-    transform: Transform = Standardize()
-
-    def rows(self) -> Tensor:
-        """Return all rows in the order of the file, shape `(N, D)`. No row may have a problem."""
-        path, _, table = self._read()
-        return table.rows(path)
-
-    def rows_with_problems(self) -> tuple[Tensor, dict[int, str]]:
-        """Return all rows, including those with problems, for example to score the others.
-
-        Returns:
-            The rows in the order of the file, shape `(N, D)`, with NaN in each cell that cannot
-            be read, and the problem of each such row by its index.
-
-        Raises:
-            DataError: If the file cannot be read or lacks a column.
-        """
-        path, _, table = self._read()
-        return table.rows_with_problems(path)
+    transform: Transform = EncodeColumns()
+    categorical: tuple[str, ...] = ()
+    numeric: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    schema: TableSchema | None = None
 
     def load(self) -> Dataset:
         """Read and split the table. Raises `DataError` with all problems of the file."""
-        path, sha256, table = self._read()
-        rows = table.split(path, validation=self.validation, test=self.test, seed=self.seed)
-        return build_dataset(
-            self,
-            rows,
-            files=[{"file": path.name, "sha256": sha256}],
-            columns=list(table.columns),
-        )
-
-    def _read(self) -> tuple[Path, str, NumericTable]:
         path = resolve_path(self.path)
         content = path.read_bytes()
         (sha256,) = checksums(content, "sha256")
-        parse = parse_parquet if path.suffix.lower() in PARQUET_SUFFIXES else parse_csv
-        return path, sha256, parse(content, path, self.columns)
+        frame = require_rectangular(parse_frame(content, path, self._known()), path)
+        del content
+        with problems_of(path):
+            schema = self.schema or TableSchema.infer(
+                frame,
+                columns=self.columns,
+                categorical=self.categorical,
+                numeric=self.numeric,
+                ignore=self.ignore,
+            )
+            return split_frame(self, frame, schema, {"file": path.name, "sha256": sha256})
+
+    def read_codes(self) -> "tuple[npt.NDArray[np.float64], Problems, pa.Table]":
+        """Read the table to score its rows with a model that was trained on another one.
+
+        Returns:
+            The codes, shape `(N, C)`, the problems of the rows, and the table itself. A row with a
+            wrong number of cells is a row of missing cells with a problem of the column `"row"`.
+
+        Raises:
+            DataError: If the file is not a table, or lacks columns of the schema.
+            ValueError: If there is no schema.
+        """
+        path = resolve_path(self.path)
+        return self._encode(path, parse_frame(path.read_bytes(), path, self._known()))
+
+    def iter_codes(
+        self, rows: int
+    ) -> "Iterator[tuple[npt.NDArray[np.float64], Problems, pa.Table]]":
+        """Read the table in blocks, for files that are larger than memory.
+
+        Args:
+            rows: Largest number of rows of a block.
+
+        Yields:
+            The codes, problems and table of each block, as `read_codes` returns them.
+
+        Raises:
+            DataError: If the file is not a table, or lacks columns of the schema.
+            ValueError: If there is no schema.
+        """
+        path = resolve_path(self.path)
+        for frame in iter_frames(path, rows, self._known()):
+            yield self._encode(path, frame)
+
+    def _known(self) -> Sequence[str]:
+        return (self.columns or ()) if self.schema is None else self.schema.names
+
+    def _encode(
+        self, path: Path, frame: "Frame"
+    ) -> "tuple[npt.NDArray[np.float64], Problems, pa.Table]":
+        if self.schema is None:
+            raise ValueError("Table has no schema: give the one of the training data, schema=...")
+        with problems_of(path):
+            codes, problems = self.schema.encode(frame.table)
+        for row, text in frame.ragged.items():
+            problems[row] = [(ROW, text)]
+        return codes, problems, frame.table
+
+
+class TableSource(Protocol):
+    """A source of a table that is split at random."""
+
+    @property
+    def transform(self) -> Transform:
+        """Transform from stored rows to model inputs, before it is fitted."""
+        ...
+
+    @property
+    def validation(self) -> float:
+        """Fraction of the rows for validation."""
+        ...
+
+    @property
+    def test(self) -> float:
+        """Fraction of the rows for the test."""
+        ...
+
+    @property
+    def seed(self) -> int:
+        """Random seed of the split."""
+        ...
+
+    def load(self) -> Dataset:
+        """Read the data set."""
+        ...
+
+
+def split_frame(
+    source: TableSource, frame: "pa.Table", schema: TableSchema, file: dict[str, Json]
+) -> Dataset:
+    """Split a table at random into training, validation and test.
+
+    Rows whose used cells are all missing are dropped.
+
+    Args:
+        source: The source of the table.
+        frame: The table.
+        schema: Types of its columns.
+        file: Record of the file.
+
+    Returns:
+        The data set.
+
+    Raises:
+        DataError: If no column can be used, there are too few rows, or the transform needs numbers
+            and the table has categories or missing cells.
+    """
+    if not schema.used:
+        raise DataError(
+            f"no column can be used: {schema.describe()}. A model needs numbers, categories or "
+            "dates that vary",
+            setting="columns",
+        )
+    codes, _ = schema.encode(frame)
+    empty = np.isnan(codes).all(1)
+    if dropped := int(empty.sum()):
+        codes = codes[~empty]
+    if len(codes) < MIN_ROWS:
+        raise DataError(f"{len(codes)} rows, but at least {MIN_ROWS} are needed for a split")
+    transform = _for_columns(source.transform, schema.num_levels)
+    if transform is None:
+        _require_complete_numbers(source.transform, schema, codes)
+    rows = torch.from_numpy(codes).to(torch.float32 if transform is None else torch.float64)
+    order = train_val_test_split(
+        len(rows), validation=source.validation, test=source.test, seed=source.seed
+    )
+    splits = index_splits(rows, order)
+    data = build_dataset(
+        source,
+        splits,
+        fitted=(transform or source.transform).fit(splits[0]),
+        files=[file],
+        columns=[column.name for column in schema.used],
+        dropped_rows=dropped,
+    )
+    return replace(data, schema=schema)
+
+
+def _for_columns(transform: Transform, num_levels: tuple[int, ...]) -> Transform | None:
+    """Return the transform with the numbers of categories, or `None` if it cannot use them."""
+    if isinstance(transform, EncodeColumns):
+        return replace(transform, num_levels=num_levels)
+    if isinstance(transform, Chain) and transform.steps:
+        first = _for_columns(transform.steps[0], num_levels)
+        return None if first is None else Chain((first, *transform.steps[1:]))
+    return None
+
+
+def _require_complete_numbers(
+    transform: Transform, schema: TableSchema, codes: npt.NDArray[np.float64]
+) -> None:
+    missing = np.isnan(codes).sum(0).tolist()
+    problems = []
+    for column, levels, count in zip(schema.used, schema.num_levels, missing, strict=True):
+        if levels:
+            problems.append(f"column {column.name!r} has {levels} categories")
+        elif count:
+            problems.append(f"column {column.name!r} has {count:,} missing cells")
+    if problems:
+        lines = "".join(f"\n- {line}" for line in problems)
+        raise DataError(
+            f"{type(transform).__name__}() needs numbers without missing cells:{lines}\n"
+            "Use EncodeColumns(), or select other columns with columns=(...)",
+            setting="columns",
+        )
+
+
+@contextmanager
+def problems_of(path: Path) -> Generator[None]:
+    """Put the path of the file before the text of each `DataError`."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(f"{path}: {error}", setting=error.setting) from error

@@ -17,7 +17,8 @@ References:
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from pathlib import Path
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,13 +27,46 @@ import torch
 from ..dataset import Dataset, build_dataset
 from ..download import RemoteFile
 from ..errors import DataError
-from ..files.csv import parse_csv
-from ..files.numeric_table import NumericTable
+from ..tables import TableSchema
+from ..tables.frame import parse_frame, require_rectangular
 from ..transforms import Transform, Whiten
 
 MAX_CORRELATION = 0.98
 FOLDERS = ("uci", "UCI", "")
 SITE = "https://archive.ics.uci.edu/ml/machine-learning-databases"
+
+
+class NumericTable(NamedTuple):
+    """A table of numbers.
+
+    Attributes:
+        columns: Names of the columns.
+        values: The numbers, shape `(N, D)`.
+    """
+
+    columns: tuple[str, ...]
+    values: npt.NDArray[np.float64]
+
+
+def parse_numbers(content: bytes, path: Path) -> NumericTable:
+    """Parse a text file of numbers.
+
+    Args:
+        content: Content of the file.
+        path: Path of the file.
+
+    Returns:
+        The table.
+
+    Raises:
+        DataError: If a cell is not a number.
+    """
+    frame = require_rectangular(parse_frame(content, path), path)
+    schema = TableSchema.of_numbers(frame.column_names)
+    values, _ = schema.encode(frame)
+    if bad := int(np.isnan(values).sum()):
+        raise DataError(f"{path} has {bad:,} cells that are not numbers. Use the official file")
+    return NumericTable(schema.names, values)
 
 
 def select_voice_columns(table: NumericTable, random: np.random.RandomState) -> NumericTable:
@@ -87,7 +121,7 @@ class _UCITable:
 
     def load(self) -> Dataset:
         """Read the data set. Raises `DataError` if the file is missing or damaged."""
-        table, record = self._file.read(lambda c, path: parse_csv(c, path).require_valid(path))
+        table, record = self._file.read(parse_numbers)
         if len(table.columns) != self._columns:
             raise DataError(
                 f"{self._file.find()} has {len(table.columns)} columns, expected {self._columns}. "

@@ -1,0 +1,140 @@
+"""The types of the columns of a table."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Numeric:
+    """A column of numbers, durations or times of day.
+
+    Attributes:
+        name: Name of the column.
+        type: Arrow type of the column in the training data, such as `"int64"`.
+        integer: Whether all values are integers.
+        levels: The sorted distinct values if they are few. Samples are rounded to them.
+        missing: Number of missing cells in the training data, including unreadable ones.
+        unreadable: Number of cells that are not numbers.
+    """
+
+    name: str
+    type: str = "double"
+    integer: bool = False
+    levels: tuple[float, ...] | None = None
+    missing: int = 0
+    unreadable: int = 0
+
+
+@dataclass(frozen=True)
+class Categorical:
+    """A column of categories: text, booleans, or numbers if the user says so.
+
+    Attributes:
+        name: Name of the column.
+        type: Arrow type of the column in the training data.
+        levels: The categories as text, from the most to the least frequent one.
+        boolean: Whether the categories are `"false"` and `"true"`.
+        merged: Number of rare categories that are merged into the last level. 0 if there is no
+            such level.
+        missing: Number of missing cells in the training data.
+    """
+
+    name: str
+    type: str
+    levels: tuple[str, ...]
+    boolean: bool = False
+    merged: int = 0
+    missing: int = 0
+
+
+@dataclass(frozen=True)
+class DateTime:
+    """A column of dates or times, as seconds since 1970-01-01.
+
+    Attributes:
+        name: Name of the column.
+        type: Arrow type of the column in the training data. Text for dates that pyarrow's readers
+            do not recognize.
+        format: Format of the text, as for `datetime.strptime`, if the type is text.
+        timezone: Time zone of a timestamp type.
+        missing: Number of missing cells in the training data, including unreadable ones.
+        unreadable: Number of cells that are not dates.
+    """
+
+    name: str
+    type: str
+    format: str | None = None
+    timezone: str | None = None
+    missing: int = 0
+    unreadable: int = 0
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A column with a single value. It is reproduced in samples, and other values are reported.
+
+    Attributes:
+        name: Name of the column.
+        type: Arrow type of the column in the training data.
+        value: The value as text.
+        missing: Number of missing cells in the training data.
+    """
+
+    name: str
+    type: str
+    value: str
+    missing: int = 0
+
+
+@dataclass(frozen=True)
+class Identifier:
+    """A column that identifies rows. The model does not see it.
+
+    Attributes:
+        name: Name of the column.
+        type: Arrow type of the column in the training data.
+        reason: Why the column is an identifier.
+    """
+
+    name: str
+    type: str
+    reason: Literal["unique per row", "running number"]
+
+
+@dataclass(frozen=True)
+class Ignored:
+    """A column that the model does not see.
+
+    Attributes:
+        name: Name of the column.
+        type: Arrow type of the column in the training data.
+        reason: Why it is ignored, such as `"free text, 812 different values in 900 rows"`.
+        missing: Number of missing cells in the training data.
+    """
+
+    name: str
+    type: str
+    reason: str = "by request"
+    missing: int = 0
+
+
+@dataclass(frozen=True)
+class Empty:
+    """A column whose cells are all missing. The model does not see it.
+
+    Attributes:
+        name: Name of the column.
+        type: Arrow type of the column in the training data.
+        missing: Number of rows of the training data.
+    """
+
+    name: str
+    type: str
+    missing: int = 0
+
+
+Column = Numeric | Categorical | DateTime | Constant | Identifier | Ignored | Empty
+"""A column of any type."""
+
+UsedColumn = Numeric | Categorical | DateTime
+"""A column that the model sees."""

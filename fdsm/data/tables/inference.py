@@ -1,0 +1,219 @@
+"""Infer the type of a column from its values."""
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
+
+from ..errors import DataError
+from .cells import (
+    DistinctText,
+    Floats,
+    distinct_text,
+    find_date_format,
+    numbers_of_column,
+    numbers_of_text,
+    seconds_of_dates,
+    seconds_of_text,
+)
+from .columns import (
+    Categorical,
+    Column,
+    Constant,
+    DateTime,
+    Empty,
+    Identifier,
+    Ignored,
+    Numeric,
+)
+
+MAX_UNREADABLE = 0.05
+"""Largest fraction of cells that are not numbers, or not dates, in such a column."""
+MAX_LEVELS = 50
+"""Largest number of categories of a column. Rare ones are merged beyond it."""
+MAX_NUMERIC_LEVELS = 20
+"""Largest number of distinct numbers that samples are rounded to."""
+MIN_REPEATS = 3
+"""Smallest mean number of cells with the same number in a column with levels."""
+MIN_FREE_TEXT = 10
+"""Smallest number of distinct texts that can be free text."""
+MIN_IDENTIFIERS = 5
+"""Smallest number of rows in which different values are an identifier."""
+HEAD = 1000
+"""Number of rows in which distinct numbers are counted first, to save time."""
+OTHER = "other"
+
+
+def infer_column(
+    name: str, column: pa.ChunkedArray, *, categorical: bool = False, numeric: bool = False
+) -> Column:
+    """Infer the type of a column.
+
+    Args:
+        name: Name of the column.
+        column: The cells.
+        categorical: Whether the user says that the column is categorical.
+        numeric: Whether the user says that the column is numeric.
+
+    Returns:
+        The column.
+
+    Raises:
+        DataError: If the user says that it is numeric, but no cell is a number.
+    """
+    kind = column.type
+    if column.null_count == len(column):
+        return Empty(name, str(kind), len(column))
+    if categorical:
+        return _categorical(name, column, distinct_categories(column))
+    if is_numeric(kind) or (numeric and pa.types.is_boolean(kind)):
+        return _numeric(name, str(kind), numbers_of_column(column), 0, keep=numeric)
+    if is_date(kind):
+        return _date(name, column)
+    if pa.types.is_boolean(kind):
+        return _categorical(name, column, distinct_categories(column))
+    if is_text(kind):
+        return _text(name, column, keep_numbers=numeric)
+    return Ignored(name, str(kind), f"the type {kind} is not supported", column.null_count)
+
+
+def is_numeric(kind: pa.DataType) -> bool:
+    """Return whether an arrow type holds numbers, durations or times of day."""
+    tests = (
+        pa.types.is_integer,
+        pa.types.is_floating,
+        pa.types.is_decimal,
+        pa.types.is_duration,
+        pa.types.is_time,
+    )
+    return any(test(kind) for test in tests)
+
+
+def is_date(kind: pa.DataType) -> bool:
+    """Return whether an arrow type holds dates or timestamps."""
+    return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Return whether an arrow type holds text, also as a dictionary."""
+    if pa.types.is_dictionary(kind):
+        return is_text(kind.value_type)
+    tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    return any(test(kind) for test in tests)
+
+
+def distinct_categories(column: pa.ChunkedArray) -> DistinctText:
+    """Return the distinct texts of a column of any type. The number 5.0 has the text `5`."""
+    if pa.types.is_floating(column.type) or pa.types.is_decimal(column.type):
+        column = column.cast(pa.float64(), safe=False)
+    return distinct_text(column.cast(pa.string()) if not is_text(column.type) else column)
+
+
+def _text(name: str, column: pa.ChunkedArray, *, keep_numbers: bool) -> Column:
+    if keep_numbers or _may_be_numeric(column):
+        found = _numeric_text(name, column, keep=keep_numbers)
+        if found is not None:
+            return found
+    distinct = distinct_text(column)
+    cells, kind = int((distinct.indices >= 0).sum()), str(column.type)
+    counts = distinct.counts()
+    if not cells:
+        return Empty(name, kind, len(column))
+    if len(distinct.values) > 1 and (text_format := find_date_format(distinct, MAX_UNREADABLE)):
+        readable = ~np.isnan(seconds_of_text(distinct.values, text_format))
+        unreadable = int(counts[~readable].sum())
+        return DateTime(
+            name, kind, text_format, None, len(column) - cells + unreadable, unreadable
+        )
+    if len(distinct.values) == cells >= MIN_IDENTIFIERS:
+        return Identifier(name, kind, "unique per row")
+    if len(distinct.values) > max(cells / 2, MIN_FREE_TEXT):
+        reason = f"free text, {len(distinct.values):,} different values in {cells:,} rows"
+        return Ignored(name, kind, reason, len(column) - cells)
+    return _categorical(name, column, distinct)
+
+
+def _may_be_numeric(column: pa.ChunkedArray) -> bool:
+    """Return whether at least half of a sample of the cells are numbers."""
+    rows = np.unique(np.linspace(0, len(column) - 1, HEAD, dtype=np.int64))
+    numbers, unreadable = numbers_of_text(column.take(pa.array(rows)))
+    return bool(unreadable.sum() <= (~np.isnan(numbers)).sum())
+
+
+def _numeric_text(name: str, column: pa.ChunkedArray, *, keep: bool) -> Column | None:
+    """Return the numeric column, or `None` if too many cells are not numbers."""
+    numbers, bad = numbers_of_text(column)
+    unreadable, readable = int(bad.sum()), int((~np.isnan(numbers)).sum())
+    if keep and not readable:
+        raise DataError(
+            f"column {name!r} is given as numeric, but none of its cells is a number, for example "
+            f"{column.drop_null()[0].as_py()!r}",
+            setting="numeric",
+        )
+    if not readable or not (keep or unreadable <= MAX_UNREADABLE * (readable + unreadable)):
+        return None
+    return _numeric(name, str(column.type), numbers, unreadable, keep=keep)
+
+
+def _categorical(name: str, column: pa.ChunkedArray, distinct: DistinctText) -> Column:
+    missing, kind = int((distinct.indices < 0).sum()), str(column.type)
+    texts, counts = distinct.values.to_pylist(), distinct.counts()
+    boolean = bool(pa.types.is_boolean(column.type))
+    if not texts:
+        return Empty(name, kind, missing)
+    if len(texts) == 1:
+        return Constant(name, kind, texts[0], missing)
+    if boolean:
+        return Categorical(name, kind, ("false", "true"), True, 0, missing)
+    order = sorted(range(len(texts)), key=lambda i: (-counts[i], texts[i]))
+    levels = [texts[i] for i in order]
+    merged = 0
+    if len(levels) > MAX_LEVELS:
+        merged = len(levels) - (MAX_LEVELS - 1)
+        levels = levels[: MAX_LEVELS - 1]
+        levels.append(OTHER if OTHER not in levels else f"({OTHER})")
+    return Categorical(name, kind, tuple(levels), False, merged, missing)
+
+
+def _date(name: str, column: pa.ChunkedArray) -> Column:
+    kind, zone = str(column.type), getattr(column.type, "tz", None)
+    seconds = seconds_of_dates(column)
+    if len(_few_distinct(seconds, 1)) == 1:
+        text = column.drop_null()[0].cast(pa.string()).as_py()
+        return Constant(name, kind, text, column.null_count)
+    return DateTime(name, kind, None, zone, column.null_count)
+
+
+def _numeric(name: str, kind: str, numbers: Floats, unreadable: int, *, keep: bool) -> Column:
+    known = numbers[~np.isnan(numbers)]
+    missing = len(numbers) - len(known)
+    if not len(known):
+        return Empty(name, kind, missing)
+    levels = _few_distinct(known, MAX_NUMERIC_LEVELS)
+    if len(levels) == 1:
+        value = f"{levels[0]:.0f}" if levels[0] % 1 == 0 else repr(levels[0])
+        return Constant(name, kind, value, missing)
+    integer = _are_integers(known)
+    if integer and not keep and not missing and _is_running(known):
+        return Identifier(name, kind, "running number")
+    few = len(levels) and len(known) >= MIN_REPEATS * len(levels)
+    return Numeric(name, kind, integer, tuple(levels) if few else None, missing, unreadable)
+
+
+def _few_distinct(values: Floats, most: int) -> list[float]:
+    """Return the sorted distinct numbers, or an empty list if there are more than `most`."""
+    for part in (values[:HEAD], values):
+        found = pc.unique(pa.array(part[~np.isnan(part)]))
+        if len(found) > most:
+            return []
+    return sorted(found.to_pylist())
+
+
+def _are_integers(values: Floats) -> bool:
+    if values[0] % 1:
+        return False
+    return bool((values == np.rint(values)).all() and np.abs(values).max() < 2**53)
+
+
+def _is_running(values: Floats) -> bool:
+    step = values[1] - values[0]
+    return len(values) >= MIN_IDENTIFIERS and bool((np.diff(values) == step).all())

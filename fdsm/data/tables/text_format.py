@@ -1,0 +1,187 @@
+"""Recognize the delimiter, the decimal mark and the header of a text table."""
+
+import csv
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import DataError
+
+MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "?", "-", ".")
+"""Texts that mean a missing cell, as the whole content of the cell."""
+
+DELIMITERS = ("\t", ";", "|", ",")
+"""Delimiters in order of precedence. The comma is last: it may be a decimal comma."""
+
+WHITESPACE = " "
+"""Delimiter of cells that are separated by any number of spaces and tabs."""
+
+SAMPLE_LINES = 200
+"""Number of lines that the format is recognized from."""
+
+DECIMAL_COMMA = r"^[+-]?\d*,\d+([eE][+-]?\d+)?$"
+"""Regular expression of a number with a decimal comma."""
+
+_COMMA = re.compile(DECIMAL_COMMA)
+_POINT = re.compile(r"[+-]?\d*\.\d+([eE][+-]?\d+)?")
+_GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+|\d*,\d+)([eE][+-]?\d+)?|[+-]?inf(inity)?", re.I)
+_DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([T ].*)?")
+
+
+@dataclass(frozen=True)
+class TextFormat:
+    """The format of a text table.
+
+    Attributes:
+        delimiter: The character between cells. A space stands for any number of spaces and tabs.
+        decimal: The decimal mark, a point or a comma.
+        names: Names of the columns. `"0"`, `"1"`, … if there is no header.
+        skip: Number of lines before the first row: comments, empty lines and the header.
+    """
+
+    delimiter: str
+    decimal: str
+    names: tuple[str, ...]
+    skip: int
+
+
+def detect_format(text: str, known: Collection[str] = ()) -> TextFormat:
+    r"""Recognize the format of a table from its beginning.
+
+    Args:
+        text: The first lines of the table. At least one is not empty.
+        known: Names that the columns may have. The first line is a header if it has one of them.
+
+    Returns:
+        The format.
+
+    Raises:
+        csv.Error: If a quote is not closed.
+
+    Example:
+        >>> detect_format("# made by hand\nlength;width\n1,5;2\n")
+        TextFormat(delimiter=';', decimal=',', names=('length', 'width'), skip=2)
+    """
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    start = next((i for i, line in enumerate(lines) if line.strip() and line[0] != "#"), 0)
+    delimiter = _find_delimiter(lines[start:])
+    width = len(next(_rows(lines[start:], delimiter))[0])
+    if start and lines[start - 1][:1] == "#":
+        for line in (lines[start - 1], lines[start - 1].lstrip("# ") or "#"):
+            names, _ = next(_rows([line], delimiter))
+            if len(names) == width:  # not a comment but a header
+                names[0] = names[0].lstrip("# ") or "#"
+                rows = [row for row, _ in _rows(lines[start:], delimiter)]
+                return TextFormat(delimiter, _decimal(rows, delimiter), _names(names), start)
+    numbered = list(_rows(lines[start:], delimiter))
+    rows = [row for row, _ in numbered]
+    decimal = _decimal(rows[1:] or rows, delimiter)
+    if not _is_header(rows[0], rows[1:], known):
+        return TextFormat(delimiter, decimal, positions(_usual_width(rows)), start)
+    first = rows[0]
+    if rows[1:] and _usual_width(rows[1:]) == width + 1:
+        first = ["", *first]  # R leaves out the name of the first column
+    return TextFormat(delimiter, decimal, _names(first), start + numbered[0][1])
+
+
+def positions(count: int) -> tuple[str, ...]:
+    """Return the names of columns without a header: `"0"`, `"1"`, …."""
+    return tuple(str(i) for i in range(count))
+
+
+def require_different(names: Sequence[str], path: Path | str) -> None:
+    """Raise `DataError` if two columns have the same name."""
+    repeated = [repr(name) for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        more = f" and {len(repeated) - 10:,} more" if len(repeated) > 10 else ""
+        raise DataError(
+            f"{path} cannot be used as it is: more than one column is called "
+            f"{', '.join(repeated[:10])}{more}. Rename the columns"
+        )
+
+
+def _names(cells: Sequence[str]) -> tuple[str, ...]:
+    return tuple(cell or str(i) for i, cell in enumerate(cells))
+
+
+def _rows(lines: Sequence[str], delimiter: str) -> Iterator[tuple[list[str], int]]:
+    """Yield the cells of each row that is not empty, and the number of lines up to its end."""
+    if delimiter == WHITESPACE:
+        lines = [" ".join(line.split()) for line in lines]
+    reader = csv.reader([line + "\n" for line in lines], delimiter=delimiter)
+    for count, row in enumerate(reader):
+        if count == SAMPLE_LINES:
+            return
+        if any(cell.strip() for cell in row) or len(row) > 1:
+            yield [cell.strip() for cell in row], reader.line_num
+
+
+def _usual_width(rows: Sequence[Sequence[str]]) -> int:
+    return Counter(map(len, rows)).most_common(1)[0][0]
+
+
+def _find_delimiter(lines: Sequence[str]) -> str:
+    """Return the delimiter that splits most lines into the same number of cells."""
+    best, found = 0.5, ","
+    for delimiter in DELIMITERS:
+        rows = [row for row, _ in _rows(lines, delimiter)]
+        width = _usual_width(rows)
+        share = sum(len(row) == width for row in rows) / len(rows)
+        if abs(len(rows[0]) - width) > 1 or min(len(rows[0]), width) < 2:
+            continue
+        if share > best:
+            best, found = share, delimiter
+    if best > 0.5:
+        return found
+    rows = [row for row, _ in _rows(lines, WHITESPACE)]
+    columns = list(zip(*(row for row in rows if len(row) == _usual_width(rows)), strict=True))
+    has_numbers = any(all(map(_is_data, column[1:] or column)) for column in columns)
+    return WHITESPACE if len(columns) > 1 and has_numbers else ","
+
+
+def _decimal(rows: Sequence[Sequence[str]], delimiter: str) -> str:
+    """Return the decimal mark that most numbers have."""
+    cells = [cell for row in rows for cell in row]
+    commas = [cell for cell in cells if "," in cell and _COMMA.fullmatch(cell)]
+    grouped = [cell for cell in cells if "," in cell and _GROUPED.fullmatch(cell)]
+    if any(cell.count(",") > 1 for cell in grouped):
+        return "."
+    if delimiter == "," and all(_GROUPED.fullmatch(cell) for cell in commas):
+        return "."
+    points = sum("." in cell and _POINT.fullmatch(cell) is not None for cell in cells)
+    return "," if len(commas) > points else "."
+
+
+def _is_header(
+    first: Sequence[str], rows: Sequence[Sequence[str]], known: Collection[str]
+) -> bool:
+    """Return whether the first row has the names of the columns."""
+    if set(first) & set(known):
+        return True
+    if not any(first) or any(map(_is_data, first)):
+        return _names_numbers(first, rows)
+    columns = zip(first, *(row for row in rows if len(row) == len(first)), strict=True)
+    repeated = 0
+    for name, *cells in columns:
+        if any(map(_is_data, cells)):
+            return True
+        repeated += name in cells
+    return not repeated
+
+
+def _names_numbers(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether most columns of numbers begin with text, although some do not."""
+    votes = 0
+    columns = zip(first, *(row for row in rows if len(row) == len(first)), strict=True)
+    for name, *cells in columns:
+        present = [cell for cell in cells if cell not in MISSING]
+        if present and all(map(_is_data, present)) and name not in MISSING:
+            votes += -1 if _is_data(name) else 1
+    return votes > 0 and len(set(first)) == len(first)
+
+
+def _is_data(cell: str) -> bool:
+    return _NUMBER.fullmatch(cell) is not None or _DATE.fullmatch(cell) is not None

@@ -1,0 +1,172 @@
+"""The transform of tables with numbers, categories and missing cells."""
+
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from itertools import accumulate
+from typing import NamedTuple, Self
+
+import torch
+from torch import Generator, Tensor
+
+from .transform import require_state
+
+
+class _Layout(NamedTuple):
+    """For each of the D model inputs: its column, and what it is.
+
+    Attributes:
+        blocks: Model inputs of each column.
+        column: Index of the column, shape `(D,)`.
+        level: Level of a one-hot input, shape `(D,)`. -1 for other inputs.
+        binary: Whether the column has two categories, shape `(D,)`.
+        numeric: Whether the column is numeric, shape `(D,)`.
+    """
+
+    blocks: tuple[slice, ...]
+    column: Tensor
+    level: Tensor
+    binary: Tensor
+    numeric: Tensor
+
+
+@lru_cache(maxsize=32)
+def _layout(num_levels: tuple[int, ...]) -> _Layout:
+    widths = [1 if count <= 2 else count for count in num_levels]
+    ends = list(accumulate(widths))
+    blocks = tuple(slice(end - width, end) for end, width in zip(ends, widths, strict=True))
+    column = torch.repeat_interleave(torch.tensor(widths, dtype=torch.long))
+    levels = torch.tensor(num_levels, dtype=torch.long)[column]
+    first = torch.tensor([block.start for block in blocks], dtype=torch.long)[column]
+    level = torch.where(levels > 2, torch.arange(len(column)) - first, -1)
+    return _Layout(blocks, column, level, levels == 2, levels == 0)
+
+
+@dataclass(frozen=True)
+class EncodeColumns:
+    r"""Map the codes of a table, shape `(N, C)`, to model inputs, shape `(N, D)`.
+
+    - A numeric column becomes $(x - m) / s$ with the mean and standard deviation of the training
+      cells that are not missing.
+    - A column of two categories becomes one input: $t = -1$ or $1$, standardized in the same way.
+    - A column of $K > 2$ categories becomes $K$ inputs $(e_k - p) / s$, where $e_k$ is the one-hot
+      vector, $p$ has the frequencies of the categories and $s^2 = 1 - \sum_k p_k^2$. The variances
+      of the $K$ inputs add up to 1, so the column weighs as much as a numeric one. The inverse is
+      the largest element of $s y + p$.
+    - A missing cell, NaN, becomes NaN in all inputs of the column.
+
+    A scale that would be zero is 1. Inputs have torch's default dtype; learned numbers and
+    intermediate results are float64. `log_det` is that of the numeric cells that are not missing.
+    Categories contribute nothing: their density is that of the encoded values.
+
+    Attributes:
+        num_levels: Number of categories of each column, 0 for a numeric one. Default: all columns
+            are numeric.
+        mean: Shift of each model input, shape `(D,)`. Learned.
+        scale: Scale of each model input, shape `(D,)`. Learned.
+
+    Example:
+        >>> codes = torch.tensor([[1.0, 0.0], [3.0, 1.0], [torch.nan, 2.0]])
+        >>> fitted = EncodeColumns((0, 3)).fit(codes)
+        >>> fitted.blocks
+        (slice(0, 1, None), slice(1, 4, None))
+        >>> fitted.deterministic(codes)
+        tensor([[-1.0000,  0.8165, -0.4082, -0.4082],
+                [ 1.0000, -0.4082,  0.8165, -0.4082],
+                [    nan, -0.4082, -0.4082,  0.8165]])
+        >>> fitted.inverse(fitted.deterministic(codes)).tolist()
+        [[1.0, 0.0], [3.0, 1.0], [nan, 2.0]]
+    """
+
+    num_levels: tuple[int, ...] | None = None
+    mean: Tensor | None = field(default=None, repr=False, compare=False)
+    scale: Tensor | None = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.num_levels is not None and any(k < 0 or k == 1 for k in self.num_levels):
+            raise ValueError(
+                f"num_levels must be 0 for numbers or at least 2, but are {self.num_levels}"
+            )
+
+    @property
+    def blocks(self) -> tuple[slice, ...]:
+        """The model inputs of each column."""
+        return _layout(self._levels()).blocks
+
+    def fit(self, x: Tensor) -> Self:
+        """Return the transform with the means and scales of the codes that are not missing."""
+        levels = (0,) * x.shape[1] if self.num_levels is None else self.num_levels
+        fitted = replace(self, num_levels=levels)
+        expanded = fitted._expand(x)
+        mean = expanded.nanmean(0).nan_to_num(0.0)
+        variance = (expanded - mean).square().nanmean(0).nan_to_num(0.0)
+        layout = _layout(levels)
+        total = variance.new_zeros(len(levels)).index_add(0, layout.column, variance)
+        scale = total.sqrt()[layout.column]
+        return replace(fitted, mean=mean, scale=torch.where(scale > 0, scale, 1.0))
+
+    def sample(self, x: Tensor, generator: Generator | None = None) -> Tensor:
+        """Return `deterministic(x)`. The transform is not random."""
+        return self.deterministic(x)
+
+    def deterministic(self, x: Tensor) -> Tensor:
+        """Return model inputs, shape `(N, D)`."""
+        mean, scale = self._learned(x)
+        return ((self._expand(x) - mean) / scale).to(torch.get_default_dtype())
+
+    def inverse(self, y: Tensor) -> Tensor:
+        """Return codes, shape `(N, C)`, float64. Categories are integers."""
+        mean, scale = self._learned(y)
+        values = y.double() * scale + mean
+        columns = []
+        for count, block in zip(self._levels(), self.blocks, strict=True):
+            inputs = values[:, block]
+            if count == 0:
+                columns.append(inputs[:, 0])
+                continue
+            code = inputs[:, 0] > 0 if count == 2 else inputs.argmax(1)
+            columns.append(torch.where(inputs.isnan().any(1), torch.nan, code.double()))
+        return torch.stack(columns, 1)
+
+    def log_det(self, x: Tensor) -> Tensor:
+        """Return minus the sum of the logarithms of the scales of numeric cells, shape `(N,)`."""
+        _, scale = self._learned(x)
+        layout = _layout(self._levels())
+        numeric = layout.numeric.to(x.device)
+        known = ~x.double()[:, layout.column.to(x.device)][:, numeric].isnan()
+        return -(known * scale[numeric].log()).sum(1).to(torch.get_default_dtype())
+
+    def state(self) -> dict[str, Tensor]:
+        """Return the numbers of categories and the learned means and scales."""
+        if self.num_levels is None or self.mean is None or self.scale is None:
+            return {}
+        levels = torch.tensor(self.num_levels, dtype=torch.long)
+        return {"num_levels": levels, "mean": self.mean, "scale": self.scale}
+
+    def restore(self, state: dict[str, Tensor]) -> Self:
+        """Return the transform with numbers from `state()`."""
+        levels, mean, scale = require_state("EncodeColumns", state, "num_levels", "mean", "scale")
+        return replace(self, num_levels=tuple(levels.tolist()), mean=mean, scale=scale)
+
+    def _levels(self) -> tuple[int, ...]:
+        if self.num_levels is None:
+            raise ValueError("EncodeColumns is not fitted: call fit(codes) first")
+        return self.num_levels
+
+    def _learned(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        if self.mean is None or self.scale is None:
+            raise ValueError("EncodeColumns is not fitted: call fit(codes) first")
+        return self.mean.to(x.device), self.scale.to(x.device)
+
+    def _expand(self, x: Tensor) -> Tensor:
+        """Return numbers, -1 or 1, and one-hot vectors, shape `(N, D)`, float64."""
+        levels = self._levels()
+        if x.ndim != 2 or x.shape[1] != len(levels):
+            raise ValueError(
+                f"codes must have shape (N, {len(levels)}), but have {tuple(x.shape)}"
+            )
+        layout = _layout(levels)
+        level = layout.level.to(x.device)
+        codes = x.double()[:, layout.column.to(x.device)]
+        one_hot = torch.where(codes.isnan(), codes, codes.eq(level).double())
+        values = torch.where(level >= 0, one_hot, codes)
+        return torch.where(layout.binary.to(x.device), 2 * codes - 1, values)

@@ -1,0 +1,121 @@
+"""Outlier scores and p-values from values of held-out rows."""
+
+from dataclasses import dataclass
+from typing import Self
+
+import torch
+from torch import Tensor
+
+TAIL = 0.1
+"""Share of the held-out rows to which the exponential tail is fitted, on each side."""
+HIGH_DENSITY = 0.02
+"""Share of the significance level that is spent on rows of suspiciously high density."""
+MAX_ROWS = 5000
+"""Largest number of held-out rows that are kept."""
+
+
+@dataclass(frozen=True)
+class Calibration:
+    r"""Combine several measures of how unusual a row is, and calibrate them on held-out rows.
+
+    Each measure is centred and scaled by the median and the range from the 10 % to the 90 %
+    quantile over held-out rows. The weighted sum $z$ is large where the density is low. A row may
+    also be suspicious because its density is too high, for example if a sensor is stuck at the
+    mean. These are two tests. Their p-values are combined by a weighted Bonferroni correction:
+
+    $$\text{score}(x) = -\log_{10} \min\left(\frac{P(Z ≥ z)}{0.98}, \frac{P(Z ≤ z)}{0.02}\right)$$
+
+    The distribution of $Z$ is that of held-out rows, with exponential tails beyond the 10 % and
+    the 90 % quantiles. A score of 3 means: as unusual as one row in 1,000.
+
+    With $K$ folds, fold $k$ has its own measures from a model that has not seen the rows of the
+    fold. The score is the mean over folds, and the p-value is the cross-conformal one (Vovk, 2015,
+    https://arxiv.org/abs/1208.0806):
+
+    $$p(x) = \frac{1 + \sum_k \#\{i ∈ \text{fold } k : s_i ≥ s_k(x)\}}{n + 1}$$
+
+    Attributes:
+        weights: Weights of the measures, shape `(M,)`.
+        center: Medians of the measures over held-out rows, shape `(M,)`.
+        scale: Ranges of the measures over held-out rows, shape `(M,)`.
+        held_out: Values $z$ of the held-out rows, shape `(n,)`.
+        folds: Fold of each held-out row, shape `(n,)`.
+
+    Example:
+        >>> z = torch.linspace(-1, 1, 999)[None]
+        >>> calibration = Calibration.fit(z, torch.zeros(999, dtype=torch.long), torch.ones(1))
+        >>> rows = torch.tensor([[[0.0, 1.5, -1.5]]])  # typical, low density, high density
+        >>> calibration.p_value(rows)
+        tensor([0.5700, 0.0010, 0.0010], dtype=torch.float64)
+    """
+
+    weights: Tensor
+    center: Tensor
+    scale: Tensor
+    held_out: Tensor
+    folds: Tensor
+
+    @classmethod
+    def fit(cls, values: Tensor, folds: Tensor, weights: Tensor) -> Self:
+        """Calibrate measures on held-out rows.
+
+        Args:
+            values: Measures of held-out rows, shape `(M, n)`, each by the model of the row's fold.
+            folds: Fold of each row, shape `(n,)`.
+            weights: Weights of the measures, shape `(M,)`.
+
+        Returns:
+            The calibration.
+        """
+        values, weights = values.double()[:, :MAX_ROWS], weights.double()
+        center = values.median(1).values
+        low, high = (values.quantile(q, 1) for q in (0.1, 0.9))
+        scale = torch.where(high > low, high - low, 1.0)
+        z = weights @ ((values - center[:, None]) / scale[:, None])
+        return cls(weights, center, scale, z, folds[:MAX_ROWS])
+
+    @property
+    def num_folds(self) -> int:
+        """Number of folds, K."""
+        return int(self.folds.max()) + 1
+
+    def fold_scores(self, values: Tensor) -> Tensor:
+        """Return the score by each fold, shape `(M, K, N) -> (K, N)`."""
+        center, scale = self.center[:, None, None], self.scale[:, None, None]
+        z = torch.einsum("m,mkn->kn", self.weights, (values.double() - center) / scale)
+        return self._score(z)
+
+    def score(self, values: Tensor) -> Tensor:
+        """Return the mean score over the folds, shape `(M, K, N) -> (N,)`."""
+        return self.fold_scores(values).mean(0)
+
+    def p_value(self, values: Tensor) -> Tensor:
+        """Return the cross-conformal p-value, shape `(M, K, N) -> (N,)`."""
+        known, new = self.held_out_scores(), self.fold_scores(values)
+        count = torch.ones_like(new[0])
+        for k in range(self.num_folds):
+            fold = known[self.folds == k].sort().values
+            count += len(fold) - torch.searchsorted(fold, new[k].contiguous())
+        return count / (len(known) + 1)
+
+    def held_out_scores(self) -> Tensor:
+        """Return the scores of the held-out rows, shape `(n,)`."""
+        return self._score(self.held_out)
+
+    def _score(self, z: Tensor) -> Tensor:
+        low_density = _tail_probability(-self.held_out, -z) / (1 - HIGH_DENSITY)
+        high_density = _tail_probability(self.held_out, z) / HIGH_DENSITY
+        return -torch.minimum(low_density, high_density).log10()
+
+
+def _tail_probability(known: Tensor, z: Tensor) -> Tensor:
+    r"""Return $P(Z ≤ z)$, with an exponential tail below the 10 % quantile of `known`."""
+    ordered = known.sort().values
+    n = len(ordered)
+    index = torch.searchsorted(ordered, z.contiguous(), right=True)
+    probability = (index.double() / n).clamp_min(TAIL)
+    limit = ordered[max(int(TAIL * n) - 1, 0)]
+    below = limit - ordered[ordered <= limit]
+    spread = below.mean().clamp_min(1e-6 * (ordered[-1] - ordered[0]) + 1e-12)
+    tail = TAIL * torch.exp(-(limit - z) / spread).clamp_min(1e-300)
+    return torch.where(z <= limit, tail, probability)

@@ -1,0 +1,138 @@
+"""Outlier scores of rows in the space of a model."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, Self
+
+import torch
+from torch import Tensor
+
+from .calibration import Calibration
+from .neighbors import Neighbors
+
+LOG_DENSITY = 0.5
+"""Weight of the log-density. That of the distances is 1. Chosen on 87 tables: docs/outliers.md."""
+LogDensities = Callable[[Tensor], Tensor]
+"""Log-densities of rows at L noise levels by the models of K folds: `(N, *E) -> (L, K, N)`."""
+
+
+class Scores(NamedTuple):
+    """Outlier scores of rows, each of shape `(N,)`.
+
+    Attributes:
+        score: How unusual the row is. Larger is more unusual; 3 means one row in 1,000.
+        p_value: Probability that a normal row has at least this score.
+    """
+
+    score: Tensor
+    p_value: Tensor
+
+
+@dataclass(frozen=True)
+class OutlierDetector:
+    """Outlier scores from a log-density and, for tables, distances to training rows.
+
+    The measures are minus the log-density at each noise level, which share one weight, and the
+    mean log-distance to the nearest rows. `Calibration` combines them.
+
+    Attributes:
+        calibration: The combination and calibration of the measures.
+        neighbors: The local estimate of the density, or `None`.
+
+    Example:
+        >>> rows = torch.randn(2000, 1, generator=torch.Generator().manual_seed(0))
+        >>> log_density = lambda x: -x.square().sum(1)[None, None] / 2
+        >>> folds = torch.zeros(2000, dtype=torch.long)
+        >>> detector = OutlierDetector.fit(log_density, rows, folds)
+        >>> detector.score_rows(log_density, torch.tensor([[0.5], [6.0]])).p_value < 0.01
+        tensor([False,  True])
+    """
+
+    calibration: Calibration
+    neighbors: Neighbors | None = None
+
+    @classmethod
+    def fit(
+        cls,
+        log_densities: LogDensities,
+        rows: Tensor,
+        folds: Tensor,
+        neighbors: Neighbors | None = None,
+    ) -> Self:
+        """Calibrate a detector on held-out rows.
+
+        Args:
+            log_densities: The log-densities. The model of fold `k` has not seen rows of fold `k`.
+            rows: Held-out rows, shape `(n, *E)`.
+            folds: Fold of each row, shape `(n,)`.
+            neighbors: The local estimate, from rows with the same folds.
+
+        Returns:
+            The detector.
+        """
+        values = _measures(log_densities, neighbors, rows, int(folds.max()) + 1)
+        own = values[:, folds, torch.arange(len(rows), device=rows.device)]
+        levels = len(own) - (neighbors is not None)
+        weights = [LOG_DENSITY / levels] * levels + [1.0] * (neighbors is not None)
+        return cls(Calibration.fit(own, folds, torch.tensor(weights)), neighbors)
+
+    def score_rows(self, log_densities: LogDensities, x: Tensor) -> Scores:
+        """Return the scores and p-values of rows.
+
+        Args:
+            log_densities: The log-densities that the detector was calibrated with.
+            x: Rows, shape `(N, *E)`, or several completions of rows with missing cells, shape
+                `(C, N, *E)` with `C` completions that are averaged.
+
+        Returns:
+            The scores.
+        """
+        values = _measures(log_densities, self.neighbors, x, self.calibration.num_folds)
+        return Scores(self.calibration.score(values), self.calibration.p_value(values))
+
+    def score_completions(self, log_densities: LogDensities, x: Tensor) -> Scores:
+        """Return the scores of rows with missing cells that were filled in several ways.
+
+        The measures are averaged over the completions. So a missing cell contributes what its
+        likely values contribute on average, and rows with and without missing cells can be
+        compared.
+
+        Args:
+            log_densities: The log-densities that the detector was calibrated with.
+            x: Completed rows, shape `(C, N, *E)`.
+
+        Returns:
+            The scores, shape `(N,)` each.
+        """
+        values = _measures(
+            log_densities, self.neighbors, x.flatten(0, 1), self.calibration.num_folds
+        )
+        values = values.unflatten(2, x.shape[:2]).mean(2)
+        return Scores(self.calibration.score(values), self.calibration.p_value(values))
+
+    def state(self) -> dict[str, Tensor]:
+        """Return the tensors that define the detector."""
+        state = {f"calibration.{name}": t for name, t in vars(self.calibration).items()}
+        if self.neighbors is not None:
+            state |= {f"neighbors.{name}": t for name, t in vars(self.neighbors).items()}
+        return state
+
+    @classmethod
+    def restore(cls, state: dict[str, Tensor], device: torch.device | str = "cpu") -> Self:
+        """Return the detector with the tensors of `state()`."""
+        parts: dict[str, dict[str, Tensor]] = {"calibration": {}, "neighbors": {}}
+        for name, tensor in state.items():
+            part, key = name.split(".")
+            parts[part][key] = tensor.to(device)
+        neighbors = Neighbors(**parts["neighbors"]) if parts["neighbors"] else None
+        return cls(Calibration(**parts["calibration"]), neighbors)
+
+
+def _measures(
+    log_densities: LogDensities, neighbors: Neighbors | None, x: Tensor, num_folds: int
+) -> Tensor:
+    """Return how unusual rows are by each measure and fold, shape `(M, K, N)`."""
+    values = -log_densities(x)
+    if neighbors is None:
+        return values
+    return torch.cat([values, neighbors.mean_log_distance(x, num_folds)[None]])

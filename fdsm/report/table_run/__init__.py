@@ -1,0 +1,13 @@
+"""The part of the report on a run on a table: columns, outlier scores, calibration and samples."""
+
+from .content import TableContent, table_content
+from .records import ScoredRecord, TableRecord, scored_from_json, table_from_json
+
+__all__ = [
+    "ScoredRecord",
+    "TableContent",
+    "TableRecord",
+    "scored_from_json",
+    "table_content",
+    "table_from_json",
+]

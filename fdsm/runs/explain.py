@@ -1,0 +1,94 @@
+"""Why rows of a table are unusual, in the user's values."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..data import Chain, EncodeColumns, TableSchema
+from ..outliers import Reason
+from ..outliers.reasons import expected_inputs, score_gains
+from .saved_model import BATCH, SavedModel
+
+MIN_SHARE = 0.1
+"""Columns that explain less of the score are not named."""
+
+
+def explain(
+    saved: SavedModel, schema: TableSchema, rows: Tensor, count: int = 3
+) -> list[list[Reason]]:
+    """Return the columns that make rows unusual, the most important first.
+
+    A column is a reason if the score falls when its value is replaced by that of similar rows:
+    the nearest training rows in all other columns.
+
+    Args:
+        saved: The model of a table.
+        schema: Types of the columns.
+        rows: Codes of the rows, shape `(N, C)`.
+        count: Largest number of reasons of a row.
+
+    Returns:
+        The reasons of each row. Empty if no single column is unusual given the others.
+    """
+    parts = rows.split(max(1, BATCH // max(rows.shape[1], 1)))  # type: ignore[no-untyped-call]
+    return [reasons for part in parts for reasons in _explain_batch(saved, schema, part, count)]
+
+
+def _explain_batch(
+    saved: SavedModel, schema: TableSchema, rows: Tensor, count: int
+) -> list[list[Reason]]:
+    detector, transform = saved.detector, saved.transform
+    assert detector is not None
+    assert detector.neighbors is not None
+    assert isinstance(transform, Chain)
+    encode = transform.steps[0]
+    assert isinstance(encode, EncodeColumns)
+    x = saved.completions(rows)[0]
+    expected = expected_inputs(x, detector.neighbors.rows.to(x.dtype), encode.blocks)
+    score = lambda y: detector.score_rows(saved.member_log_densities, y).score
+    gains = score_gains(score, x, expected, ~rows.isnan().to(x.device)).cpu()
+    likely = torch.stack([
+        transform.inverse(expected[j].cpu())[:, j] for j in range(len(expected))
+    ]).T
+    values, likely_values = _as_text(schema, rows), _as_text(schema, likely)
+    shares = gains / gains.sum(1, keepdim=True).clamp_min(1e-12)
+    names = [column.name for column in schema.used]
+    result = []
+    for i, row in enumerate(shares.tolist()):
+        order = sorted(range(len(row)), key=row.__getitem__, reverse=True)[:count]
+        result.append([
+            Reason(names[j], values[i][j], likely_values[i][j], row[j])
+            for j in order
+            if row[j] >= MIN_SHARE
+        ])
+    return result
+
+
+def _as_text(schema: TableSchema, codes: Tensor) -> list[list[str]]:
+    """Return the values of the used columns as text, row by row."""
+    table = schema.decode(codes.double().numpy())
+    columns = [
+        [_format(value) for value in table.column(c.name).to_pylist()] for c in schema.used
+    ]
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
+def _format(value: object) -> str:
+    if isinstance(value, float):
+        return np.format_float_positional(float(f"{value:.4g}"), trim="-")
+    return "" if value is None else str(value)
+
+
+def in_words(reasons: Sequence[Reason]) -> str:
+    """Return reasons as text.
+
+    Example:
+        >>> in_words([Reason("alcohol", "2.1", "10.4", 0.9), Reason("unit", "kg", "", 0.1)])
+        'alcohol is 2.1 (expected about 10.4); unit is kg'
+    """
+    return "; ".join(
+        f"{r.column} is {r.value}" + (f" (expected about {r.expected})" if r.expected else "")
+        for r in reasons
+    )

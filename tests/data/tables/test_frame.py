@@ -1,0 +1,109 @@
+"""Tests of table files of all formats."""
+
+import gzip
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import feather, ipc, parquet
+
+from fdsm.data import DataError, iter_frames, read_frame
+from fdsm.data.tables.frame import parse_frame
+
+TABLE = pa.table({
+    "x": pa.array([1.5, None, 3.0, -2.0, 0.25]),
+    "n": pa.array([1, 2, None, 4, 5], pa.int16()),
+    "s": ["a", "b", "a", None, "c"],
+    "day": pa.array([0, 1, 2, 3, None], pa.date32()),
+})
+
+
+def write(path: Path) -> Path:
+    """Write the table in the format of the suffix."""
+    match path.suffix:
+        case ".parquet" | ".pq":
+            parquet.write_table(TABLE, path, row_group_size=2)
+        case ".feather":
+            feather.write_feather(TABLE, path)
+        case ".arrow":
+            with ipc.new_stream(path, TABLE.schema) as stream:
+                stream.write_table(TABLE)
+    return path
+
+
+BINARY = ["a.parquet", "a.pq", "a.feather", "a.arrow"]
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_binary_formats_keep_values_and_types(tmp_path: Path, name: str) -> None:
+    table = read_frame(write(tmp_path / name))
+    assert table.schema.types == TABLE.schema.types
+    assert table.to_pydict() == TABLE.to_pydict()
+
+
+@pytest.mark.parametrize("name", BINARY)
+@pytest.mark.parametrize("rows", [1, 3, 100])
+def test_binary_formats_are_read_in_blocks(tmp_path: Path, name: str, rows: int) -> None:
+    blocks = [frame.table for frame in iter_frames(write(tmp_path / name), rows)]
+    assert all(0 < block.num_rows <= rows for block in blocks)
+    assert pa.concat_tables(blocks).to_pydict() == TABLE.to_pydict()
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.CSV.gz", "a.tsv", "a.txt", "a.data.gz"])
+def test_text_may_be_compressed(tmp_path: Path, name: str) -> None:
+    content = b"a,b\n1,x\n2,y\n3,z\n"
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    assert read_frame(path).to_pydict() == {"a": [1, 2, 3], "b": ["x", "y", "z"]}
+    blocks = [frame.table.to_pydict() for frame in iter_frames(path, 2)]
+    assert blocks == [{"a": ["1", "2"], "b": ["x", "y"]}, {"a": ["3"], "b": ["z"]}]
+
+
+def test_rows_of_another_length_raise_one_error_that_lists_them(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("a,b\n" + "1,2\n" * 20 + "3\n" * 7 + "1,2,3\n")
+    with pytest.raises(
+        DataError,
+        match=r"a\.csv cannot be used as it is: 8 of 28 rows have a wrong number of cells: row 21 "
+        r"has 1 cells instead of 2, row 22 .*, row 25 has 1 cells instead of 2 and 3 more\.",
+    ):
+        read_frame(path)
+
+
+def test_damaged_files_raise(tmp_path: Path) -> None:
+    for name in BINARY:
+        path = write(tmp_path / name)
+        whole = path.read_bytes()
+        for content in (b"x", whole[:50], whole[: len(whole) // 2]):
+            path.write_bytes(content)
+            with pytest.raises(DataError, match="is not a readable (parquet|arrow) file"):
+                read_frame(path)
+            with pytest.raises(DataError, match="is not a readable (parquet|arrow) file"):
+                list(iter_frames(path, 10))
+    path = tmp_path / "a.csv.gz"
+    path.write_bytes(gzip.compress(b"a,b\n" + b"1,2\n" * 1000)[:-12])
+    with pytest.raises(DataError, match=r"a\.csv\.gz is damaged"):
+        read_frame(path)
+    with pytest.raises(DataError, match=r"a\.csv\.gz is damaged"):
+        list(iter_frames(path, 10))
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.parquet", "a.feather"])
+def test_empty_files_and_tables_raise(tmp_path: Path, name: str) -> None:
+    with pytest.raises(DataError, match="is empty"):
+        parse_frame(b"", Path(name))
+    if name == "a.parquet":
+        path = tmp_path / name
+        parquet.write_table(TABLE.slice(0, 0), path)
+        with pytest.raises(DataError, match="has 4 columns but no rows"):
+            read_frame(path)
+
+
+def test_columns_of_the_same_name_raise(tmp_path: Path) -> None:
+    path = tmp_path / "a.arrow"
+    table = pa.table([[1], [2], [3]], names=["a", "b", "a"])
+    with ipc.new_file(path, table.schema) as file:
+        file.write_table(table)
+    for read in (read_frame, lambda p: list(iter_frames(p, 1))):
+        with pytest.raises(DataError, match="more than one column is called 'a'"):
+            read(path)

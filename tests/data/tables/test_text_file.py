@@ -1,0 +1,168 @@
+"""Tests of the parsing of text tables."""
+
+import io
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from fdsm.data import DataError
+from fdsm.data.tables.text_file import decode_text, iter_text, parse_text
+
+PATH = Path("a.csv")
+VALUES = np.random.default_rng(0).normal(size=(40, 3))
+
+
+def numbers(values: np.ndarray, delimiter: str = ",", header: str = "") -> str:
+    lines = [delimiter.join(f"{float(v):.17g}" for v in row) for row in values]
+    return "\n".join(([header] if header else []) + lines) + "\n"
+
+
+def rows(table: pa.Table) -> list[list[object]]:
+    return [list(row.values()) for row in table.to_pylist()]
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|", "  "])
+@pytest.mark.parametrize("header", [False, True])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
+def test_numbers_are_read_exactly(
+    delimiter: str, header: bool, encoding: str, newline: str
+) -> None:
+    names = delimiter.join(["a", "b_b", "c#"]) if header else ""
+    content = numbers(VALUES, delimiter, names).replace("\n", newline).encode(encoding)
+    table = parse_text(content, PATH).table
+    assert table.column_names == (["a", "b_b", "c#"] if header else ["0", "1", "2"])
+    assert np.array_equal(np.array(rows(table)), VALUES)
+
+
+@pytest.mark.parametrize("delimiter", [";", "\t", "|"])
+def test_decimal_commas_are_read_exactly(delimiter: str) -> None:
+    content = numbers(VALUES, delimiter, delimiter.join("abc")).replace(".", ",").encode()
+    table = parse_text(content, PATH).table
+    assert np.array_equal(np.array(rows(table)), VALUES)
+
+
+def test_decimal_commas_in_a_column_with_text_become_points() -> None:
+    table = parse_text(b"a;b\n1,5;x, y\nbad;1\n2,5;2\n", PATH).table
+    assert table.to_pydict() == {"a": ["1.5", "bad", "2.5"], "b": ["x, y", "1", "2"]}
+
+
+def test_types_are_inferred() -> None:
+    content = (
+        b"i,f,s,b,d,t\n1,0.5,x,true,2024-02-29,2024-02-29T10:20:30\n2,1,y,False,2024-03-01,\n"
+    )
+    table = parse_text(content, PATH).table
+    assert [str(kind) for kind in table.schema.types] == [
+        "int64", "double", "string", "bool", "date32[day]", "timestamp[s]",
+    ]  # fmt: skip
+    assert table.column("b").to_pylist() == [True, False]
+
+
+@pytest.mark.parametrize(
+    "marker", ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?", "-", ".", " NA"]
+)
+def test_missing_markers_are_missing_only_as_whole_cells(marker: str) -> None:
+    table = parse_text(f"n,s\n1,a\n{marker},{marker}\n2,a{marker}b\n".encode(), PATH).table
+    assert table.column("n").to_pylist() == [1, None, 2]
+    assert table.column("s").to_pylist() == ["a", None, f"a{marker}b"]
+
+
+def test_cells_may_be_quoted_and_contain_delimiters_and_line_breaks() -> None:
+    content = b'"a, b",x\n"1",2\n"3","4"\n'
+    assert parse_text(content, PATH).table.to_pydict() == {"a, b": [1, 3], "x": [2, 4]}
+    content = b'"multi\nline",x\n"some\n\ntext, ""here""",2\n'
+    assert parse_text(content, PATH).table.to_pydict() == {
+        "multi\nline": ['some\n\ntext, "here"'],
+        "x": [2],
+    }
+    spaces = b'name  x\n"a  b"   1\n "c"  2 \n'
+    assert parse_text(spaces, PATH).table.to_pydict() == {"name": ["a  b", "c"], "x": [1, 2]}
+
+
+def test_comments_and_empty_lines_around_the_table_are_left_out() -> None:
+    content = b"# title\n\na,b\n1,2\n\n3,4\n# total: 2 rows\n\n\n"
+    assert parse_text(content, PATH).table.to_pydict() == {"a": [1, 3], "b": [2, 4]}
+    colors = b"color,n\n#ff0000,1\n#00ff00,2\n"
+    assert parse_text(colors, PATH).table.column("color").to_pylist() == ["#ff0000", "#00ff00"]
+
+
+def test_latin_1_is_read_without_loss() -> None:
+    text = "stra\u00dfe,x\nK\u00f6ln,1\n\u00c5rhus,2\n"
+    for encoding in ("latin-1", "utf-8"):
+        table = parse_text(text.encode(encoding), PATH).table
+        assert table.to_pydict() == {"stra\u00dfe": ["K\u00f6ln", "\u00c5rhus"], "x": [1, 2]}
+
+
+def test_rows_of_another_length_are_missing_rows_with_a_problem() -> None:
+    frame = parse_text(b"a,b\n1,2\n3\n\n5,6,7\n8,9\n", PATH)
+    assert frame.table.to_pydict() == {"a": [1, None, None, 8], "b": [2, None, None, 9]}
+    assert frame.ragged == {1: "has 1 cells instead of 2", 2: "has 3 cells instead of 2"}
+
+
+UNREADABLE = {
+    "blank": (b" \n\n", "a.csv is empty"),
+    "comments": (b"# one\n# two\n", "a.csv is empty"),
+    "header only": (b"a,b\n", "has a header but no rows"),
+    "zeros": (b"a,b\n1,\x002\n", "is not a text file but binary"),
+    "image": (b"\x89PNG\r\n\x1a\n" + bytes(range(1, 256)), "is not a text file but binary"),
+    "open quote": (b'a,b\n1,"2\n' + b"1,2\n" * 50, "a quote is not closed"),
+    "long open quote": (b'a,b\n1,"2\n' + b"1,2\n" * 50_000, "Check its quotes"),
+    "duplicates": (
+        b"a,b,a,c,b\n1,2,3,4,5\n",
+        "more than one column is called 'a', 'b'. Rename the columns",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_files_that_are_not_tables_raise(name: str) -> None:
+    content, message = UNREADABLE[name]
+    with pytest.raises(DataError, match=message):
+        parse_text(content, PATH)
+
+
+def test_a_stray_quote_is_part_of_its_cell() -> None:
+    table = parse_text(b'pipe,n\n5" steel,1\n7 inch,2\n', PATH).table
+    assert table.column("pipe").to_pylist() == ['5" steel', "7 inch"]
+
+
+def test_lines_longer_than_a_block_are_read() -> None:
+    long = "x" * 5_000_000
+    table = parse_text(f"a,b\n{long},1\n{long},2\n".encode(), PATH).table
+    assert table.column("b").to_pylist() == [1, 2]
+    assert table.column("a")[1].as_py() == long
+
+
+def test_the_time_is_linear_in_the_number_of_columns() -> None:
+    d = 5_000
+    content = (",".join(f"c{i}" for i in range(d)) + "\n" + ",".join(["1.5"] * d) + "\n").encode()
+    start = time.perf_counter()
+    table = parse_text(content, PATH).table
+    assert time.perf_counter() - start < 3
+    assert table.shape == (1, d)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "latin-1", "utf-16"])
+@pytest.mark.parametrize("size", [1, 2, 3, 100])
+def test_blocks_have_the_rows_of_the_file_as_text(size: int, encoding: str) -> None:
+    content = 'n;s\n1,5;"\u00e9\n\n2"\n2;x\n\n3\n4;"y"\n# end\n'.encode(encoding)
+    whole = parse_text(content, PATH)
+    blocks = list(iter_text(io.BytesIO(content), PATH, size))
+    assert [set(map(str, block.table.schema.types)) for block in blocks] == [{"string"}] * len(
+        blocks
+    )
+    found = [row for block in blocks for row in rows(block.table)]
+    assert found == [["1.5", "\u00e9\n\n2"], ["2", "x"], [None, None], ["4", "y"]]
+    assert whole.table.column("s").to_pylist() == [row[1] for row in found]
+    assert [text for block in blocks for text in block.ragged.values()] == [
+        "has 1 cells instead of 2"
+    ]
+
+
+def test_utf_8_is_not_changed() -> None:
+    text = "a,\u20ac\n\U0001f600,2\n".encode()
+    assert decode_text(text, PATH) == text
+    assert decode_text(b"\xef\xbb\xbf" + text, PATH) == text
