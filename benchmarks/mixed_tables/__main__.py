@@ -18,7 +18,7 @@ from fdsm.data.errors import DataError
 from ..outliers.run import timed
 from ..outliers.summary import Section
 from ..outliers.tables import Array
-from .detectors import DETECTORS, MixedDetector
+from .detectors import DETECTORS, Explainer, MixedDetector
 from .errors import Error, plant
 from .sources import TABLES, MixedTable
 
@@ -120,7 +120,7 @@ def highest(scores: Array, count: int) -> list[int]:
 
 def first_reasons(detector: MixedDetector, frame: pa.Table) -> Sequence[str | None]:
     """Return the first reason of each row, or None where a detector gives no reason."""
-    if not hasattr(detector, "explain"):
+    if not isinstance(detector, Explainer):
         return [None] * len(frame)
     return [reasons[0].column if reasons else None for reasons in detector.explain(frame)]
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +27,17 @@ class MixedDetector(Protocol):
 class Reason(Protocol):
     """A column that makes a row unusual."""
 
-    column: str
+    @property
+    def column(self) -> str:
+        """Name of the column."""
+
+
+@runtime_checkable
+class Explainer(Protocol):
+    """A detector that gives reasons."""
+
+    def explain(self, X: pa.Table) -> Sequence[Sequence[Reason]]:
+        """Return the reasons for each row, the most important first."""
 
 
 @dataclass(frozen=True)
@@ -104,14 +114,15 @@ class LargestDeviation:
     def deviations(self, X: pa.Table) -> Array:
         """Return the absolute standardized cells, 0 for missing ones."""
         z = np.abs((self.encoding.transform(X) - self.mean) / self.scale)
-        return np.nan_to_num(z, nan=0.0)
+        deviations: Array = np.nan_to_num(z, nan=0.0)
+        return deviations
 
     def outlier_scores(self, X: pa.Table) -> Array:
         """Return one score per row."""
         scores: Array = self.deviations(X).max(1)
         return scores
 
-    def explain(self, X: pa.Table) -> list[Sequence[Reason]]:
+    def explain(self, X: pa.Table) -> Sequence[Sequence[Reason]]:
         """Return the column with the largest deviation of each row."""
         first = self.deviations(X).argmax(1)
         return [[NamedColumn(self.encoding.columns[index][0])] for index in first]

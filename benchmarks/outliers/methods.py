@@ -8,7 +8,7 @@ same for all tables.
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import sklearn
@@ -32,6 +32,7 @@ class Detector(Protocol):
         """Return one score per row, shape `(N,)`."""
 
 
+@runtime_checkable
 class Sampler(Protocol):
     """A detector that can also be sampled."""
 
@@ -61,7 +62,8 @@ class Baseline:
 
     def standardize(self, X: Array) -> Array:
         """Return the standardized rows, in which the mean replaces missing cells."""
-        return np.nan_to_num((X - self.mean) / self.scale, nan=0.0)
+        standardized: Array = np.nan_to_num((X - self.mean) / self.scale, nan=0.0)
+        return standardized
 
     def outlier_scores(self, X: Array) -> Array:
         """Return one score per row. Higher is more anomalous."""
