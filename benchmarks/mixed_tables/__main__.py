@@ -18,7 +18,7 @@ from fdsm.data.errors import DataError
 from ..outliers.run import timed
 from ..outliers.summary import Section
 from ..outliers.tables import Array
-from .detectors import DETECTORS, MixedDetector
+from .detectors import DETECTORS, Explainer, MixedDetector
 from .errors import Error, plant
 from .sources import TABLES, MixedTable
 
@@ -120,7 +120,7 @@ def highest(scores: Array, count: int) -> list[int]:
 
 def first_reasons(detector: MixedDetector, frame: pa.Table) -> Sequence[str | None]:
     """Return the first reason of each row, or None where a detector gives no reason."""
-    if not hasattr(detector, "explain"):
+    if not isinstance(detector, Explainer):
         return [None] * len(frame)
     return [reasons[0].column if reasons else None for reasons in detector.explain(frame)]
 
@@ -149,8 +149,8 @@ def summarize(outcomes: Sequence[Outcome]) -> list[Section]:
     header = ["table", "detector", "AUC-ROC", "found", "named", "named of all", "seconds"]
     by_kind = ["table", "detector", "error", "planted", "found", "named", "named of all"]
     return [
-        Section("Detectors", header, rows),
-        Section("Kinds of errors", by_kind, kinds),
+        Section("Detectors", header, rows, labels=2),
+        Section("Kinds of errors", by_kind, kinds, labels=3),
     ]
 
 

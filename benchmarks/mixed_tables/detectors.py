@@ -3,13 +3,13 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
 
 from ..outliers.methods import METHODS, Detector
-from ..outliers.tables import Array
+from ..outliers.tables import Array, column_scales
 
 MOST_LEVELS = 20
 
@@ -27,7 +27,17 @@ class MixedDetector(Protocol):
 class Reason(Protocol):
     """A column that makes a row unusual."""
 
-    column: str
+    @property
+    def column(self) -> str:
+        """Name of the column."""
+
+
+@runtime_checkable
+class Explainer(Protocol):
+    """A detector that gives reasons."""
+
+    def explain(self, X: pa.Table) -> Sequence[Sequence[Reason]]:
+        """Return the reasons for each row, the most important first."""
 
 
 @dataclass(frozen=True)
@@ -98,21 +108,21 @@ class LargestDeviation:
         """Fit the encoding, the means and the scales."""
         self.encoding = OneHot().fit(X)
         x = self.encoding.transform(X)
-        self.mean, scale = np.nanmean(x, 0), np.nanstd(x, 0)
-        self.scale = np.where(scale > 0, scale, 1.0)
+        self.mean, self.scale = np.nanmean(x, 0), column_scales(x)
         return self
 
     def deviations(self, X: pa.Table) -> Array:
         """Return the absolute standardized cells, 0 for missing ones."""
         z = np.abs((self.encoding.transform(X) - self.mean) / self.scale)
-        return np.nan_to_num(z, nan=0.0)
+        deviations: Array = np.nan_to_num(z, nan=0.0)
+        return deviations
 
     def outlier_scores(self, X: pa.Table) -> Array:
         """Return one score per row."""
         scores: Array = self.deviations(X).max(1)
         return scores
 
-    def explain(self, X: pa.Table) -> list[Sequence[Reason]]:
+    def explain(self, X: pa.Table) -> Sequence[Sequence[Reason]]:
         """Return the column with the largest deviation of each row."""
         first = self.deviations(X).argmax(1)
         return [[NamedColumn(self.encoding.columns[index][0])] for index in first]

@@ -6,6 +6,7 @@ tried again. To run a method again, delete its files: `rm results/outliers/*/fds
 """
 
 import argparse
+import sys
 from contextlib import AbstractContextManager, nullcontext
 from fnmatch import fnmatch
 from pathlib import Path
@@ -19,6 +20,9 @@ from .methods import METHODS
 from .run import Job, Result
 from .summary import Results, Section, sections
 from .tables import Table, read_table
+
+WIDTH_OF_FILES = 160
+"""The width of the tables if the output is not a terminal."""
 
 INTRODUCTION = """# Outlier scores of tables
 
@@ -42,7 +46,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the methods on the tables and print and write the comparison."""
     options = parse(arguments)
     torch.set_num_threads(1)
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else WIDTH_OF_FILES)
     tables = [read_table(path) for path in sorted(options.folder.glob("*.npz"))]
     chosen = choose(tables, options.only)
     methods = available(options.methods, console)

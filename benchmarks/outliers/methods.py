@@ -8,7 +8,7 @@ same for all tables.
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import sklearn
@@ -19,7 +19,7 @@ from sklearn.svm import OneClassSVM
 
 import fdsm
 
-from .tables import Array
+from .tables import Array, column_scales
 
 
 class Detector(Protocol):
@@ -32,6 +32,7 @@ class Detector(Protocol):
         """Return one score per row, shape `(N,)`."""
 
 
+@runtime_checkable
 class Sampler(Protocol):
     """A detector that can also be sampled."""
 
@@ -55,14 +56,14 @@ class Baseline:
 
     def fit(self, X: Array) -> "Baseline":
         """Fit the means, the scales and the estimator."""
-        self.mean, scale = np.nanmean(X, 0), np.nanstd(X, 0)
-        self.scale = np.where(scale > 0, scale, 1.0)
+        self.mean, self.scale = np.nanmean(X, 0), column_scales(X)
         self.estimator = self.fit_estimator(self.standardize(X), self.seed)
         return self
 
     def standardize(self, X: Array) -> Array:
         """Return the standardized rows, in which the mean replaces missing cells."""
-        return np.nan_to_num((X - self.mean) / self.scale, nan=0.0)
+        standardized: Array = np.nan_to_num((X - self.mean) / self.scale, nan=0.0)
+        return standardized
 
     def outlier_scores(self, X: Array) -> Array:
         """Return one score per row. Higher is more anomalous."""

@@ -56,7 +56,7 @@ class Job:
 
     def has_samples(self) -> bool:
         """Whether the method can be sampled."""
-        return hasattr(METHODS[self.method].build(self.seed), "sample")
+        return isinstance(METHODS[self.method].build(self.seed), Sampler)
 
     def run(self, out: Path) -> Result:
         """Run the method, write the result and return it. An error becomes part of the result."""
@@ -75,7 +75,7 @@ class Job:
             try:
                 detector = method.build(self.seed)
                 result |= evaluate(detector, table)
-                if self.samples and hasattr(detector, "sample"):
+                if self.samples and isinstance(detector, Sampler):
                     result |= evaluate_samples(detector, table, self.seed)
             except Exception as error:
                 result["error"] = f"{type(error).__name__}: {error}"

@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 
-from .tables import Array
+from .tables import Array, column_scales
 
 MOST_ROWS = 1000
 
@@ -22,8 +22,7 @@ def classifier_auc(rows: Array, samples: Array, seed: int) -> float:
     Returns:
         The AUC.
     """
-    scale = rows.std(0)
-    both = (np.concatenate([rows, samples]) - rows.mean(0)) / np.where(scale > 0, scale, 1.0)
+    both = (np.concatenate([rows, samples]) - rows.mean(0)) / column_scales(rows)
     label = np.repeat([0, 1], [len(rows), len(samples)])
     forest = RandomForestClassifier(n_estimators=200, random_state=seed)
     folds = StratifiedKFold(5, shuffle=True, random_state=seed)

@@ -21,16 +21,25 @@ FEW_ROWS = 150
 
 @dataclass(frozen=True)
 class Section:
-    """A titled table of text, with a note below it."""
+    """A titled table of text, with a note below it.
+
+    Attributes:
+        title: The title.
+        header: The names of the columns.
+        rows: The cells. Two asterisks on each side of a cell are bold.
+        note: Text below the table.
+        labels: Number of columns that are labels, aligned to the left.
+    """
 
     title: str
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
     note: str = ""
+    labels: int = 1
 
     def markdown(self) -> str:
         """Return the section in Markdown."""
-        rule = ["---", *["---:"] * (len(self.header) - 1)]
+        rule = ["---"] * self.labels + ["---:"] * (len(self.header) - self.labels)
         lines = ["| " + " | ".join(cells) + " |" for cells in (self.header, rule, *self.rows)]
         return "\n".join([f"## {self.title}", "", *lines, *(["", self.note] if self.note else [])])
 
@@ -38,7 +47,8 @@ class Section:
         """Print the section, or where it can be read if the terminal is too narrow."""
         table = RichTable(title=self.title, title_justify="left")
         for index, name in enumerate(self.header):
-            table.add_column(name, justify="right" if index else "left", no_wrap=not index)
+            is_label = index < self.labels
+            table.add_column(name, justify="left" if is_label else "right", no_wrap=is_label)
         for row in self.rows:
             cells = [(c.removeprefix("**").removesuffix("**"), c.startswith("**")) for c in row]
             table.add_row(*(Text(cell, "bold" if best else "") for cell, best in cells))
@@ -270,7 +280,7 @@ def failures(results: Results) -> Section:
         for f in results.failures
     ]
     note = "These tables are left out of the means, ranks and wins of all methods."
-    return Section("Failures", ["table", "method", "seed", "error"], rows, note)
+    return Section("Failures", ["table", "method", "seed", "error"], rows, note, labels=4)
 
 
 def each(results: Results) -> Section:

@@ -82,6 +82,16 @@ def read_table(path: Path) -> Table:
     return Table(path.stem, train, test, label)
 
 
+def column_scales(rows: Array) -> Array:
+    """Return the standard deviation of each column, and 1 for a constant column.
+
+    NaN is ignored. The deviation of a constant is not compared with zero: rounding may make it
+    positive.
+    """
+    constant = np.nanmin(rows, 0) == np.nanmax(rows, 0)
+    return np.where(constant, 1.0, np.nanstd(rows, 0))
+
+
 def delete_cells(table: Table, fraction: float, seed: int) -> Table:
     """Delete cells at random in the training and test rows.
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.outliers.tables import Table, delete_cells, read_table
+from benchmarks.outliers.tables import Table, column_scales, delete_cells, read_table
 
 
 def test_a_table_is_read_from_its_file(folder: Path, table: Table) -> None:
@@ -67,3 +67,11 @@ def test_deleted_cells_depend_on_the_seed_only(table: Table) -> None:
     first, again, other = (delete_cells(table, 0.5, seed).train for seed in (0, 0, 1))
     np.testing.assert_array_equal(first, again)
     assert not np.array_equal(np.isnan(first), np.isnan(other))
+
+
+def test_a_constant_column_has_the_scale_one() -> None:
+    """The standard deviation of 520 times 1.11 is 2e-16 in float64."""
+    rows = np.column_stack([np.full(520, 1.11), np.tile([0.0, 4.0], 260)])
+    rows[0, 1] = rows[1, 1] = np.nan
+    assert rows[:, 0].std() > 0
+    np.testing.assert_array_equal(column_scales(rows), [1, 2])
