@@ -216,8 +216,12 @@ class ScoreMatchingDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         return self._like_input(self.schema_.decode(codes.double().numpy()))
 
     def _scores(self, X: Any) -> tuple[Floats, Floats, Floats]:
-        codes = self._codes(X)
-        parts = self._scorer.score(codes)
+        check_is_fitted(self)
+        codes, problems = self.schema_.encode(self._frame(X, reset=False))
+        parts = self._scorer.with_new_values(
+            self._scorer.score(torch.from_numpy(codes)),
+            {row: len(cells) for row, cells in problems.items()},
+        )
         score, p_value, log_density = (part.double().numpy() for part in parts)
         return score, p_value, log_density
 

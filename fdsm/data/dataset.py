@@ -1,6 +1,7 @@
 """A loaded data set, and the source that it is loaded from."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import torch
@@ -54,6 +55,11 @@ class Dataset:
         """Names of the columns of a table, if they are known."""
         names = self.record.get("columns")
         return [str(name) for name in names] if isinstance(names, list) else None
+
+    @cached_property
+    def train_inputs(self) -> Tensor:
+        """Model inputs of all training rows, for data that fit into memory, shape `(N, *E')`."""
+        return self.transform.deterministic(self.train)
 
     def inverse_transform(self, y: Tensor) -> Tensor:
         """Map model inputs, for example samples, to rows of the stored form.

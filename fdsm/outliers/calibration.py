@@ -1,5 +1,6 @@
 """Outlier scores and p-values from values of held-out rows."""
 
+import math
 from dataclasses import dataclass
 from typing import Self
 
@@ -109,7 +110,7 @@ class Calibration:
             own = self.folds == k
             others = (scores if self.num_folds == 1 else scores[~own]).sort().values
             count = len(others) - torch.searchsorted(others, scores[own])
-            result[own] = (count + 1) / (len(others) + 1)
+            result[own] = (count + 1).double() / (len(others) + 1)
         return result
 
     def held_out_scores(self) -> Tensor:
@@ -117,19 +118,18 @@ class Calibration:
         return self._score(self.held_out)
 
     def _score(self, z: Tensor) -> Tensor:
-        low_density = _tail_probability(-self.held_out, -z) / (1 - HIGH_DENSITY)
-        high_density = _tail_probability(self.held_out, z) / HIGH_DENSITY
-        return -torch.minimum(low_density, high_density).log10()
+        low_density = _log_tail(-self.held_out, -z) - math.log(1 - HIGH_DENSITY)
+        high_density = _log_tail(self.held_out, z) - math.log(HIGH_DENSITY)
+        return -torch.minimum(low_density, high_density) / math.log(10)
 
 
-def _tail_probability(known: Tensor, z: Tensor) -> Tensor:
-    r"""Return $P(Z ≤ z)$, with an exponential tail below the 10 % quantile of `known`."""
+def _log_tail(known: Tensor, z: Tensor) -> Tensor:
+    r"""Return $\log P(Z ≤ z)$, with an exponential tail below the 10 % quantile of `known`."""
     ordered = known.sort().values
     n = len(ordered)
     index = torch.searchsorted(ordered, z.contiguous(), right=True)
-    probability = (index.double() / n).clamp_min(TAIL)
     limit = ordered[max(int(TAIL * n) - 1, 0)]
-    below = limit - ordered[ordered <= limit]
-    spread = below.mean().clamp_min(1e-6 * (ordered[-1] - ordered[0]) + 1e-12)
-    tail = TAIL * torch.exp(-(limit - z) / spread).clamp_min(1e-300)
-    return torch.where(z <= limit, tail, probability)
+    excess = (limit - ordered[ordered <= limit]).mean()
+    excess = excess.clamp_min(1e-6 * (ordered[-1] - ordered[0]) + 1e-12)
+    tail = math.log(TAIL) - (limit - z) / excess
+    return torch.where(z <= limit, tail, (index / n).clamp_min(TAIL).log().to(z.dtype))

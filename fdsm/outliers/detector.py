@@ -57,7 +57,8 @@ class OutlierDetector:
         log_densities: LogDensities,
         rows: Tensor,
         folds: Tensor,
-        neighbors: Neighbors | None = None,
+        *,
+        neighbors: bool = False,
     ) -> Self:
         """Calibrate a detector on held-out rows.
 
@@ -65,16 +66,20 @@ class OutlierDetector:
             log_densities: The log-densities. The model of fold `k` has not seen rows of fold `k`.
             rows: Held-out rows, shape `(n, *E)`.
             folds: Fold of each row, shape `(n,)`.
-            neighbors: The local estimate, from rows with the same folds.
+            neighbors: Whether to use distances to the rows too. Held-out rows are then compared
+                with all other rows.
 
         Returns:
             The detector.
         """
-        values = _measures(log_densities, neighbors, rows, int(folds.max()) + 1)
+        values = -log_densities(rows)
         own = values[:, folds, torch.arange(len(rows), device=rows.device)]
-        levels = len(own) - (neighbors is not None)
-        weights = [LOG_DENSITY / levels] * levels + [1.0] * (neighbors is not None)
-        return cls(Calibration.fit(own, folds, torch.tensor(weights)), neighbors)
+        weights = [LOG_DENSITY / len(own)] * len(own)
+        local = Neighbors(rows) if neighbors else None
+        if local is not None:
+            own = torch.cat([own, local.leave_one_out()[None].to(own.dtype)])
+            weights.append(1.0)
+        return cls(Calibration.fit(own, folds, torch.tensor(weights)), local)
 
     def score_rows(self, log_densities: LogDensities, x: Tensor) -> Scores:
         """Return the scores and p-values of rows.
@@ -86,7 +91,7 @@ class OutlierDetector:
         Returns:
             The scores.
         """
-        values = _measures(log_densities, self.neighbors, x, self.calibration.num_folds)
+        values = _measures(log_densities, self.neighbors, x)
         return Scores(self.calibration.score(values), self.calibration.p_value(values))
 
     def score_completions(self, log_densities: LogDensities, x: Tensor) -> Scores:
@@ -103,9 +108,7 @@ class OutlierDetector:
         Returns:
             The scores, shape `(N,)` each.
         """
-        values = _measures(
-            log_densities, self.neighbors, x.flatten(0, 1), self.calibration.num_folds
-        )
+        values = _measures(log_densities, self.neighbors, x.flatten(0, 1))
         values = values.view(*values.shape[:2], *x.shape[:2]).mean(2)
         return Scores(self.calibration.score(values), self.calibration.p_value(values))
 
@@ -127,11 +130,10 @@ class OutlierDetector:
         return cls(Calibration(**parts["calibration"]), neighbors)
 
 
-def _measures(
-    log_densities: LogDensities, neighbors: Neighbors | None, x: Tensor, num_folds: int
-) -> Tensor:
+def _measures(log_densities: LogDensities, neighbors: Neighbors | None, x: Tensor) -> Tensor:
     """Return how unusual rows are by each measure and fold, shape `(M, K, N)`."""
     values = -log_densities(x)
     if neighbors is None:
         return values
-    return torch.cat([values, neighbors.mean_log_distance(x, num_folds)[None]])
+    local = neighbors.mean_log_distance(x).to(values.dtype)
+    return torch.cat([values, local.expand(1, values.shape[1], -1)])

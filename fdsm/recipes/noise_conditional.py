@@ -216,8 +216,7 @@ class CrossFittedEBM(Recipe):
         rows = [(folds == k).nonzero().flatten() for k in range(self.folds)]
         size = min(limit, *map(len, rows))
         chosen = torch.stack([fold[:size] for fold in rows])
-        x = data.transform.deterministic(data.train[chosen.flatten()])
-        return x.view(*chosen.shape, -1)
+        return data.train_inputs[chosen]
 
     def evaluate(
         self, model: nn.Module, data: Dataset, generator: Generator

@@ -11,7 +11,7 @@ from ..outliers import Reason
 from ..outliers.reasons import expected_inputs, score_gains
 from .saved_model import BATCH, SavedModel
 
-MIN_SHARE = 0.1
+MIN_SHARE = 0.2
 """Columns that explain less of the score are not named."""
 
 
@@ -83,10 +83,12 @@ def in_words(reasons: Sequence[Reason]) -> str:
     """Return reasons as text.
 
     Example:
-        >>> in_words([Reason("alcohol", "2.1", "10.4", 0.9), Reason("unit", "kg", "", 0.1)])
-        'alcohol is 2.1 (expected about 10.4); unit is kg'
+        >>> in_words([Reason("alcohol", "2.1", "10.4", 0.9), Reason("unit", "is new", "", 0.1)])
+        'alcohol is 2.1 (expected about 10.4); unit: is new'
     """
     return "; ".join(
-        f"{r.column} is {r.value}" + (f" (expected about {r.expected})" if r.expected else "")
+        f"{r.column} is {r.value} (expected about {r.expected})"
+        if r.expected
+        else f"{r.column}: {r.value}"
         for r in reasons
     )

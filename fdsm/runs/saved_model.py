@@ -1,5 +1,6 @@
 """A trained model with its fitted transform: sampling, scoring and checking."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
@@ -12,8 +13,7 @@ from ..data.transforms import Transform
 from ..derivatives import FiniteDifference, as_log_density
 from ..evaluation import Consistency, check_consistency, log_densities
 from ..objectives import SSM
-from ..outliers import Neighbors, OutlierDetector
-from ..outliers.neighbors import MAX_ROWS
+from ..outliers import OutlierDetector
 from ..projections import Sphere
 from ..recipes import CrossFittedEBM
 from ..recipes.recipe import HasLogDensity, HasObjective, seeded
@@ -24,7 +24,8 @@ from ..typing import LogDensity, Objective
 from .run import Run, RunError, UnfinishedRunError
 
 HELD_OUT_ROWS = 5000
-"""Largest number of held-out rows on which outlier scores are calibrated."""
+"""Largest number of rows on which outlier scores are calibrated and to which distances are
+computed."""
 BATCH = 500
 CHECK_ROWS = 64
 """Number of training rows on which finite differences are checked."""
@@ -221,6 +222,24 @@ class SavedModel:
         score, p_value = (torch.cat(column) for column in zip(*parts, strict=True))
         return Scores(score.cpu(), p_value.cpu(), values)
 
+    def with_new_values(self, scores: Scores, problems: Mapping[int, int]) -> Scores:
+        """Return scores that count values which never occurred in training.
+
+        Such a value, for example an unknown category, makes a row as unusual as the most unusual
+        of the `n` held-out rows: its p-value is $1/(n + 1)$, and its score grows by the logarithm.
+
+        Args:
+            scores: Scores of the rows.
+            problems: Number of new values by row.
+        """
+        assert self.detector is not None
+        smallest = 1 / (len(self.detector.calibration.held_out) + 1)
+        score, p_value = scores.score.clone(), scores.p_value.clone()
+        for row, count in problems.items():
+            score[row] -= count * math.log10(smallest)
+            p_value[row] = smallest
+        return Scores(score, p_value, scores.log_density)
+
     def completions(self, rows: Tensor) -> Tensor:
         """Return model inputs of rows with missing cells filled in several ways, `(C, N, *E)`."""
         x, dtype = rows.to(self.run.device), next(self.model.parameters()).dtype
@@ -288,15 +307,11 @@ def _cross_fitted_detector(
     saved: SavedModel, recipe: CrossFittedEBM, data: Dataset
 ) -> OutlierDetector:
     """Return the detector of an ensemble, calibrated on the held-out rows of each fold."""
-    folds = recipe.fold_of_rows(len(data.train)).to(saved.run.device)
-    # Large tables: the distances and the calibration use the first rows, which are in random
-    # order since the table was shuffled.
-    rows = data.train[: max(HELD_OUT_ROWS, MAX_ROWS)]
-    folds, x = folds[: len(rows)], saved.completions(rows)[0]
-    neighbors = Neighbors.fit(x, folds, saved.run.generator("neighbors"))
-    return OutlierDetector.fit(
-        saved.member_log_densities, x[:HELD_OUT_ROWS], folds[:HELD_OUT_ROWS], neighbors
-    )
+    # The rows of a table are in random order, so the first ones are a random sample.
+    rows = data.train[:HELD_OUT_ROWS]
+    folds = recipe.fold_of_rows(len(data.train))[: len(rows)].to(saved.run.device)
+    x = saved.completions(rows)[0]
+    return OutlierDetector.fit(saved.member_log_densities, x, folds, neighbors=True)
 
 
 def _held_out_detector(held_out: Tensor) -> OutlierDetector:

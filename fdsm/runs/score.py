@@ -163,16 +163,17 @@ def _score_block(
     score, p_value, log_density = (torch.full((len(rows),), torch.nan).double() for _ in range(3))
     if not len(good):
         return ScoredRows(score, p_value, log_density, score > 0, {}, unreadable)
-    score[good], p_value[good], log_density[good] = (s.double() for s in saved.score(rows[good]))
-    smallest = _smallest_p_value(saved)
-    for i, cells in problems.items():
-        if i not in unreadable:
-            score[i] -= len(cells) * float(np.log10(smallest))
-            p_value[i] = smallest
+    scores = saved.score(rows[good])
+    explained = torch.zeros(len(rows), dtype=torch.bool)
+    explained[good] = scores.p_value <= EXPLAINED_P
+    place = {int(row): i for i, row in enumerate(good.tolist())}
+    new_values = {place[i]: len(cells) for i, cells in problems.items() if i in place}
+    scores = saved.with_new_values(scores, new_values)
+    score[good], p_value[good], log_density[good] = (part.double() for part in scores)
     reasons: dict[int, list[Reason]] = {}
     detector = saved.detector
     if schema is not None and detector is not None and detector.neighbors is not None:
-        chosen = (p_value <= EXPLAINED_P).nonzero().flatten()
+        chosen = explained.nonzero().flatten()
         chosen = chosen[score[chosen].argsort(descending=True)][:EXPLAINED_ROWS]
         found = explain(saved, schema, rows[chosen])
         reasons = dict(zip(chosen.tolist(), found, strict=True))

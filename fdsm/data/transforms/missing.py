@@ -91,7 +91,7 @@ class FillMissing:
     def _learned(self, x: Tensor) -> tuple[Tensor]:
         if self.rows is None:
             raise ValueError("FillMissing is not fitted: call fit(rows) first")
-        return (self.rows.to(x.device),)
+        return (self.rows.to(x),)
 
     def _complete(self, x: Tensor, rows: Tensor) -> Tensor:
         difference = (x[:, None] - rows).abs()
