@@ -205,7 +205,8 @@ class ScoreMatchingDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
     def explain(self, X: object, count: int = 3) -> list[list[Reason]]:
         """Return the columns that make each row unusual, the most important first.
 
-        Values that never occurred in training, such as unknown categories, come before all others.
+        Values that never occurred in training, such as unknown categories, come first. Other
+        columns follow if the row would be an outlier without these values.
 
         Args:
             X: The table.
@@ -216,8 +217,11 @@ class ScoreMatchingDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         """
         codes, problems = self._encode(X)
         found = explain(self._scorer, self.schema_, codes, count)
-        for row, cells in problems.items():
-            found[row] = [Reason(column, text, "", 1.0) for column, text in cells] + found[row]
+        if problems:
+            scores = self._scorer.score(codes[list(problems)]).score
+            for (row, cells), score in zip(problems.items(), scores.tolist(), strict=True):
+                others = found[row] if score > self.offset_ else []
+                found[row] = [Reason(column, text, "", 1.0) for column, text in cells] + others
         return [reasons[:count] for reasons in found]
 
     def sample(
