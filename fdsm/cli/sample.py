@@ -4,8 +4,9 @@ from typing import Annotated
 
 from tyro.conf import arg
 
+from .evaluate import warn_of_problems
 from .options import DeviceOption, Flag, PathOption, RunFolder, UsageError, open_run
-from .printing import progress, report_files, warn_of_problems
+from .printing import progress, report_files
 
 
 def sample(
