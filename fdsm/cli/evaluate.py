@@ -74,8 +74,8 @@ def unreadable_cells(schema: "TableSchema") -> list[str]:
 
     kinds = {Numeric: "numbers", DateTime: "dates"}
     return [
-        f"{column.name}: {column.unreadable:,} cells are not {kinds[type(column)]} and count as "
-        "missing"
+        f"cells of {column.name} that are not {kinds[type(column)]} and count as missing: "
+        f"{column.unreadable:,}"
         for column in schema.columns
         if isinstance(column, (Numeric, DateTime)) and column.unreadable
     ]

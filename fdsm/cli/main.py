@@ -100,7 +100,8 @@ def _in_one_line(text: str) -> str:
     """Return a message with a list of problems in one line."""
     if "\n- " not in text:
         return text
-    return text.replace(":\n- ", ": ").replace("\n- ", "; ").replace("\n", ". ")
+    joined = text.replace(":\n- ", ": ").replace("\n- ", "; ")
+    return joined.replace("?\n", "? ").replace("\n", ". ")
 
 
 def _option(setting: str | None) -> str:

@@ -50,9 +50,9 @@ def score(
     from ..runs.score import default_scores_path, score_file
 
     saved = SavedModel.load(open_run(run, trust=trust, device=device))
-    warn_of_problems(saved.run)
     path = out or default_scores_path(data)
     summary: dict[str, Any] = score_file(saved, data, path, fdr=fdr, only_scores=only_scores)
+    warn_of_problems(saved.run)
     if json:
         report_files([path], json=True, **summary)
         return

@@ -200,7 +200,8 @@ def _describe_data(name: str, source: "Source", data: "Dataset") -> str:
         sentences = [f"Read {name}: {total:,} rows, {data.schema.describe()}{gaps}{rest}."]
         if dropped := data.record.get("dropped_rows"):
             sentences.append(f"{dropped:,} rows without any value were left out.")
-        return " ".join(sentences + [f"{one}." for one in unreadable_cells(data.schema)])
+        sentences += [f"{one[0].upper()}{one[1:]}." for one in unreadable_cells(data.schema)]
+        return " ".join(sentences)
     if data.columns is None:
         size = getattr(source, "size", None)
         resized = f" (resized to {size} × {size}; see --set data.size)" if size else ""
