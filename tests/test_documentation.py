@@ -85,7 +85,7 @@ def test_the_example_in_the_guide_finds_the_new_category_and_the_pressure() -> N
     assert detector.schema_.describe() == "2 numeric columns, 1 categorical (state)"
     assert detector.predict(new).tolist() == [1, -1]
     first, second = detector.explain(new)[1]
-    assert (first.column, second.column) == ("state", "pressure")
+    assert (first.column, second.column, second.value) == ("state", "pressure", "1090")
     assert float(second.expected) == pytest.approx(1041, abs=2)  # 1000 + 2 · 20 + 0, 1 or 2
     assert detector.sample(5).column_names == ["temperature", "pressure", "state"]
 
