@@ -9,7 +9,7 @@ from torch import Tensor
 
 TAIL = 0.1
 """Share of the held-out rows to which the exponential tail is fitted, on each side."""
-HIGH_DENSITY = 0.02
+HIGH_DENSITY = 0.01
 """Share of the significance level that is spent on rows of suspiciously high density."""
 MAX_ROWS = 5000
 """Largest number of held-out rows that are kept."""
@@ -24,7 +24,7 @@ class Calibration:
     also be suspicious because its density is too high, for example if a sensor is stuck at the
     mean. These are two tests. Their p-values are combined by a weighted Bonferroni correction:
 
-    $$\text{score}(x) = -\log_{10} \min\left(\frac{P(Z ≥ z)}{0.98}, \frac{P(Z ≤ z)}{0.02}\right)$$
+    $$\text{score}(x) = -\log_{10} \min\left(\frac{P(Z ≥ z)}{0.99}, \frac{P(Z ≤ z)}{0.01}\right)$$
 
     The distribution of $Z$ is that of held-out rows, with exponential tails beyond the 10 % and
     the 90 % quantiles. A score of 3 means: as unusual as one row in 1,000.
@@ -47,7 +47,7 @@ class Calibration:
         >>> calibration = Calibration.fit(z, torch.zeros(999, dtype=torch.long), torch.ones(1))
         >>> rows = torch.tensor([[[0.0, 1.5, -1.5]]])  # typical, low density, high density
         >>> calibration.p_value(rows)
-        tensor([0.5700, 0.0010, 0.0010], dtype=torch.float64)
+        tensor([0.5000, 0.0010, 0.0010], dtype=torch.float64)
     """
 
     weights: Tensor
@@ -80,19 +80,29 @@ class Calibration:
         """Number of folds, K."""
         return int(self.folds.max()) + 1
 
-    def fold_scores(self, values: Tensor) -> Tensor:
-        """Return the score by each fold, shape `(M, K, N) -> (K, N)`."""
-        center, scale = self.center[:, None, None], self.scale[:, None, None]
-        z = torch.einsum("m,mkn->kn", self.weights, (values.double() - center) / scale)
-        return self._score(z)
+    def fold_scores(self, values: Tensor, dense: Tensor | None = None) -> Tensor:
+        """Return the score by each fold.
 
-    def score(self, values: Tensor) -> Tensor:
+        Args:
+            values: Measures, shape `(M, K, N)`.
+            dense: Measures for the test for high density, if they are different, `(M, K, N)`.
+
+        Returns:
+            Scores, shape `(K, N)`.
+        """
+        z = self._combine(values)
+        low_density = _log_tail(-self.held_out, -z) - math.log(1 - HIGH_DENSITY)
+        z = z if dense is None else self._combine(dense)
+        high_density = _log_tail(self.held_out, z) - math.log(HIGH_DENSITY)
+        return -torch.minimum(low_density, high_density) / math.log(10)
+
+    def score(self, values: Tensor, dense: Tensor | None = None) -> Tensor:
         """Return the mean score over the folds, shape `(M, K, N) -> (N,)`."""
-        return self.fold_scores(values).mean(0)
+        return self.fold_scores(values, dense).mean(0)
 
-    def p_value(self, values: Tensor) -> Tensor:
+    def p_value(self, values: Tensor, dense: Tensor | None = None) -> Tensor:
         """Return the cross-conformal p-value, shape `(M, K, N) -> (N,)`."""
-        known, new = self.held_out_scores(), self.fold_scores(values)
+        known, new = self.held_out_scores(), self.fold_scores(values, dense)
         count = torch.ones_like(new[0])
         for k in range(self.num_folds):
             fold = known[self.folds == k].sort().values
@@ -115,12 +125,14 @@ class Calibration:
 
     def held_out_scores(self) -> Tensor:
         """Return the scores of the held-out rows, shape `(n,)`."""
-        return self._score(self.held_out)
-
-    def _score(self, z: Tensor) -> Tensor:
-        low_density = _log_tail(-self.held_out, -z) - math.log(1 - HIGH_DENSITY)
-        high_density = _log_tail(self.held_out, z) - math.log(HIGH_DENSITY)
+        low_density = _log_tail(-self.held_out, -self.held_out) - math.log(1 - HIGH_DENSITY)
+        high_density = _log_tail(self.held_out, self.held_out) - math.log(HIGH_DENSITY)
         return -torch.minimum(low_density, high_density) / math.log(10)
+
+    def _combine(self, values: Tensor) -> Tensor:
+        """Return $z$, shape `(M, K, N) -> (K, N)`."""
+        center, scale = self.center[:, None, None], self.scale[:, None, None]
+        return torch.einsum("m,mkn->kn", self.weights, (values.double() - center) / scale)
 
 
 def _log_tail(known: Tensor, z: Tensor) -> Tensor:
@@ -132,4 +144,8 @@ def _log_tail(known: Tensor, z: Tensor) -> Tensor:
     excess = (limit - ordered[ordered <= limit]).mean()
     excess = excess.clamp_min(1e-6 * (ordered[-1] - ordered[0]) + 1e-12)
     tail = math.log(TAIL) - (limit - z) / excess
+    # A value beyond all held-out ones is at most as likely as the rarest of them.
+    at_end = math.log(TAIL) - (limit - ordered[0]) / excess
+    shift = (at_end + math.log(n + 1)).clamp_min(0.0)
+    tail = torch.where(z < ordered[0], tail - shift, tail)
     return torch.where(z <= limit, tail, (index / n).clamp_min(TAIL).log().to(z.dtype))

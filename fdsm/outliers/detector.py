@@ -77,7 +77,7 @@ class OutlierDetector:
         weights = [LOG_DENSITY / len(own)] * len(own)
         local = Neighbors(rows) if neighbors else None
         if local is not None:
-            own = torch.cat([own, local.leave_one_out()[None].to(own.dtype)])
+            own = torch.cat([own, local.leave_one_out(rows)[None].to(own.dtype)])
             weights.append(1.0)
         return cls(Calibration.fit(own, folds, torch.tensor(weights)), local)
 
@@ -91,8 +91,7 @@ class OutlierDetector:
         Returns:
             The scores.
         """
-        values = _measures(log_densities, self.neighbors, x)
-        return Scores(self.calibration.score(values), self.calibration.p_value(values))
+        return self.score_completions(log_densities, x[None])
 
     def score_completions(self, log_densities: LogDensities, x: Tensor) -> Scores:
         """Return the scores of rows with missing cells that were filled in several ways.
@@ -108,9 +107,13 @@ class OutlierDetector:
         Returns:
             The scores, shape `(N,)` each.
         """
-        values = _measures(log_densities, self.neighbors, x.flatten(0, 1))
-        values = values.view(*values.shape[:2], *x.shape[:2]).mean(2)
-        return Scores(self.calibration.score(values), self.calibration.p_value(values))
+        values, dense = (
+            each.view(*each.shape[:2], *x.shape[:2]).mean(2)
+            for each in _measures(log_densities, self.neighbors, x.flatten(0, 1))
+        )
+        return Scores(
+            self.calibration.score(values, dense), self.calibration.p_value(values, dense)
+        )
 
     def state(self) -> dict[str, Tensor]:
         """Return the tensors that define the detector."""
@@ -130,10 +133,17 @@ class OutlierDetector:
         return cls(Calibration(**parts["calibration"]), neighbors)
 
 
-def _measures(log_densities: LogDensities, neighbors: Neighbors | None, x: Tensor) -> Tensor:
-    """Return how unusual rows are by each measure and fold, shape `(M, K, N)`."""
+def _measures(
+    log_densities: LogDensities, neighbors: Neighbors | None, x: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return how unusual rows are by each measure and fold, shape `(M, K, N)`.
+
+    Copies of training rows are close to a row: themselves. That makes them normal, but it must not
+    make them suspiciously normal. So there are different measures for the two tests.
+    """
     values = -log_densities(x)
     if neighbors is None:
-        return values
-    local = neighbors.mean_log_distance(x).to(values.dtype)
-    return torch.cat([values, local.expand(1, values.shape[1], -1)])
+        return values, values
+    local = neighbors.with_and_without_copies(x).to(values.dtype)
+    local = local[:, None, None].expand(2, 1, values.shape[1], -1)
+    return torch.cat([values, local[0]]), torch.cat([values, local[1]])

@@ -27,28 +27,32 @@ class Neighbors:
     Example:
         >>> neighbors = Neighbors(torch.tensor([[0.0], [2.0], [3.0]]))
         >>> neighbors.mean_log_distance(torch.tensor([[1.0]])).exp()  # (1 · 1 · 2)^(1/3)
-        tensor([1.2611])
-        >>> neighbors.leave_one_out().exp()  # (2 · 3)^(1/2), (2 · 1)^(1/2), (3 · 1)^(1/2)
+        tensor([1.2610])
+        >>> neighbors.leave_one_out(neighbors.rows).exp()  # (2 · 3)^(1/2), (2 · 1)^(1/2), ...
         tensor([2.4505, 1.4153, 1.7332])
     """
 
     rows: Tensor
 
     def mean_log_distance(self, x: Tensor) -> Tensor:
-        """Return $a(x)$. Larger values are farther from the rows, shape `(N, D) -> (N,)`.
+        """Return $a(x)$. Larger values are farther from the rows, shape `(N, D) -> (N,)`."""
+        return self.with_and_without_copies(x)[0]
 
-        If `x` is equal to one of the rows, the distance to this row does not count. So the rows
-        themselves have the same values as in `leave_one_out`.
+    def leave_one_out(self, x: Tensor) -> Tensor:
+        """Return $a(x)$ without the distance of a row to itself, shape `(N, D) -> (N,)`.
+
+        A row of `x` that is equal to one of the rows is taken to be this row.
         """
+        return self.with_and_without_copies(x)[1]
+
+    def with_and_without_copies(self, x: Tensor) -> Tensor:
+        """Return `mean_log_distance(x)` and `leave_one_out(x)`, shape `(N, D) -> (2, N)`."""
         rows, parts = self.rows.to(x.dtype), []
         count = min(NUM_NEIGHBORS + 1, len(rows))
         for part in torch.split(x, CHUNK):
             nearest = torch.cdist(part, rows, p=1.0).topk(count, largest=False).values
-            values = (nearest + SMALLEST).log()
-            others, all_rows = values[:, 1:].mean(1), values[:, :NUM_NEIGHBORS].mean(1)
-            parts.append(torch.where(nearest[:, 0] == 0, others, all_rows))
-        return torch.cat(parts)
-
-    def leave_one_out(self) -> Tensor:
-        """Return $a$ at each of the rows, without the distance to itself, shape `(R,)`."""
-        return self.mean_log_distance(self.rows)
+            logs = (nearest + SMALLEST).log()
+            all_rows, others = logs[:, :NUM_NEIGHBORS].mean(1), logs[:, 1:].mean(1)
+            is_copy = nearest[:, 0] == 0
+            parts.append(torch.stack([all_rows, torch.where(is_copy, others, all_rows)]))
+        return torch.cat(parts, 1)
