@@ -21,6 +21,7 @@ from ..samplers import GaussianMixtureProposal, Progress, importance_log_partiti
 from ..serialize import find_fields, replace_fields
 from ..training import checkpoint, derived_seed
 from ..typing import LogDensity, Objective
+from .marginals import QUANTILES, Marginals
 from .run import Run, RunError, UnfinishedRunError
 
 HELD_OUT_ROWS = 5000
@@ -31,6 +32,8 @@ CHECK_ROWS = 64
 """Number of training rows on which finite differences are checked."""
 PARTITION_SAMPLES, PARTITION_ERROR = 20_000, 0.1
 """Samples for the normalizing constant, and its largest accepted standard error in nats."""
+SAMPLED_ROWS = 20_000
+"""Largest number of training rows for the distributions of the columns of samples."""
 PARTITION_SCALE = 0.3
 """Standard deviation of the kernels of the proposal, which are centred at training rows."""
 
@@ -61,6 +64,7 @@ class SavedModel:
         detector: The outlier detector, if the model has a log-density.
         log_partition: Logarithm of the normalizing constant and its standard error, if it could be
             estimated well.
+        marginals: The correction of the columns of samples, for tables.
         max_value: Largest value in the training rows, which is shown as white in images.
         is_integer: Whether the data are integers, such as images of bytes.
         progress: Number of iterations, seconds of training, and the reason why training ended.
@@ -72,6 +76,7 @@ class SavedModel:
     shape: torch.Size
     detector: OutlierDetector | None
     log_partition: tuple[float, float] | None
+    marginals: Marginals | None
     max_value: float
     is_integer: bool
     progress: Mapping[str, Any]
@@ -84,13 +89,14 @@ class SavedModel:
         is_integer = not data.train.is_floating_point()
         largest = float(data.train.nan_to_num(0.0).max() if not is_integer else data.train.max())
         saved = cls(
-            run, model, data.transform, data.shape, None, None, largest, is_integer, progress
+            run, model, data.transform, data.shape, None, None, None, largest, is_integer, progress
         )
         if isinstance(run.recipe, CrossFittedEBM):
             return replace(
                 saved,
                 detector=_cross_fitted_detector(saved, run.recipe, data),
                 log_partition=_log_partition(saved, run.recipe, data),
+                marginals=_marginals(saved, data),
             )
         if isinstance(run.recipe, HasLogDensity):
             held_out = saved.log_density(data.test[:HELD_OUT_ROWS])
@@ -125,6 +131,7 @@ class SavedModel:
                 shape,
                 _read_detector(state, run.device),
                 None if (pair := state.get("log_partition")) is None else (pair[0], pair[1]),
+                None if (maps := state.get("marginals")) is None else Marginals(**maps),
                 state["max_value"],
                 state["is_integer"],
                 state["progress"],
@@ -140,6 +147,7 @@ class SavedModel:
             "shape": list(self.shape),
             "detector": None if self.detector is None else self.detector.state(),
             "log_partition": None if self.log_partition is None else list(self.log_partition),
+            "marginals": None if self.marginals is None else self.marginals.state(),
             "max_value": self.max_value,
             "is_integer": self.is_integer,
             "progress": dict(self.progress),
@@ -157,12 +165,18 @@ class SavedModel:
         Returns:
             The samples.
         """
-        generator, parts = self.run.generator("sample", seed), []
+        x = self._draw(n, self.run.generator("sample", seed), progress)
+        x = x if self.marginals is None else self.marginals.apply(x)
+        x = self._with_missing_cells(x, seed)
+        return x.round().clamp(0, self.max_value).byte() if self.is_integer else x
+
+    def _draw(self, n: int, generator: torch.Generator, progress: Progress) -> Tensor:
+        """Return samples of the model in the space of the data, a batch at a time."""
+        parts = []
         for part in torch.split(torch.arange(n), BATCH):
             y = self.run.recipe.sample(self.model, self.shape, len(part), generator, progress)
             parts.append(self.transform.inverse(y.cpu()))
-        x = self._with_missing_cells(torch.cat(parts), seed)
-        return x.round().clamp(0, self.max_value).byte() if self.is_integer else x
+        return torch.cat(parts)
 
     def _with_missing_cells(self, samples: Tensor, seed: int) -> Tensor:
         """Delete the cells of samples that are missing in training rows chosen at random."""
@@ -313,6 +327,14 @@ def _cross_fitted_detector(
     folds = recipe.fold_of_rows(len(data.train))[: len(rows)].to(saved.run.device)
     x = saved.completions(rows)[0]
     return OutlierDetector.fit(saved.member_log_densities, x, folds, neighbors=True)
+
+
+def _marginals(saved: SavedModel, data: Dataset) -> Marginals:
+    """Return the correction of samples, from samples of the model and training rows."""
+    assert data.schema is not None
+    samples = saved._draw(QUANTILES, saved.run.generator("marginals"), lambda steps, *_: steps)
+    numeric = torch.tensor([levels == 0 for levels in data.schema.num_levels])
+    return Marginals.fit(samples, data.train[:SAMPLED_ROWS], numeric)
 
 
 def _held_out_detector(held_out: Tensor) -> OutlierDetector:
