@@ -20,7 +20,7 @@ def demo(out: Path = Path("runs/demo")) -> None:
 
     First `fdsm train` learns the benign rows of scikit-learn's breast-cancer table, and `fdsm
     score` finds the malignant ones and says why. Then DSM, FD-DSM, SSM, FD-SSM and Taylor-SSM
-    learn images of digits. All takes a few minutes. Finished models are kept, so the same command
+    learn images of digits. This takes a few minutes. Finished models are kept, so the same command
     shows the results again.
 
     Args:
@@ -62,10 +62,16 @@ def write_tables(folder: Path) -> None:
 
     Args:
         folder: The folder.
-    """
-    from sklearn.datasets import load_breast_cancer  # type: ignore[import-untyped]
 
+    Raises:
+        ImportError: If scikit-learn is not installed.
+    """
     from ..atomic_io import replace_file
+
+    try:
+        from sklearn.datasets import load_breast_cancer  # type: ignore[import-untyped]
+    except ImportError as error:
+        raise ImportError("the demo needs scikit-learn: pip install 'fdsm[demo]'") from error
 
     data = load_breast_cancer()
     names, kinds = data.feature_names.tolist(), data.target_names[data.target].tolist()

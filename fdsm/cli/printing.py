@@ -67,13 +67,11 @@ def log(text: str) -> None:
 
 
 def report_files(files: Sequence[Path], *, json: bool, **facts: "Json") -> None:
-    """Print which files were written, and facts about them."""
+    """Print which files were written. JSON holds facts about them too."""
     if json:
         print_json({"files": [str(path) for path in files], **facts})
-        return
-    for name, value in facts.items():
-        log(f"{name.replace('_', ' ')}: {value}")
-    log(f"Wrote {', '.join(map(str, files))}")
+    else:
+        log(f"Wrote {', '.join(map(str, files))}")
 
 
 def print_json(value: object) -> None:

@@ -6,7 +6,7 @@ from tyro.conf import arg
 
 from .evaluate import warn_of_problems
 from .options import DeviceOption, Flag, PathOption, RunFolder, UsageError, open_run
-from .printing import progress, report_files
+from .printing import log, progress, report_files
 
 
 def sample(
@@ -49,4 +49,9 @@ def sample(
     else:
         files = save_samples(out or run / "samples", samples, saved.max_value, schema)
     warn_of_problems(saved.run)
-    report_files(files, json=json, samples=n, shape=list(samples.shape))
+    if json:
+        report_files(files, json=True, samples=n, shape=list(samples.shape))
+        return
+    shape = " × ".join(map(str, samples.shape[1:]))
+    event = f"shape {shape}" if schema is None else f"{len(schema.columns):,} columns"
+    log(f"Wrote {', '.join(map(str, files))}: {n:,} samples of {event}.")

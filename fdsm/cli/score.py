@@ -25,10 +25,10 @@ def score(
 ) -> None:
     """Score every row of a data file: how unusual it is, and why.
 
-    Writes your columns and, after them: score (sort by it; 3 means as unusual as one row in
-    1,000), p_value (calibrated on rows that the model has not seen), log_density, flagged (worth a
-    look at the false discovery rate of --fdr), reasons (the columns that make the row unusual and
-    the values expected there) and problem (why a row was not scored).
+    Writes your columns, followed by score (sort by it; 3 means as unusual as 1 row in 1,000),
+    p_value (calibrated on rows that the model has not seen), log_density, flagged (worth a look at
+    the false discovery rate of --fdr), reasons (the columns that make the row unusual and the
+    values expected there) and problem (why a row was not scored).
 
     Args:
         run: Folder of the run.

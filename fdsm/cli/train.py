@@ -71,22 +71,24 @@ def train(
 ) -> None:
     """Train a model on your data, compare it with reference densities and draw samples.
 
-    Chooses a preset from the kind and size of the data and prints it. `fdsm score`, `fdsm sample`
-    and `fdsm report` use the folder that this command writes.
+    A table may have numbers, text, dates and missing cells. Chooses a preset from the kind and
+    size of the data and prints it. `fdsm score`, `fdsm sample` and `fdsm report` use the folder
+    that this command writes.
 
     Args:
-        data: Your data: a .csv, .tsv, .parquet, .npy or .npz file, a folder or .zip of images; or
-            the name of a built-in data set such as digits or redwine. With --resume: the new
-            path of the data, if they were moved.
+        data: Your data: a table (.csv, .tsv, .txt, .parquet, .feather), an array (.npy, .npz), a
+            folder or .zip of images, or the name of a built-in data set such as digits or redwine.
+            With --resume: the new path of the data, if they were moved.
         model: Model family. Default: ebm, an energy-based model.
         objective: Training objective. Default: that of the model.
         derivative: How to differentiate the model. taylor is exact, fd works with any model; see
             docs/engines.md. Default: that of the objective.
-        iterations: Number of training iterations. Default: chosen from the number of rows.
+        iterations: Largest number of training iterations. Training stops earlier if the held-out
+            loss no longer improves. Default: chosen from the number of rows.
         categorical: Columns of a table to take as categorical, for example --categorical zip,code.
-        numeric: Columns of a table to take as numeric.
+        numeric: Columns of a table to take as numeric. Cells that are not numbers are missing.
         ignore: Columns of a table that the model must not see.
-        columns: Columns of a table to use. Default: all.
+        columns: Columns of a table to use, in this order. Default: all.
         settings: Change any other setting, for example --set optimizer.lr=1e-3 or
             --set data.seed=1. May be repeated. config.json lists all settings.
         recipe: Train a recipe of your own instead of a preset.
@@ -94,7 +96,7 @@ def train(
         device: Device, such as cpu, cuda or mps. Default: cpu.
         out: Folder of the run. Default: runs/NAME, named after the data.
         resume: Continue the run in this folder.
-        threads: Number of threads. Default: torch's.
+        threads: Largest number of threads. Default: torch's.
         tensorboard: Also write TensorBoard event files.
         trust: With --resume, execute the file that the recipe is defined in.
         json: Print the result as JSON.

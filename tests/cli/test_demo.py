@@ -34,7 +34,8 @@ def test_demo_finds_tumours_compares_five_methods_and_keeps_them(
     names = [row.name for row in digits.CPU]
     assert names == ["DSM", "FD-DSM", "SSM", "FD-SSM", "Taylor-SSM"]
     monkeypatch.setattr(digits, "CPU", tuple(replace(tiny, name=name) for name in names))
-    monkeypatch.setattr(demo, "train", partial(train, iterations=20))
+    quick = ("plan.num_samples=100", "levels.count=10")
+    monkeypatch.setattr(demo, "train", partial(train, iterations=20, settings=quick))
     out, _ = run_text(["demo", "--out", "demo"], capsys)
     for name in names:
         assert name in out

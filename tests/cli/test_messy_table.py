@@ -133,7 +133,8 @@ def test_parquet_is_written_by_the_suffix(
 
 
 def test_samples_look_like_the_table(messy_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run_json(["sample", str(messy_run), "-n", "80", "--out", "samples.csv"], capsys)
+    _, log = run_text(["sample", str(messy_run), "-n", "80", "--out", "samples.csv"], capsys)
+    assert log.endswith("Wrote samples.csv: 80 samples of 8 columns.\n")
     rows = read(Path("samples.csv"))
     assert len(rows) == 80
     assert list(rows[0]) == COLUMNS

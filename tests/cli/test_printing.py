@@ -25,7 +25,7 @@ def test_fast_loops_print_one_line(capsys: pytest.CaptureFixture[str]) -> None:
 def test_files_and_facts_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     report_files([Path("a.csv")], json=False, rows_read=3)
     out, err = capsys.readouterr()
-    assert (out, err) == ("", "rows read: 3\nWrote a.csv\n")
+    assert (out, err) == ("", "Wrote a.csv\n")
     report_files([Path("a.csv")], json=True, rows_read=3)
     out, err = capsys.readouterr()
     assert (out.split(), err) == (
