@@ -280,8 +280,9 @@ class CrossFittedEBM(Recipe):
 
 def _training_inputs(transform: Transform, rows: Tensor) -> Tensor:
     """Return model inputs of rows, completed in one or several ways, shape `(C, N, D)`."""
-    if isinstance(transform, Chain) and isinstance(transform.steps[-1], FillMissing):
-        x = Chain(transform.steps[:-1]).deterministic(rows)
-        if bool(x.isnan().any()):
-            return transform.steps[-1].completions(x)
+    if isinstance(transform, Chain) and transform.steps:
+        *before, last = transform.steps
+        x = Chain(tuple(before)).deterministic(rows)
+        if isinstance(last, FillMissing) and bool(x.isnan().any()):
+            return last.completions(x)
     return transform.deterministic(rows)[None]
