@@ -110,7 +110,8 @@ class Calibration:
             own = self.folds == k
             others = (scores if self.num_folds == 1 else scores[~own]).sort().values
             count = len(others) - torch.searchsorted(others, scores[own])
-            result[own] = (count + 1).double() / (len(others) + 1)
+            itself = int(self.num_folds > 1)  # with a single fold it is among `others` already
+            result[own] = (count + itself).double() / (len(others) + itself)
         return result
 
     def held_out_scores(self) -> Tensor:
