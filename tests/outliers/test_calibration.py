@@ -154,9 +154,7 @@ def test_p_values_of_held_out_rows_leave_out_their_own_fold(
     fitted = Calibration.fit(torch.randn(1, 101, generator=generator), fold, torch.ones(1))
     scores, expected = fitted.held_out_scores().tolist(), []
     for i in range(101):
-        others = [
-            s for j, s in enumerate(scores) if (fold[j] != fold[i] if folds > 1 else i != j)
-        ]
+        others = [s for j, s in enumerate(scores) if (fold[j] != fold[i] if folds > 1 else i != j)]
         expected.append((1 + sum(s >= scores[i] for s in others)) / (len(others) + 1))
     assert fitted.held_out_p_values().tolist() == pytest.approx(expected)
     assert stats.kstest(expected, "uniform").pvalue > 0.01
