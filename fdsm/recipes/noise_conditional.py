@@ -275,8 +275,9 @@ class CrossFittedEBM(Recipe):
 
 def _training_inputs(transform: Transform, rows: Tensor) -> Tensor:
     """Return model inputs of rows, completed in one or several ways, shape `(C, N, D)`."""
-    if isinstance(transform, Chain) and isinstance(transform.steps[-1], FillMissing):
-        x = Chain(transform.steps[:-1]).deterministic(rows)
-        if bool(x.isnan().any()):
-            return transform.steps[-1].completions(x)
+    if isinstance(transform, Chain) and transform.steps:
+        *before, last = transform.steps
+        if isinstance(last, FillMissing):
+            x = Chain(tuple(before)).deterministic(rows)
+            return last.completions(x) if bool(x.isnan().any()) else x[None]
     return transform.deterministic(rows)[None]

@@ -167,10 +167,13 @@ class SavedModel:
     def _with_missing_cells(self, samples: Tensor, seed: int) -> Tensor:
         """Delete the cells of samples that are missing in training rows chosen at random."""
         transform = self.transform
-        if not (isinstance(transform, Chain) and isinstance(transform.steps[-1], FillMissing)):
+        if not isinstance(transform, Chain) or not transform.steps:
             return samples
-        encode, rows = transform.steps[0], transform.steps[-1].rows
-        if rows is None or not isinstance(encode, EncodeColumns) or not bool(rows.isnan().any()):
+        encode, fill = transform.steps[0], transform.steps[-1]
+        if not isinstance(encode, EncodeColumns) or not isinstance(fill, FillMissing):
+            return samples
+        rows = fill.rows
+        if rows is None or not bool(rows.isnan().any()):
             return samples
         missing = torch.stack([rows[:, block].isnan().any(1) for block in encode.blocks], 1)
         generator = seeded("cpu", derived_seed(self.run.seed, "missing", seed))
