@@ -9,6 +9,8 @@ from torch import Tensor
 
 TAIL = 0.1
 """Share of the held-out rows to which the exponential tail is fitted, on each side."""
+MIN_TAIL_ROWS = 5
+"""Smallest number of rows to which it is fitted. With fewer than 50 rows the share is larger."""
 HIGH_DENSITY = 0.02
 """Share of the significance level that is spent on rows of suspiciously high density."""
 MAX_ROWS = 5000
@@ -129,8 +131,9 @@ def _log_tail(known: Tensor, z: Tensor) -> Tensor:
     ordered = known.sort().values
     n = len(ordered)
     index = torch.searchsorted(ordered, z.contiguous(), right=True)
-    limit = ordered[max(int(TAIL * n) - 1, 0)]
+    share = max(TAIL, min(MIN_TAIL_ROWS, n) / n)
+    limit = ordered[int(share * n + 1e-9) - 1]
     excess = (limit - ordered[ordered <= limit]).mean()
     excess = excess.clamp_min(1e-6 * (ordered[-1] - ordered[0]) + 1e-12)
-    tail = math.log(TAIL) - (limit - z) / excess
-    return torch.where(z <= limit, tail, (index / n).clamp_min(TAIL).log().to(z.dtype))
+    tail = math.log(share) - (limit - z) / excess
+    return torch.where(z <= limit, tail, (index / n).clamp_min(share).log().to(z.dtype))

@@ -167,3 +167,15 @@ def test_only_the_first_5000_rows_are_kept(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(fitted.held_out) == len(fitted.folds) == 30
     assert fitted.scale.item() == pytest.approx(0.8)
     assert fitted.num_folds == 3
+
+
+@pytest.mark.parametrize("n", [4, 10, 19, 30, 49])
+def test_few_held_out_rows_have_scores_of_the_same_size(n: int) -> None:
+    """For P(Z ≥ z) = exp(-z), at the quantiles: scores grow like z / log 10 beyond the data."""
+    z = -torch.log1p(-(torch.arange(n) + 0.5) / n)
+    fitted = single_fold(z)
+    new = torch.tensor([5.0, 10.0, 20.0])
+    expected = (new + math.log(0.98)) / math.log(10)
+    torch.testing.assert_close(fitted.score(as_values(new)), expected, rtol=0.5, atol=0.0)
+    # A density slightly above all others is no reason for a large score.
+    assert fitted.score(as_values(z[:1] - 0.01)).item() < 1
