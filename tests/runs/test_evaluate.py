@@ -41,7 +41,8 @@ def gaussian_recipe(noise_std: float = 0.0) -> EBM:
 def compare(folder: Path, model: nn.Module, recipe: EBM | Flow) -> dict[str, Any]:
     """Return the comparison of a model with references for each metric."""
     saved = known_model(folder, model, recipe)
-    return {one["metric"]: one for one in compare_with_references(saved, recipe.data.load())}
+    compared = compare_with_references(saved, recipe.data.load(), recipe.log_density(model))
+    return {one["metric"]: one for one in compared}
 
 
 class Density(nn.Module):
@@ -143,7 +144,7 @@ def test_estimated_likelihood_is_compared_with_its_error(
 ) -> None:
     """The entropy of N(0, I) in two dimensions is 2.84."""
     saved = known_model(tmp_path, StandardNormal(), gaussian_recipe())
-    compared = compare_with_references(saved, GAUSSIAN.load(), nll)
+    compared = compare_with_references(saved, GAUSSIAN.load(), saved.model, nll)
     assert [one["metric"] for one in compared] == ["exact_sm_loss", "nll"]
     assert compared[1]["better"] == better
 
