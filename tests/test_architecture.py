@@ -18,7 +18,7 @@ LAYERS = [
     {"training"},
     {"recipes"},
     {"runs"},
-    {"report", "estimator"},
+    {"estimator", "report"},
     {"paper"},
     {"cli"},
     {"__main__"},

@@ -172,6 +172,11 @@ class CrossFittedEBM(Recipe):
         """Every row is held out once, so no rows are needed for validation and test."""
         return True
 
+    @property
+    def num_threads(self) -> int | None:
+        """One thread for small networks, whose operations are too short to be divided."""
+        return 1 if self.width < 128 else None
+
     def fold_of_rows(self, n: int) -> Tensor:
         """Return the fold of each of `n` training rows, shape `(n,)`."""
         order = torch.randperm(n, generator=seeded("cpu", derived_seed(0, "folds")))

@@ -94,6 +94,11 @@ class Recipe(ABC):
         """Whether training holds out every row once, so that it needs only training rows."""
         return False
 
+    @property
+    def num_threads(self) -> int | None:
+        """Number of threads on a CPU that is fastest. `None` for torch's default."""
+        return None
+
     def batches(self, data: Dataset, seed: int, device: str) -> Batches:
         """Return the training batches. Default: all rows in a new random order every epoch."""
         return ShuffledBatches(data.train, data.transform, self.plan.batch, seed, device)

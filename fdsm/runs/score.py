@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from ..atomic_io import replace_file
 from ..data import Array, DataError, ImageFolder, Table, TableSchema, from_path
 from ..data.files.table import ROW
-from ..data.tables.schema import Problems
+from ..data.tables.columns import Problems
 from ..outliers import Reason, benjamini_hochberg
 from ..serialize import Json
 from .explain import explain, in_words
@@ -24,8 +25,8 @@ from .table_summary import histogram
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
 
-COLUMNS = ("score", "p_value", "log_density", "flagged", "reasons", "problem")
-"""The columns that are added to a table."""
+Floats = npt.NDArray[np.float64]
+
 BLOCK = 50_000
 """Number of rows that are in memory at once."""
 EXPLAINED_P, EXPLAINED_ROWS = 0.05, 2000
@@ -150,11 +151,7 @@ def _smallest_p_value(saved: SavedModel) -> float:
 def _score_block(
     saved: SavedModel, schema: TableSchema | None, rows: Tensor, problems: Problems
 ) -> ScoredRows:
-    """Score rows, and explain the unusual ones of a table.
-
-    A value that never occurred in training, such as an unknown category, makes a row as unusual as
-    the rarest training row.
-    """
+    """Score rows, and explain the unusual ones of a table."""
     unreadable = {i: cells[0][1] for i, cells in problems.items() if cells[0][0] == ROW}
     if schema is not None:
         empty = rows.isnan().all(1).nonzero().flatten().tolist()
@@ -186,7 +183,10 @@ def _score_block(
 
 def _collect(blocks: "Sequence[ScoredRows] | Iterator[ScoredRows]", fdr: float) -> ScoredRows:
     """Join the scores of blocks, and flag rows at the false discovery rate."""
-    parts, reasons, problems, done = [], {}, {}, 0
+    parts: list[tuple[Tensor, Tensor, Tensor]] = []
+    reasons: dict[int, list[Reason]] = {}
+    problems: dict[int, str] = {}
+    done = 0
     for block in blocks:
         parts.append((block.score, block.p_value, block.log_density))
         reasons |= {done + i: found for i, found in block.reasons.items()}
@@ -234,7 +234,10 @@ def _columns(scored: ScoredRows, start: int, count: int) -> "dict[str, pa.Array]
 
     part = slice(start, start + count)
     missing = scored.score[part].isnan().numpy()
-    number = lambda x: pa.array(_seven_digits(x[part].numpy()), pa.float64(), mask=missing)
+
+    def number(x: Tensor) -> "pa.Array":
+        return pa.array(_seven_digits(x[part].numpy()), pa.float64(), mask=missing)
+
     rows = range(start, start + count)
     return {
         "score": number(scored.score),
@@ -246,7 +249,7 @@ def _columns(scored: ScoredRows, start: int, count: int) -> "dict[str, pa.Array]
     }
 
 
-def _seven_digits(x: "np.ndarray[tuple[int, ...], np.dtype[np.float64]]") -> "np.ndarray":  # type: ignore[type-arg]
+def _seven_digits(x: Floats) -> Floats:
     """Round to seven significant digits, which is the precision of the model."""
     with np.errstate(divide="ignore", invalid="ignore"):
         exponent = np.floor(np.log10(np.abs(x)))
@@ -304,7 +307,7 @@ def _table_source(saved: SavedModel, path: Path, schema: TableSchema) -> Table |
     return replace(source, schema=schema)
 
 
-def _blocks(source: Table | Array) -> "Iterator[tuple[np.ndarray, Problems, pa.Table]]":  # type: ignore[type-arg]
+def _blocks(source: Table | Array) -> "Iterator[tuple[Floats, Problems, pa.Table]]":
     if isinstance(source, Table):
         yield from source.iter_codes(BLOCK)
     else:

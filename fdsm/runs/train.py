@@ -2,7 +2,8 @@
 
 import platform
 import warnings
-from contextlib import nullcontext
+from collections.abc import Generator
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from typing import Any
 
@@ -62,11 +63,22 @@ def train(
         return SavedModel.load(run)
     training = Training(run, run.recipe.data.load() if data is None else data)
     run.folder.mkdir(parents=True, exist_ok=True)
-    with exclusive(run.folder):
+    with exclusive(run.folder), _threads(run.recipe.num_threads):
         training.start_or_restore()
         if training.ended is None:
             training.run_iterations(console, tensorboard=tensorboard)
         return training.save_model()
+
+
+@contextmanager
+def _threads(count: int | None) -> Generator[None, None, None]:
+    """Use at most a number of threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(before if count is None else min(count, before))
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 class TrainingInterrupted(Exception):

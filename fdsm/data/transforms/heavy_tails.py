@@ -26,8 +26,8 @@ class NormalizeTails:
 
     Here $q$ is the piecewise linear function through the normal scores of the training values,
     $q(v) = Φ^{-1}(\text{rank}(v) / (n + 1))$. It has slope 1 outside the range of the training
-    values. Inputs should be standardized. The mean $m$ and the standard deviation $s$ standardize the result. The map is strictly
-    increasing. NaN stays NaN.
+    values. The mean $m$ and the standard deviation $s$ standardize the result. The map is strictly
+    increasing. Inputs should be standardized. NaN stays NaN.
 
     Attributes:
         mapped: Indices of the mapped columns, shape `(M,)`. Learned.
