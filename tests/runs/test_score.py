@@ -145,7 +145,7 @@ def test_model_without_filling_does_not_score_rows_with_missing_cells(
 def test_rows_that_are_not_scored_do_not_change_the_flags(
     saved: SavedModel, tmp_path: Path
 ) -> None:
-    """Eleven rows at a rate of 0.9 are flagged together, with and without unreadable ones."""
+    """Three far rows have p = 1/11. They pass a rate of 0.1 only if they are all the rows."""
     far = "\n".join(["a,b", *["30,40"] * 3])
     for name, text in {"good.csv": far, "gaps.csv": far + "\n1,\n" * 3}.items():
         (tmp_path / name).write_text(text + "\n")
@@ -153,7 +153,7 @@ def test_rows_that_are_not_scored_do_not_change_the_flags(
         score_file(saved, tmp_path / name, tmp_path / f"out-{name}", fdr=0.1)["flagged"]
         for name in ("good.csv", "gaps.csv")
     ]
-    assert flagged == [3, 3]  # p = 1/11 is below 0.1 if the three rows are all
+    assert flagged == [3, 3]
 
 
 def test_arrays_are_scored_with_their_columns(saved: SavedModel, tmp_path: Path) -> None:
@@ -285,7 +285,7 @@ def test_images_are_named_and_resized_to_the_training_images(tmp_path: Path) -> 
     assert [float(row["log_density"]) for row in rows] == pytest.approx(expected)
     new = tmp_path / "new.csv"
     new.write_text("a,b\n1,2\n")
-    with pytest.raises(DataError, match="is a table, but .* was trained on images"):
+    with pytest.raises(DataError, match=r"is a table, but .* was trained on images"):
         score_file(saved, new, tmp_path / "other.csv")
 
 
@@ -300,7 +300,7 @@ def test_images_of_another_scale_are_refused(tmp_path: Path) -> None:
 def test_table_of_a_model_is_not_compared_with_images(saved: SavedModel, tmp_path: Path) -> None:
     (tmp_path / "photos").mkdir()
     Image.new("L", (4, 4)).save(tmp_path / "photos" / "a.png")
-    with pytest.raises(DataError, match="holds images, but .* was trained on a table"):
+    with pytest.raises(DataError, match=r"holds images, but .* was trained on a table"):
         score_file(saved, tmp_path / "photos", tmp_path / "scores.csv")
 
 
