@@ -17,7 +17,7 @@ from ..errors import DataError
 from ..split import MIN_ROWS, index_splits, train_val_test_split
 from ..tables import TableSchema, iter_frames
 from ..tables.columns import Problems
-from ..tables.frame import parse_frame, require_rectangular
+from ..tables.frame import parse_frame, require_rectangular, sample_frame
 from ..transforms import Chain, EncodeColumns, Transform
 
 if TYPE_CHECKING:
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 
     from ..tables.text_file import Frame
 
+LARGE_FILE = 2**29
+"""Larger files are read in blocks, and a random sample of the rows is used: 512 MiB."""
+MAX_ROWS = 1_000_000
+"""Largest number of rows of this sample."""
 ROW = "row"
 """Name in place of a column for problems of a whole row."""
 
@@ -66,10 +70,16 @@ class Table:
     def load(self) -> Dataset:
         """Read and split the table. Raises `DataError` with all problems of the file."""
         path = resolve_path(self.path)
-        content = path.read_bytes()
-        (sha256,) = checksums(content, "sha256")
-        frame = require_rectangular(self._parse(content, path), path)
-        del content
+        record: dict[str, Json] = {"file": path.name}
+        if path.stat().st_size > LARGE_FILE:
+            (record["sha256"],) = checksums(path, "sha256")
+            frame = sample_frame(path, MAX_ROWS, self.seed, self._known())
+            record["sampled_rows"] = frame.num_rows
+        else:
+            content = path.read_bytes()
+            (record["sha256"],) = checksums(content, "sha256")
+            frame = require_rectangular(self._parse(content, path), path)
+            del content
         with problems_of(path):
             schema = self.schema or TableSchema.infer(
                 frame,
@@ -78,7 +88,7 @@ class Table:
                 numeric=self.numeric,
                 ignore=self.ignore,
             )
-            return split_frame(self, frame, schema, {"file": path.name, "sha256": sha256})
+            return split_frame(self, frame, schema, record)
 
     def read_codes(self) -> "tuple[npt.NDArray[np.float64], Problems, pa.Table]":
         """Read the table to score its rows with a model that was trained on another one.

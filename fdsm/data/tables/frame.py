@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
+import numpy as np
+
 from ..errors import DataError
 from .text_format import require_different
 
@@ -135,6 +137,42 @@ def iter_frames(path: str | Path, rows: int, known: Collection[str] = ()) -> Ite
         require_different(table.column_names, path)
         for start in range(0, table.num_rows, rows):
             yield Frame(table.slice(start, rows), {})
+
+
+def sample_frame(
+    path: Path, limit: int, seed: int, known: Collection[str] = (), block: int = 50_000
+) -> "pa.Table":
+    """Read a random sample of the rows of a table that is larger than memory.
+
+    Every row is kept with the same probability 1, 1/2, 1/4, …: the largest one with which the
+    sample has at most `limit` rows.
+
+    Args:
+        path: A text, parquet or arrow file.
+        limit: Largest number of rows of the sample.
+        seed: Random seed.
+        known: Names that the columns may have.
+        block: Number of rows that are read at once.
+
+    Returns:
+        The sample, in the order of the file. All columns of a text file are text.
+
+    Raises:
+        DataError: If the file is not a table, has no rows, or rows of different lengths.
+    """
+    import pyarrow as pa
+
+    generator, share = np.random.default_rng(seed), 1.0
+    kept: list[pa.Table] = []
+    for frame in iter_frames(path, block, known):
+        table = require_rectangular(frame, path)
+        kept.append(table.filter(generator.random(table.num_rows) < share))
+        while sum(part.num_rows for part in kept) > limit:
+            share /= 2
+            kept = [part.filter(generator.random(part.num_rows) < 0.5) for part in kept]
+    if not kept:
+        raise DataError(f"{path} has no rows. Add rows")
+    return pa.concat_tables(kept)
 
 
 def _parse_binary(content: bytes, path: Path, suffix: str) -> "pa.Table":
