@@ -4,7 +4,7 @@ BIN = .venv/bin
 
 .PHONY: demo test check slow matrix mutants bench reproduction venv clean
 
-demo: .venv/demo  ## Train five models of digits, print a table and write a report.
+demo: .venv/demo  ## Find tumours in a table, train five models of digits, and write a report (minutes).
 	$(BIN)/fdsm demo
 
 test: .venv/test  ## Run the tests and the examples in docstrings, and print the coverage. `make test COVERAGE=` is faster.

@@ -1,5 +1,7 @@
 """A scikit-learn estimator for tables: density, samples and outlier scores."""
 
+import signal
+import sys
 import tempfile
 import threading
 from collections.abc import Sequence
@@ -12,12 +14,14 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from .data import Table, TableSchema, frame_from
+from .data import Dataset, Table, TableSchema, frame_from
 from .data.files.table import split_frame
+from .data.tables.columns import Categorical, Column, Constant, Problems, UsedColumn
+from .data.tables.inference import is_numeric
 from .outliers import Reason
 from .recipes import CrossFittedEBM, choose_preset, prepare_source
 from .recipes.recipe import seeded
-from .runs import Run, SavedModel, train
+from .runs import Run, SavedModel, TrainingInterrupted, train
 from .runs.explain import explain
 
 try:
@@ -29,7 +33,7 @@ try:
     )
 except ImportError as error:
     raise ImportError(
-        "ScoreMatchingDensity needs scikit-learn: pip install 'fdsm[sklearn]'"
+        "ScoreMatchingDensity needs scikit-learn 1.6 or newer: pip install 'fdsm[sklearn]'"
     ) from error
 
 if TYPE_CHECKING:
@@ -37,8 +41,11 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float64]
 
+LOSS_ROWS = 500
+"""Number of rows of a batch of `score`. Fewer rows are repeated with other noise."""
+
 _training = threading.Lock()
-"""Weights are initialised by torch's global generator, so threads train one after another."""
+"""Weights are initialized by torch's global generator, so threads train one after another."""
 
 
 class ScoreMatchingDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
@@ -48,10 +55,14 @@ class ScoreMatchingDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
     trained by cross-fitting, with outlier scores that also use the distances to training rows.
     Columns may be numbers, categories, booleans and dates, with missing cells.
 
+    A table is a frame of pandas, polars or pyarrow, or an array of shape `(N, C)`. The types of
+    the columns of a frame are inferred. All columns of an array of numbers are numeric.
+
     Args:
         iterations: Number of training iterations. Default: chosen from the number of rows.
         alpha: Significance level of `predict`: share of normal rows that are called outliers.
-        categorical: Names of columns to take as categorical.
+        categorical: Names of columns to take as categorical. The columns of an array are called
+            0, 1 and so on.
         numeric: Names of columns to take as numeric.
         ignore: Names of columns that the model must not see.
         device: Device, such as `"cpu"` or `"cuda"`.
@@ -59,8 +70,9 @@ class ScoreMatchingDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     Attributes:
         schema_: Types of the columns.
+        model_: The trained model.
         n_features_in_: Number of columns.
-        feature_names_in_: Names of the columns, if the data was a frame with names.
+        feature_names_in_: Names of the columns, if the data was a frame with text as names.
         n_iter_: Number of training iterations.
         offset_: Score from which on rows are outliers.
 
@@ -76,9 +88,9 @@ class ScoreMatchingDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         *,
         iterations: int | None = None,
         alpha: float = 0.05,
-        categorical: Sequence[str] = (),
-        numeric: Sequence[str] = (),
-        ignore: Sequence[str] = (),
+        categorical: Sequence[str | int] = (),
+        numeric: Sequence[str | int] = (),
+        ignore: Sequence[str | int] = (),
         device: str = "cpu",
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
@@ -90,11 +102,13 @@ class ScoreMatchingDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         self.device = device
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: object, y: object = None) -> Self:
         """Train the model.
 
+        Rows whose cells are all missing are left out.
+
         Args:
-            X: The table: a frame of pandas, polars or pyarrow, or an array, shape `(N, C)`.
+            X: The table.
             y: Ignored.
 
         Returns:
@@ -103,70 +117,64 @@ class ScoreMatchingDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         Raises:
             ValueError: If the table or a parameter cannot be used.
         """
-        if not 0 < self.alpha < 1:
-            raise ValueError(f"alpha must be between 0 and 1, but is {self.alpha}")
-        if self.iterations is not None and self.iterations < 1:
-            raise ValueError(f"iterations must be at least 1, but is {self.iterations}")
+        self._check_parameters()
         frame = self._frame(X, reset=True)
-        self.schema_ = TableSchema.infer(
-            frame, categorical=self.categorical, numeric=self.numeric, ignore=self.ignore
-        )
+        schema = self._infer_schema(X, frame)
         source = prepare_source(Table("data in memory"))
-        data = split_frame(source, frame, self.schema_, {})  # type: ignore[arg-type]
+        data = split_frame(source, frame, schema, {})  # type: ignore[arg-type]
         recipe = choose_preset(source, data).recipe
         assert isinstance(recipe, CrossFittedEBM)
         plan = recipe.plan
         if self.iterations is not None:
-            count = self.iterations
-            every = max(1, count // 40)
-            plan = replace(plan, iterations=count, validate_every=every, patience=10 * every)
+            every = max(1, self.iterations // 40)
+            plan = replace(
+                plan, iterations=self.iterations, validate_every=every, patience=10 * every
+            )
         recipe = replace(recipe, plan=replace(plan, checkpoint_every=plan.iterations))
         data = replace(data, transform=recipe.data.transform.fit(data.train))
         seed = int(check_random_state(self.random_state).randint(2**31))
-        with (
-            _training,
-            torch.random.fork_rng(devices=[]),
-            tempfile.TemporaryDirectory() as folder,
-        ):
-            run = Run.create(Path(folder), recipe, seed=seed, device=self.device)
-            saved = train(run, data)
-        self.model_ = saved
-        # In float64 the scores of a row do not depend on the other rows of a batch.
-        self._scorer = replace(saved, model=deepcopy(saved.model).double())
-        self.n_iter_ = int(saved.progress["iterations"])
+        saved = _train(recipe, data, seed, self.device)
         assert saved.detector is not None
         known = saved.detector.calibration.held_out_scores()
         self.offset_ = float(known.quantile(1 - self.alpha))
+        self.n_iter_ = int(saved.progress["iterations"])
+        self.schema_ = schema
+        # In float64 the scores of a row do not depend on the other rows of a batch.
+        self._scorer = replace(saved, model=deepcopy(saved.model).double())
+        self._template = _template(X, frame)
+        self.model_ = saved
         return self
 
-    def score_samples(self, X: Any) -> Floats:
+    def score_samples(self, X: object) -> Floats:
         """Return the log-density of each row, shape `(N,)`.
 
-        It is normalized if `model_.log_partition` is not None, and relative to other rows
-        otherwise.
+        It is normalized if `model_.log_partition` is not None, and known up to a constant
+        otherwise. It is NaN for rows whose cells are all missing.
         """
         return self._scores(X)[2]
 
-    def outlier_scores(self, X: Any) -> Floats:
+    def outlier_scores(self, X: object) -> Floats:
         """Return how unusual each row is, shape `(N,)`. A score of 3 means one row in 1,000."""
         return self._scores(X)[0]
 
-    def p_values(self, X: Any) -> Floats:
+    def p_values(self, X: object) -> Floats:
         """Return the probability that a normal row has at least the score of each row, `(N,)`."""
         return self._scores(X)[1]
 
-    def decision_function(self, X: Any) -> Floats:
+    def decision_function(self, X: object) -> Floats:
         """Return `offset_ - outlier_scores(X)`, shape `(N,)`. It is negative for outliers."""
-        return self.offset_ - self.outlier_scores(X)
+        scores = self.outlier_scores(X)
+        return self.offset_ - scores
 
-    def predict(self, X: Any) -> npt.NDArray[np.int64]:
+    def predict(self, X: object) -> npt.NDArray[np.int64]:
         """Return 1 for normal rows and -1 for outliers, shape `(N,)`."""
         return np.where(self.decision_function(X) < 0, -1, 1)
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: object, y: object = None) -> float:
         """Return minus the mean denoising score-matching loss. Larger is better.
 
-        It compares densities that are known up to a constant, which log-densities do not.
+        Unlike the mean log-density, it compares densities that are known up to a constant. The
+        noise is the same in every call.
 
         Args:
             X: The table.
@@ -174,17 +182,31 @@ class ScoreMatchingDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
 
         Returns:
             The negative loss per row and dimension.
-        """
-        rows = self._codes(X)
-        recipe = self.model_.run.recipe
-        assert isinstance(recipe, CrossFittedEBM)
-        inputs = self.model_.completions(rows)[0]
-        x = inputs.expand(recipe.folds, *inputs.shape).contiguous()
-        losses = recipe.losses(self.model_.model, x, seeded(self.device, 0), create_graph=False)
-        return -float(losses.mean())
 
-    def explain(self, X: Any, count: int = 3) -> list[list[Reason]]:
-        """Return the columns that make each row unusual.
+        Raises:
+            ValueError: If all cells of the table are missing.
+        """
+        codes, _ = self._encode(X)
+        codes = codes[~codes.isnan().all(1)]
+        if not len(codes):
+            raise ValueError("there is no row to score: all cells are missing")
+        x = self.model_.completions(codes)[0]
+        recipe, generator = self.model_.run.recipe, seeded(self.device, 0)
+        assert isinstance(recipe, CrossFittedEBM)
+        # The noise level grows with the position in a batch, so the rows are shuffled.
+        order = torch.randperm(len(x), generator=seeded("cpu", 0)).repeat(-(-LOSS_ROWS // len(x)))
+        losses = []
+        for part in order.split(LOSS_ROWS):  # type: ignore[no-untyped-call]
+            batch = x[part].expand(recipe.folds, -1, -1).contiguous()
+            found = recipe.losses(self.model_.model, batch, generator, create_graph=False)
+            losses.append(found.detach().flatten())
+        return -float(torch.cat(losses).mean())
+
+    def explain(self, X: object, count: int = 3) -> list[list[Reason]]:
+        """Return the columns that make each row unusual, the most important first.
+
+        Values that never occurred in training, such as unknown categories, come first. Other
+        columns follow if the row would be an outlier without these values.
 
         Args:
             X: The table.
@@ -193,14 +215,18 @@ class ScoreMatchingDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         Returns:
             The reasons of each row: column, value, expected value and share of the score.
         """
-        check_is_fitted(self)
-        codes, problems = self.schema_.encode(self._frame(X, reset=False))
-        found = explain(self._scorer, self.schema_, torch.from_numpy(codes), count)
-        for row, cells in problems.items():
-            found[row] = [Reason(column, text, "", 1.0) for column, text in cells] + found[row]
+        codes, problems = self._encode(X)
+        found = explain(self._scorer, self.schema_, codes, count)
+        if problems:
+            scores = self._scorer.score(codes[list(problems)]).score
+            for (row, cells), score in zip(problems.items(), scores.tolist(), strict=True):
+                others = found[row] if score > self.offset_ else []
+                found[row] = [Reason(column, text, "", 1.0) for column, text in cells] + others
         return [reasons[:count] for reasons in found]
 
-    def sample(self, n_samples: int = 1, random_state: Any = None) -> Any:
+    def sample(
+        self, n_samples: int = 1, random_state: int | np.random.RandomState | None = None
+    ) -> Any:  # ruff: ignore[any-type]
         """Draw samples.
 
         Args:
@@ -208,56 +234,127 @@ class ScoreMatchingDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
             random_state: Random seed or `RandomState`.
 
         Returns:
-            A frame of the library that `fit` was given, or an array.
+            A frame of the library and with the types that `fit` was given, or an array. Cells of
+            columns that the model does not see are missing.
+
+        Raises:
+            ValueError: If the number of samples is not positive.
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "model_")
+        if n_samples < 1:
+            raise ValueError(f"n_samples must be at least 1, but is {n_samples}")
         seed = int(check_random_state(random_state).randint(2**31))
         codes = self.model_.sample(n_samples, lambda steps, *_: steps, seed=seed)
         return self._like_input(self.schema_.decode(codes.double().numpy()))
 
-    def _scores(self, X: Any) -> tuple[Floats, Floats, Floats]:
-        check_is_fitted(self)
-        codes, problems = self.schema_.encode(self._frame(X, reset=False))
-        parts = self._scorer.with_new_values(
-            self._scorer.score(torch.from_numpy(codes)),
-            {row: len(cells) for row, cells in problems.items()},
-        )
-        score, p_value, log_density = (part.double().numpy() for part in parts)
-        return score, p_value, log_density
+    def _check_parameters(self) -> None:
+        problems = []
+        if not 0 < self.alpha < 1:
+            problems.append(f"alpha must be between 0 and 1, but is {self.alpha}")
+        if self.iterations is not None and self.iterations < 1:
+            problems.append(f"iterations must be at least 1, but is {self.iterations}")
+        for name in ("categorical", "numeric", "ignore"):
+            if isinstance(given := getattr(self, name), str):
+                problems.append(f"{name} must be a list of names, but is the text {given!r}")
+        if problems:
+            raise ValueError("; ".join(problems))
 
-    def _codes(self, X: Any) -> torch.Tensor:
-        check_is_fitted(self)
-        return torch.from_numpy(self.schema_.encode(self._frame(X, reset=False))[0])
-
-    def _frame(self, X: Any, *, reset: bool) -> "pa.Table":
-        if hasattr(X, "columns") or hasattr(X, "column_names"):
+    def _frame(self, X: object, *, reset: bool) -> "pa.Table":
+        """Return the table after the checks of scikit-learn."""
+        if _is_frame(X):
             validate_data(self, X, reset=reset, skip_check_array=True)
-            self._kind = type(X).__module__.split(".")[0] if reset else self._kind
             return frame_from(X)
-        X = validate_data(
+        array = validate_data(
             self,
             X,
             reset=reset,
-            dtype=np.float64,
+            dtype=None,
             ensure_all_finite="allow-nan",
             ensure_min_samples=2 if reset else 1,
         )
-        if reset:
-            self._kind = "numpy"
-        return frame_from(X)
+        return frame_from(array)
 
-    def _like_input(self, table: "pa.Table") -> Any:
-        if self._kind == "pandas":
-            return table.to_pandas()
-        if self._kind == "polars":
-            import polars
+    def _infer_schema(self, X: object, frame: "pa.Table") -> TableSchema:
+        categorical, numeric, ignore = (
+            [str(name) for name in names]
+            for names in (self.categorical, self.numeric, self.ignore)
+        )
+        if not _is_frame(X):  # a running number in an array is not an identifier
+            given = {*categorical, *numeric, *ignore}
+            numbers = (field.name for field in frame.schema if is_numeric(field.type))
+            numeric += [name for name in numbers if name not in given]
+        return TableSchema.infer(frame, categorical=categorical, numeric=numeric, ignore=ignore)
 
-            return polars.from_arrow(table)
-        if self._kind == "pyarrow":
-            return table
-        return np.stack([column.to_numpy() for column in table.columns], 1).astype(np.float64)
+    def _encode(self, X: object) -> tuple[torch.Tensor, Problems]:
+        check_is_fitted(self, "model_")
+        codes, problems = self.schema_.encode(self._frame(X, reset=False))
+        return torch.from_numpy(codes), problems
 
-    def __sklearn_tags__(self) -> Any:
+    def _scores(self, X: object) -> tuple[Floats, Floats, Floats]:
+        codes, problems = self._encode(X)
+        found = self._scorer.with_new_values(
+            self._scorer.score(codes), {row: len(cells) for row, cells in problems.items()}
+        )
+        unknown = codes.isnan().all(1)
+        unknown[list(problems)] = False
+        score, p_value, log_density = (
+            part.double().masked_fill(unknown, torch.nan).numpy() for part in found
+        )
+        return score, p_value, log_density
+
+    def _like_input(self, table: "pa.Table") -> Any:  # ruff: ignore[any-type]
+        """Return a table as the library of the training data has it, with the same types."""
+        template = self._template
+        if template is None:
+            return np.stack([column.to_numpy() for column in table.columns], 1)
+        if _is_frame_of("pandas", template):
+            frame = table.to_pandas().set_axis(template.columns, axis=1)
+            kept = [_keeps_type(column) for column in self.schema_.columns]
+            return frame.astype(template.dtypes[kept].to_dict())
+        if _is_frame_of("polars", template):
+            return type(template)(table).cast(template.schema, strict=False)
+        return table.cast(template.schema)
+
+    def __sklearn_tags__(self) -> Any:  # ruff: ignore[any-type]
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
         return tags
+
+
+def _train(recipe: CrossFittedEBM, data: Dataset, seed: int, device: str) -> SavedModel:
+    """Train a run in a temporary folder, without effect on torch's global random state."""
+    with _training, torch.random.fork_rng(devices=[]), tempfile.TemporaryDirectory() as folder:
+        run = Run.create(Path(folder), recipe, seed=seed, device=device)
+        try:
+            return train(run, data)
+        except TrainingInterrupted as interruption:
+            # The folder with the checkpoint is deleted, so the signal has its usual effect.
+            signal.raise_signal(interruption.signal)
+            raise
+
+
+def _is_frame(X: object) -> bool:
+    return hasattr(X, "__arrow_c_stream__") or hasattr(X, "__dataframe__")
+
+
+def _is_frame_of(library: str, X: object) -> bool:
+    """Return whether an object is a `DataFrame` of a library, without importing the library."""
+    module = sys.modules.get(library)
+    return module is not None and isinstance(X, module.DataFrame)
+
+
+def _template(X: Any, frame: "pa.Table") -> Any:  # ruff: ignore[any-type]
+    """Return the table without its rows, as a pandas, polars or arrow one. `None` for arrays."""
+    if not _is_frame(X):
+        return None
+    known = _is_frame_of("pandas", X) or _is_frame_of("polars", X)
+    return X[:0] if known else frame.slice(0, 0)
+
+
+def _keeps_type(column: Column) -> bool:
+    """Return whether samples of a column have only values that its type in pandas allows."""
+    if isinstance(column, Categorical):
+        return not column.merged
+    return isinstance(column, UsedColumn | Constant)

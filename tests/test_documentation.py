@@ -71,6 +71,25 @@ def test_examples_run(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert "recommended" in capsys.readouterr().out
 
 
+def test_the_example_in_the_readme_finds_the_row_against_the_correlation() -> None:
+    given = names()
+    exec(next(block for block in blocks(ROOT / "README.md") if "detector" in block), given)
+    usual, unusual = given["detector"].outlier_scores([[1.0, 1.5], [2.5, -2.5]])
+    assert usual < 1 < 2 < unusual
+
+
+def test_the_example_in_the_guide_finds_the_new_category_and_the_pressure() -> None:
+    given = names()
+    exec(blocks(ROOT / "docs" / "guide.md")[0], given)
+    detector, new = given["detector"], given["new"]
+    assert detector.schema_.describe() == "2 numeric columns, 1 categorical (state)"
+    assert detector.predict(new).tolist() == [1, -1]
+    first, second = detector.explain(new)[1]
+    assert (first.column, second.column, second.value) == ("state", "pressure", "1090")
+    assert float(second.expected) == pytest.approx(1041, abs=2)  # 1000 + 2 · 20 + 0, 1 or 2
+    assert detector.sample(5).column_names == ["temperature", "pressure", "state"]
+
+
 def test_the_example_of_a_projection_is_isotropic(generator: torch.Generator) -> None:
     given = names()
     exec(blocks(ROOT / "docs" / "extending.md")[0], given)
@@ -129,7 +148,8 @@ def command_lines(page: Path) -> list[tuple[str, set[str]]]:
 def options_of(command: Callable[..., None]) -> set[str]:
     """Return the names of the options of a command."""
     renamed = {"settings": "set", "rows": "row"}
-    return {renamed.get(name, name) for name in inspect.signature(command).parameters}
+    names = inspect.signature(command).parameters
+    return {renamed.get(name, name).replace("_", "-") for name in names}
 
 
 COMMANDS = {

@@ -92,6 +92,22 @@ def _report_error(error: Exception, command: str = "") -> int:
         raise error
     hint = next((text for kind, text in hints.items() if isinstance(error, kind)), None)
     setting = getattr(error, "setting", None) if command == "train" else None
-    option = f" Option: --set data.{setting}=..." if setting else ""
-    log(f"fdsm: {error}{hint or ''}{option}")
+    log(f"fdsm: {_in_one_line(str(error))}{hint or ''}{_option(setting)}")
     return 1 if hint is None else 2
+
+
+def _in_one_line(text: str) -> str:
+    """Return a message with a list of problems in one line."""
+    if "\n- " not in text:
+        return text
+    joined = text.replace(":\n- ", ": ").replace("\n- ", "; ")
+    return joined.replace("?\n", "? ").replace("\n", ". ")
+
+
+def _option(setting: str | None) -> str:
+    """Return the option of `fdsm train` that changes how the data are read."""
+    if setting is None:
+        return ""
+    if setting in {"columns", "numeric"}:
+        return ". Choose columns with --columns, --categorical, --numeric or --ignore"
+    return f". Option: --set data.{setting}=..."

@@ -109,6 +109,8 @@ def run_targets(
     rows: Sequence[str] = (),
     seeds: int | None = None,
     title: str = "Finite-difference score matching",
+    page: Path | None = None,
+    more: Sequence[Path] = (),
     json: bool = False,
 ) -> None:
     """Run targets, print their tables and write a report. Fail at the end if rows are missing.
@@ -119,6 +121,8 @@ def run_targets(
         rows: Names of rows, if not all.
         seeds: Number of seeds, if not that of each target.
         title: Title of the report.
+        page: File of the report, if not in the folder of the runs and named after the target.
+        more: Folders of other runs for the report.
         json: Whether to print the folders as JSON instead of tables.
 
     Raises:
@@ -131,7 +135,7 @@ def run_targets(
     from ..runs import RunError, TrainingInterrupted
 
     missing: list[str] = []
-    folders: list[Path] = []
+    folders: list[Path] = list(more)
     for one in targets:
         try:
             result = reproduce_target(
@@ -148,7 +152,8 @@ def run_targets(
         if result.folders and not json:
             console(stderr=False).print(terminal(read_folders(result.folders, target_infos())))
     if folders:
-        page = store.root / (f"{targets[0].name}.html" if len(targets) == 1 else "report.html")
+        name = f"{targets[0].name}.html" if len(targets) == 1 else "report.html"
+        page = page or store.root / name
         write_page(read_folders(folders, target_infos()), page, title=title)
         report_files([*folders, page] if json else [page], json=json)
     if missing:

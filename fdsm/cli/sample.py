@@ -4,8 +4,9 @@ from typing import Annotated
 
 from tyro.conf import arg
 
+from .evaluate import warn_of_problems
 from .options import DeviceOption, Flag, PathOption, RunFolder, UsageError, open_run
-from .printing import progress, report_files, warn_of_problems
+from .printing import progress, report_files
 
 
 def sample(
@@ -40,7 +41,6 @@ def sample(
     from ..runs.score import table_schema
 
     saved = SavedModel.load(open_run(run, trust=trust, device=device))
-    warn_of_problems(saved.run)
     schema = table_schema(saved)
     samples = saved.sample(n, progress("Sampling"), seed=seed)
     if out is not None and out.suffix and not out.is_dir():
@@ -48,4 +48,5 @@ def sample(
         files = [save_sample_file(out, samples, saved.max_value, schema)]
     else:
         files = save_samples(out or run / "samples", samples, saved.max_value, schema)
+    warn_of_problems(saved.run)
     report_files(files, json=json, samples=n, shape=list(samples.shape))

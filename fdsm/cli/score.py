@@ -1,12 +1,14 @@
 """`fdsm score`: score new data with a trained model."""
 
+import math
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from tyro.conf import Positional, arg
 
+from .evaluate import warn_of_problems
 from .options import DeviceOption, Flag, PathOption, RunFolder, UsageError, open_run
-from .printing import log, report_files, warn_of_problems
+from .printing import log, report_files
 
 
 def score(
@@ -48,19 +50,22 @@ def score(
     from ..runs.score import default_scores_path, score_file
 
     saved = SavedModel.load(open_run(run, trust=trust, device=device))
-    warn_of_problems(saved.run)
     path = out or default_scores_path(data)
-    summary = score_file(saved, data, path, fdr=fdr, only_scores=only_scores)
+    summary: dict[str, Any] = score_file(saved, data, path, fdr=fdr, only_scores=only_scores)
+    warn_of_problems(saved.run)
     if json:
         report_files([path], json=True, **summary)
         return
-    skipped = f", {summary['not_scored']} not scored" if summary["not_scored"] else ""
+    skipped = f" {summary['not_scored']:,} not scored." if summary["not_scored"] else ""
     log(
         f"Wrote {path}: {summary['rows']:,} rows, {summary['flagged']:,} flagged at a false "
-        f"discovery rate of {fdr:.0%}{skipped}. Sort by the column score."
+        f"discovery rate of {100 * fdr:g} %.{skipped} Sort by the column score."
     )
     if not summary["flagged"]:
+        smallest = summary["smallest_possible_p_value"]
+        needed = max(1, math.ceil(summary["rows"] * smallest / fdr))
         log(
-            "No row is unusual enough to be flagged. The smallest possible p-value is "
-            f"{summary['smallest_possible_p_value']}, set by the number of training rows."
+            f"No row is flagged. The smallest possible p-value is {smallest:g}, set by the number "
+            f"of training rows. So rows of this file can be flagged only if at least {needed:,} "
+            "of them are that unusual. The score has no such limit."
         )

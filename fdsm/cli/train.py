@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, UseAppendAction, arg
 
+from .evaluate import evaluate_and_print, unreadable_cells
 from .options import (
     DeviceOption,
     Flag,
@@ -19,15 +20,12 @@ from .options import (
     resume_command,
     set_threads,
 )
-from .printing import console, log, print_result, progress
+from .printing import console, log
 
 if TYPE_CHECKING:
     from ..data import Dataset, Source
     from ..recipes import Recipe
-    from ..runs import Run, SavedModel
-
-FEW_ROWS = 30
-"""With fewer test rows, results are printed with a warning."""
+    from ..runs import Run
 
 Settings = Annotated[
     UseAppendAction[tuple[str, ...]],
@@ -158,7 +156,7 @@ def _recipe_of_preset(
     source = prepare_source(_source(data, reading), model=model or "ebm", objective=objective)
     source = change_settings(source, reading)
     dataset = source.load()
-    log(_summary(data, source, dataset))
+    log(_describe_data(data, source, dataset))
     preset = choose_preset(
         source, dataset, model=model or "ebm", objective=objective, derivative=derivative
     )
@@ -185,23 +183,25 @@ def _recipe_of_file(
         recipe = recipe.with_data(_source(data, reading))
     recipe = change_settings(recipe, [*(f"data.{setting}" for setting in reading), *changes])
     dataset = recipe.data.load()
-    log(_summary(data or reference, recipe.data, dataset))
+    log(_describe_data(data or reference, recipe.data, dataset))
     return recipe, dataset, origin
 
 
-def _summary(name: str, source: "Source", data: "Dataset") -> str:
-    """Return the number of rows and the names of the columns in a sentence."""
+def _describe_data(name: str, source: "Source", data: "Dataset") -> str:
+    """Return the number of rows, the types of the columns and problems of cells in words."""
     parts = {"training": data.train, "validation": data.validation, "test": data.test}
     counts = ", ".join(f"{len(rows):,} {part}" for part, rows in parts.items() if len(rows))
     total = sum(map(len, parts.values()))
     shape = tuple(data.train.shape[1:])
     if data.schema is not None:
-        missing = float(data.train.isnan().double().mean())
-        gaps = f", {missing:.1%} of the cells missing" if missing else ""
-        dropped = data.record.get("dropped_rows")
-        empty = f" {dropped:,} rows without any value were left out." if dropped else ""
+        missing = 100 * float(data.train.isnan().double().mean())
+        gaps = f", {missing:.2g} % of the cells missing" if missing else ""
         rest = f"; {counts}" if len(data.test) else ""
-        return f"Read {name}: {total:,} rows, {data.schema.describe()}{gaps}{rest}.{empty}"
+        sentences = [f"Read {name}: {total:,} rows, {data.schema.describe()}{gaps}{rest}."]
+        if dropped := data.record.get("dropped_rows"):
+            sentences.append(f"{dropped:,} rows without any value were left out.")
+        sentences += [f"{one[0].upper()}{one[1:]}." for one in unreadable_cells(data.schema)]
+        return " ".join(sentences)
     if data.columns is None:
         size = getattr(source, "size", None)
         resized = f" (resized to {size} × {size}; see --set data.size)" if size else ""
@@ -277,23 +277,7 @@ def _train_and_evaluate(run: "Run", data: "Dataset", *, tensorboard: bool, json:
             f"{error.strerror or error} while writing {error.filename or run.folder}. The last "
             f"complete checkpoint: {last}. Free some space and run: {resume_command(run)}",
         ) from error
-    done = saved.progress
-    log(f"Trained {done['iterations']:,} iterations in {done['seconds']:.0f} s ({done['ended']})")
+    log(
+        f"Trained {saved.progress['iterations']:,} iterations in {saved.progress['seconds']:.0f} s"
+    )
     evaluate_and_print(saved, data, json=json)
-
-
-def evaluate_and_print(saved: "SavedModel", data: "Dataset", *, json: bool) -> None:
-    """Evaluate a trained model and print the result."""
-    from ..runs import evaluate
-
-    cross_fits = saved.run.recipe.cross_fits
-    if not cross_fits:
-        log(f"Evaluating on {len(data.test):,} test rows")
-    if not cross_fits and len(data.test) < FEW_ROWS:
-        log(f"WARNING: with fewer than {FEW_ROWS} test rows the comparison is not reliable.")
-    try:
-        result = evaluate(saved, data, progress("Sampling"))
-    except KeyboardInterrupt:
-        log(f"fdsm: the model is saved. Evaluate it with: fdsm evaluate {saved.run.folder}")
-        raise
-    print_result(saved.run, result, json=json)

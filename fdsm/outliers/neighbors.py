@@ -35,17 +35,20 @@ class Neighbors:
     rows: Tensor
 
     def mean_log_distance(self, x: Tensor) -> Tensor:
-        """Return $a(x)$. Larger values are farther from the rows, shape `(N, D) -> (N,)`."""
-        return self._mean_log(x, skip=0)
+        """Return $a(x)$. Larger values are farther from the rows, shape `(N, D) -> (N,)`.
+
+        If `x` is equal to one of the rows, the distance to this row does not count. So the rows
+        themselves have the same values as in `leave_one_out`.
+        """
+        rows, parts = self.rows.to(x.dtype), []
+        count = min(NUM_NEIGHBORS + 1, len(rows))
+        for part in torch.split(x, CHUNK):
+            nearest = torch.cdist(part, rows, p=1.0).topk(count, largest=False).values
+            values = (nearest + SMALLEST).log()
+            others, all_rows = values[:, 1:].mean(1), values[:, :NUM_NEIGHBORS].mean(1)
+            parts.append(torch.where(nearest[:, 0] == 0, others, all_rows))
+        return torch.cat(parts)
 
     def leave_one_out(self) -> Tensor:
         """Return $a$ at each of the rows, without the distance to itself, shape `(R,)`."""
-        return self._mean_log(self.rows, skip=1)
-
-    def _mean_log(self, x: Tensor, skip: int) -> Tensor:
-        rows, parts = self.rows.to(x.dtype), []
-        count = min(NUM_NEIGHBORS + skip, len(rows))
-        for part in torch.split(x, CHUNK):
-            nearest = torch.cdist(part, rows, p=1.0).topk(count, largest=False).values
-            parts.append((nearest[:, skip:] + SMALLEST).log().mean(1))
-        return torch.cat(parts)
+        return self.mean_log_distance(self.rows)

@@ -282,7 +282,7 @@ def _training_inputs(transform: Transform, rows: Tensor) -> Tensor:
     """Return model inputs of rows, completed in one or several ways, shape `(C, N, D)`."""
     if isinstance(transform, Chain) and transform.steps:
         *before, last = transform.steps
-        if isinstance(last, FillMissing):
-            x = Chain(tuple(before)).deterministic(rows)
-            return last.completions(x) if bool(x.isnan().any()) else x[None]
+        x = Chain(tuple(before)).deterministic(rows)
+        if isinstance(last, FillMissing) and bool(x.isnan().any()):
+            return last.completions(x)
     return transform.deterministic(rows)[None]

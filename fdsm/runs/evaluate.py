@@ -89,7 +89,8 @@ def evaluate(
         found = sample_problems(samples, data)
         problems += [f"Samples differ from the data: {problem}." for problem in found]
     if saved.shape == (2,) and isinstance(run.recipe, HasLogDensity):
-        x = data.transform.deterministic(data.test).to(run.device)
+        shown = data.test if len(data.test) else data.train[:REFERENCE_ROWS]
+        x = data.transform.deterministic(shown).to(run.device)
         save_density_grid(run.folder, run.recipe, run.recipe.log_density(saved.model), x)
     result["problems"] = problems
     run.write("result.json", result)

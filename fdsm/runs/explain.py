@@ -1,12 +1,14 @@
 """Why rows of a table are unusual, in the user's values."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from ..data import Chain, EncodeColumns, TableSchema
+from ..data.tables import Numeric
 from ..outliers import Reason
 from ..outliers.reasons import expected_inputs, score_gains
 from .saved_model import BATCH, SavedModel
@@ -52,7 +54,7 @@ def _explain_batch(
     likely = torch.stack([
         transform.inverse(expected[j].cpu())[:, j] for j in range(len(expected))
     ]).T
-    values, likely_values = _as_text(schema, rows), _as_text(schema, likely)
+    values, likely_values = _as_text(_without_levels(schema), rows), _as_text(schema, likely)
     shares = gains / gains.sum(1, keepdim=True).clamp_min(1e-12)
     names = [column.name for column in schema.used]
     result = []
@@ -64,6 +66,13 @@ def _explain_batch(
             if row[j] >= MIN_SHARE
         ])
     return result
+
+
+def _without_levels(schema: TableSchema) -> TableSchema:
+    """Return a schema that does not round numbers to those of the training rows."""
+    return TableSchema(
+        tuple(replace(c, levels=None) if isinstance(c, Numeric) else c for c in schema.columns)
+    )
 
 
 def _as_text(schema: TableSchema, codes: Tensor) -> list[list[str]]:

@@ -169,11 +169,9 @@ class SavedModel:
         transform = self.transform
         if not isinstance(transform, Chain) or not transform.steps:
             return samples
-        encode, fill = transform.steps[0], transform.steps[-1]
-        if not isinstance(encode, EncodeColumns) or not isinstance(fill, FillMissing):
-            return samples
-        rows = fill.rows
-        if rows is None or not bool(rows.isnan().any()):
+        encode, last = transform.steps[0], transform.steps[-1]
+        rows = last.rows if isinstance(last, FillMissing) else None
+        if rows is None or not isinstance(encode, EncodeColumns) or not bool(rows.isnan().any()):
             return samples
         missing = torch.stack([rows[:, block].isnan().any(1) for block in encode.blocks], 1)
         generator = seeded("cpu", derived_seed(self.run.seed, "missing", seed))

@@ -10,8 +10,8 @@ import pytest
 from fdsm.cli import main
 
 QUICK = [
-    "--iterations=15", "--set=network.widths=16", "--set=plan.num_samples=60",
-    "--set=sampling_levels=3", "--set=validation_rows=20",
+    "--iterations=15", "--set=width=16", "--set=plan.num_samples=60",
+    "--set=levels.count=5", "--set=validation_rows=20",
 ]  # fmt: skip
 """Options that make training a table take a second."""
 
@@ -45,4 +45,41 @@ def write_measurements(path: Path, rows: int = 200, seed: int = 0) -> Path:
     """Write a table with the columns length, weight and height."""
     x = np.random.default_rng(seed).normal(size=(rows, 3)) * [1, 10, 100] + [0, 5, -300]
     np.savetxt(path, x, delimiter=",", header="length,weight,height", comments="", fmt="%.4f")
+    return path
+
+
+def write_messy(path: Path, rows: int = 200, seed: int = 0, **planted: str) -> Path:
+    """Write a table with an identifier, dates, categories, a constant, gaps and free text.
+
+    The weight is twice the length, with an error of 0.1.
+
+    Args:
+        path: The file.
+        rows: Number of rows.
+        seed: Random seed.
+        **planted: Values in the first rows: the first value in row 1, the second in row 2, ...
+
+    Returns:
+        The file.
+    """
+    rng = np.random.default_rng(seed)
+    table = []
+    for i in range(rows):
+        length = rng.normal(10, 1)
+        table.append({
+            "id": f"{seed}-{i:04d}",
+            "date": f"2024-{rng.integers(1, 13):02d}-{rng.integers(1, 29):02d}",
+            "city": rng.choice(["Berlin", "Paris", "Rome"]),
+            "unit": "mm",
+            "length": f"{length:.3f}",
+            "weight": f"{2 * length + 0.1 * rng.normal():.3f}",
+            "sold": rng.choice(["true", "false"]),
+            "note": "" if i % 3 else f"seen by {rng.integers(10**6)}",
+        })
+        if i % 10 == 9:
+            table[-1]["weight"] = ""
+    for row, (column, value) in zip(table, planted.items(), strict=False):
+        row[column] = value
+    lines = [",".join(table[0]), *(",".join(row.values()) for row in table)]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path

@@ -9,7 +9,7 @@ from PIL import Image
 
 from fdsm.cli import main
 
-from .cli_cases import QUICK, write_measurements
+from .cli_cases import QUICK, write_measurements, write_messy
 
 
 @pytest.fixture(autouse=True)
@@ -44,4 +44,14 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("trained")
     table = write_measurements(folder / "measurements.csv")
     main(["train", str(table), "--out", str(folder / "run"), *QUICK])
+    return folder / "run"
+
+
+@pytest.fixture(scope="session")
+def messy_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run of a table of mixed types. Do not change it."""
+    torch.set_default_dtype(torch.float32)
+    folder = tmp_path_factory.mktemp("messy")
+    table = write_messy(folder / "messy.csv")
+    main(["train", str(table), "--out", str(folder / "run"), "--iterations=100"])
     return folder / "run"

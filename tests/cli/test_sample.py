@@ -28,7 +28,7 @@ def test_file_is_written_where_a_file_is_asked_for(
     assert result["files"] == [name]
     assert Path(name).is_file()
     header, *rows = Path(name).read_text().splitlines()
-    assert header == "length,weight,height"
+    assert header == '"length","weight","height"'
     assert len(rows) == 7
 
 
@@ -43,8 +43,16 @@ def test_array_is_written_where_an_array_is_asked_for(
     ("options", "code", "message"),
     [
         (["-n", "0"], 2, "-n must be at least 1, but is 0"),
-        (["--out", "x.png"], 1, "can be written as .npy or .csv, not '.png'"),
-        (["--out", "x.txt"], 1, "can be written as .npy or .csv, not '.txt'"),
+        (
+            ["--out", "x.png"],
+            1,
+            "can be written as .npy or .csv or .parquet or .feather, not '.png'",
+        ),
+        (
+            ["--out", "x.txt"],
+            1,
+            "can be written as .npy or .csv or .parquet or .feather, not '.txt'",
+        ),
         (["--device", "cuda:99"], 2, "torch cannot use the device 'cuda:99' here"),
     ],
 )

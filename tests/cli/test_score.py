@@ -14,30 +14,35 @@ def read(path: Path) -> list[dict[str, str]]:
 def test_scores_are_written_beside_the_data(
     trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Columns are found by name. The far row has a small p-value."""
+    """Columns are found by name. The far row is the only one with the smallest p-value."""
     new = tmp_path / "new.csv"
     new.write_text("height,name,length,weight\n-300,a,0,5\n-300,b,50,5\n", encoding="utf-8")
     summary = run_json(["score", str(trained), str(new)], capsys)
     assert summary["files"] == [str(tmp_path / "new.scores.csv")]
     assert (summary["rows"], summary["not_scored"]) == (2, 0)
-    assert summary["rows_with_p_value_below_1_percent"] == 1
+    assert summary["flagged"] == 1
+    assert summary["smallest_possible_p_value"] == pytest.approx(0.005, rel=0.01)
     rows = read(tmp_path / "new.scores.csv")
-    assert [row["row"] for row in rows] == ["1", "2"]
-    assert all(0 <= float(row["p_value"]) <= 1 for row in rows)
-    assert float(rows[1]["typicality"]) > float(rows[0]["typicality"])
-    assert not list(trained.glob("*scores*"))
+    assert list(rows[0])[:5] == ["height", "name", "length", "weight", "score"]
+    assert [row["flagged"] for row in rows] == ["false", "true"]
+    assert float(rows[0]["p_value"]) > 0.1
+    assert float(rows[1]["p_value"]) == pytest.approx(1 / 201)
+    assert float(rows[1]["score"]) > 3 > float(rows[0]["score"])
+    assert rows[1]["reasons"].startswith("length is 50 (expected about ")
 
 
-def test_one_bad_cell_does_not_reject_the_file(
+def test_one_unreadable_cell_does_not_reject_the_file(
     trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     new = tmp_path / "new.csv"
-    new.write_text("length,weight,height\n0,5,-300\n0,unknown,-300\n1,4,-200\n")
+    new.write_text("length,weight,height\n0,5,-300\n0,unknown,-300\n,,\n1,4,-200\n")
     _, log = run_text(["score", str(trained), str(new), "--out", "mine.csv"], capsys)
-    assert "not scored: 1" in log
+    assert "4 rows, " in log
+    assert "1 not scored." in log
     rows = read(Path("mine.csv"))
-    assert [bool(row["log_density"]) for row in rows] == [True, False, True]
-    assert "'unknown' is not a number" in rows[1]["problem"]
+    assert [bool(row["score"]) for row in rows] == [True, True, False, True]
+    assert rows[1]["reasons"].startswith("weight: 'unknown' is not a number")
+    assert rows[2]["problem"] == "all cells are missing"
 
 
 def test_errors_do_not_advise_options_of_other_commands(

@@ -54,7 +54,7 @@ def frame_from(table: object) -> "pa.Table":
     """
     frame = _convert(table)
     require_different(frame.column_names, "the table")
-    return frame
+    return _without_views(frame)
 
 
 def _convert(table: object) -> "pa.Table":
@@ -111,6 +111,25 @@ def _from_array(array: npt.NDArray[Any], given: str) -> "pa.Table":
         )
     values = array.astype(str) if array.dtype.kind == "S" else array
     return _from_columns(dict(zip(positions(array.shape[1]), values.T, strict=True)))
+
+
+def _without_views(frame: "pa.Table") -> "pa.Table":
+    """Return a table with strings instead of string views, for which arrow has few functions."""
+    import pyarrow as pa
+
+    text = pa.large_string()
+    for i, (name, kind) in enumerate(zip(frame.column_names, frame.schema.types, strict=True)):
+        column = frame.column(i)
+        if pa.types.is_string_view(kind):
+            frame = frame.set_column(i, name, column.cast(text))
+        elif pa.types.is_dictionary(kind) and pa.types.is_string_view(kind.value_type):
+            chunks = [
+                pa.DictionaryArray.from_arrays(part.indices, part.dictionary.cast(text))
+                for part in column.chunks
+            ]
+            column = pa.chunked_array(chunks, pa.dictionary(kind.index_type, text))
+            frame = frame.set_column(i, name, column)
+    return frame
 
 
 def _without_index(frame: "pa.Table") -> "pa.Table":

@@ -96,6 +96,18 @@ def test_pandas_tables_are_read_without_the_index() -> None:
         frame_from(repeated)
 
 
+@pytest.mark.parametrize("text", [pa.string_view(), pa.dictionary(pa.int8(), pa.string_view())])
+def test_string_views_are_read_as_strings(text: pa.DataType) -> None:
+    """Arrow cannot take rows of string views, which polars and newer databases return."""
+    words = pa.array(["a", "b", None, "a"])
+    if pa.types.is_dictionary(text):
+        encoded = words.dictionary_encode()
+        views = encoded.dictionary.cast(pa.string_view())
+        words = pa.DictionaryArray.from_arrays(encoded.indices, views)
+    frame = frame_from(pa.table({"s": words.cast(text) if text == pa.string_view() else words}))
+    assert frame.take([3, 2, 1]).to_pydict() == {"s": ["a", None, "b"]}
+
+
 def test_polars_tables_are_read_and_lazy_ones_raise() -> None:
     pl = pytest.importorskip("polars")
     frame = pl.DataFrame(COLUMNS | {"c": pl.Series(["u", "v", "u"], dtype=pl.Categorical)})

@@ -1,0 +1,527 @@
+"""The scikit-learn estimator against closed forms, and with the tools of scikit-learn."""
+
+import json
+import os
+import pickle
+import runpy
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import fdsm
+from fdsm import ScoreMatchingDensity
+from fdsm.cli import main
+from fdsm.noise import Geometric
+
+Floats = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+
+FACTOR = np.array([[10.0, 0.0, 0.0], [0.08, 0.06, 0.0], [-0.5, 0.5, 0.7]])
+"""Columns of very different scales, with correlations 0.8 and -0.5."""
+COVARIANCE = FACTOR @ FACTOR.T
+NOISE = 0.1
+"""Noise level of the log-density, in standard deviations of the columns."""
+
+
+@pytest.fixture(autouse=True)
+def _float32(_float64: None) -> None:
+    torch.set_default_dtype(torch.float32)
+
+
+def gaussian(n: int, seed: int) -> Floats:
+    return np.random.default_rng(seed).normal(size=(n, 3)) @ FACTOR.T
+
+
+@pytest.fixture(scope="module")
+def of_gaussian() -> ScoreMatchingDensity:
+    return ScoreMatchingDensity(iterations=300, random_state=0).fit(gaussian(1000, 0))
+
+
+def small(**parameters: object) -> ScoreMatchingDensity:
+    return ScoreMatchingDensity(**({"iterations": 20, "random_state": 0} | parameters))
+
+
+def test_log_density_is_that_of_a_gaussian(of_gaussian: ScoreMatchingDensity) -> None:
+    """Noise of 0.1 standard deviations adds to the covariance. A lost Jacobian adds log 1,300."""
+    x = gaussian(2000, 1)
+    noisy = COVARIANCE + NOISE**2 * np.diag(np.diag(COVARIANCE))
+    quadratic = np.einsum("ni,ij,nj->n", x, np.linalg.inv(noisy), x)
+    exact = -quadratic / 2 - np.linalg.slogdet(2 * np.pi * noisy)[1] / 2
+    found = of_gaussian.score_samples(x)
+    assert of_gaussian.model_.log_partition is not None
+    assert (found - exact).mean() == pytest.approx(0, abs=0.1)
+    assert (found - exact).std() < 0.35 * exact.std()
+
+
+def test_score_is_the_smallest_denoising_loss_of_a_gaussian(
+    of_gaussian: ScoreMatchingDensity,
+) -> None:
+    r"""With $ε$ of dimension d, the mean of $‖σ s(x + σε) + ε‖²$ is $Σ_i λ_i / (λ_i + σ²)$.
+
+    Here $λ_i$ are the eigenvalues of the correlation matrix, and the loss is half of it per
+    dimension, on average over $\log σ$.
+    """
+    deviations = np.sqrt(np.diag(COVARIANCE))
+    eigenvalues = np.linalg.eigvalsh(COVARIANCE / np.outer(deviations, deviations))
+    sigma = np.array(Geometric(2.0, 0.05, 1000).levels)[:, None]
+    smallest = (eigenvalues / (eigenvalues + sigma**2)).mean() / 2
+    found = of_gaussian.score(gaussian(4000, 1))
+    assert -1.03 * smallest < found < -0.98 * smallest
+
+
+def test_score_does_not_depend_on_the_order_of_the_rows(
+    of_gaussian: ScoreMatchingDensity,
+) -> None:
+    """Sorted rows would otherwise have their noise level by their value."""
+    x = gaussian(4000, 1)
+    in_order = x[x[:, 0].argsort()]
+    assert of_gaussian.score(in_order) == pytest.approx(of_gaussian.score(x), rel=0.02)
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.3])
+def test_predict_flags_a_share_alpha_of_normal_rows(alpha: float) -> None:
+    train, fresh = gaussian(1000, 0), gaussian(2000, 1)
+    model = small(alpha=alpha).fit(train)
+    for rows in (fresh, train):
+        assert (model.predict(rows) == -1).mean() == pytest.approx(alpha, abs=0.1 * alpha + 0.02)
+
+
+def test_outliers_have_negative_decisions_high_scores_and_low_p_values(
+    of_gaussian: ScoreMatchingDensity,
+) -> None:
+    x = np.concatenate([gaussian(500, 1), 2 * gaussian(500, 2)])
+    decisions, labels = of_gaussian.decision_function(x), of_gaussian.predict(x)
+    assert set(labels) == {-1, 1}
+    assert ((decisions < 0) == (labels == -1)).all()
+    scores, p = of_gaussian.outlier_scores(x), of_gaussian.p_values(x)
+    np.testing.assert_allclose(decisions, of_gaussian.offset_ - scores)
+    far = np.array([[60.0, -0.5, 3.0]])  # 6 standard deviations, against the correlation
+    assert of_gaussian.predict(far) == [-1]
+    assert of_gaussian.p_values(far) == [1 / 1001]
+    assert scores[p < 0.01].min() > scores[p > 0.2].max()
+
+
+def test_samples_have_the_covariance_of_the_data(of_gaussian: ScoreMatchingDensity) -> None:
+    samples = of_gaussian.sample(4000, random_state=0)
+    deviations = np.sqrt(np.diag(COVARIANCE))
+    difference = (np.cov(samples.T) - COVARIANCE) / np.outer(deviations, deviations)
+    assert np.abs(difference).max() < 0.15
+    assert (of_gaussian.sample(5, random_state=3) == of_gaussian.sample(5, random_state=3)).all()
+    assert (of_gaussian.sample(5, random_state=3) != of_gaussian.sample(5, random_state=4)).all()
+
+
+def test_the_command_line_gives_the_same_scores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    train, new = gaussian(200, 0), gaussian(50, 1)
+    for name, rows in (("train", train), ("new", new)):
+        lines = [",".join(map(repr, row)) for row in rows.tolist()]
+        Path(f"{name}.csv").write_text("\n".join(["a,b,c", *lines]) + "\n")
+    seed = np.random.RandomState(0).randint(2**31)
+    main(["train", "train.csv", "--iterations", "20", "--seed", str(seed)])
+    main(["score", "runs/train", "new.csv"])
+    capsys.readouterr()
+    header, *lines = Path("new.scores.csv").read_text().splitlines()
+    names = header.replace('"', "").split(",")
+    cells = [line.split(",") for line in lines]
+    by_name = lambda name: np.array([float(line[names.index(name)]) for line in cells])
+    model = small(random_state=0).fit(train)
+    np.testing.assert_allclose(model.outlier_scores(new), by_name("score"), rtol=1e-4)
+    np.testing.assert_allclose(model.score_samples(new), by_name("log_density"), rtol=1e-4)
+    np.testing.assert_allclose(model.p_values(new), by_name("p_value"), rtol=1e-5)
+
+
+# scikit-learn
+
+
+def test_all_checks_of_scikit_learn_pass_and_none_is_skipped() -> None:
+    """One check is skipped unless scipy is imported with support of other arrays."""
+    code = """
+import json
+from sklearn.utils.estimator_checks import check_estimator
+import fdsm
+from fdsm import ScoreMatchingDensity
+results = check_estimator(ScoreMatchingDensity(iterations=3), on_fail=None, on_skip=None)
+print(json.dumps([(r["check_name"], r["status"], str(r["exception"])) for r in results]))
+"""
+    environment = os.environ | {"SCIPY_ARRAY_API": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
+    )
+    results = json.loads(done.stdout)
+    assert len(results) >= 40
+    assert [result for result in results if result[1] != "passed"] == []
+
+
+def test_grid_search_prefers_a_trained_model() -> None:
+    grid = {"iterations": [1, 100]}
+    search = GridSearchCV(small(), grid, cv=2).fit(gaussian(300, 0))
+    assert search.best_params_ == {"iterations": 100}
+    untrained, trained = search.cv_results_["mean_test_score"]
+    assert untrained < trained - 0.05 < 0
+
+
+def test_a_pipeline_changes_the_log_density_by_the_jacobian() -> None:
+    """Scaled data have the same model inputs, so only the volume changes."""
+    train, new = gaussian(300, 0), gaussian(50, 1)
+    pipeline = make_pipeline(StandardScaler(), small()).fit(train)
+    alone = small().fit(train)
+    volume = np.log(pipeline[0].scale_).sum()
+    np.testing.assert_allclose(
+        pipeline.score_samples(new), alone.score_samples(new) + volume, atol=1e-3
+    )
+    np.testing.assert_allclose(
+        pipeline.decision_function(new), alone.decision_function(new), atol=1e-3
+    )
+    assert (pipeline.predict(new) == alone.predict(new)).all()
+
+
+def test_the_example_finds_malignant_tumours(capsys: pytest.CaptureFixture[str]) -> None:
+    path = Path(fdsm.__file__).parents[1] / "examples" / "estimator.py"
+    runpy.run_path(str(path), run_name="__main__")
+    iterations, auc, benign, malignant, *reasons = capsys.readouterr().out.splitlines()
+    assert iterations.endswith(": 200")
+    assert float(auc.split(":")[1]) > 0.93
+    assert float(benign.split()[1].rstrip("%")) < 10
+    assert float(malignant.split()[1].rstrip("%")) > 60
+    assert reasons
+
+
+def test_a_pickled_model_gives_the_same_scores(of_gaussian: ScoreMatchingDensity) -> None:
+    x = gaussian(50, 1)
+    copy = pickle.loads(pickle.dumps(of_gaussian))
+    for method in ("score_samples", "decision_function", "p_values", "predict"):
+        np.testing.assert_array_equal(getattr(copy, method)(x), getattr(of_gaussian, method)(x))
+    assert copy.explain(x[:3]) == of_gaussian.explain(x[:3])
+    assert (copy.sample(3, random_state=0) == of_gaussian.sample(3, random_state=0)).all()
+
+
+def test_a_clone_has_the_parameters_and_no_model(of_gaussian: ScoreMatchingDensity) -> None:
+    copy = clone(of_gaussian)
+    assert copy.get_params() == of_gaussian.get_params()
+    for method in ("score_samples", "predict", "score", "explain"):
+        with pytest.raises(NotFittedError):
+            getattr(copy, method)(gaussian(3, 0))
+    with pytest.raises(NotFittedError):
+        copy.sample()
+
+
+# Random states
+
+
+def fit_and_score(seed: int) -> Floats:
+    torch.set_num_threads(1)
+    model = small(random_state=seed).fit(gaussian(100, 0))
+    return np.concatenate([model.decision_function(gaussian(20, 1)), model.sample(2, 0)[0]])
+
+
+def test_a_seed_gives_the_same_numbers_also_in_other_processes_and_threads() -> None:
+    expected = fit_and_score(7)
+    assert (fit_and_score(8) != expected).any()
+    for backend in ("loky", "threading"):
+        jobs = joblib.Parallel(n_jobs=2, backend=backend)(
+            joblib.delayed(fit_and_score)(seed) for seed in (7, 8, 7)
+        )
+        np.testing.assert_array_equal(jobs[0], expected)
+        np.testing.assert_array_equal(jobs[2], expected)
+        assert (jobs[1] != expected).any()
+
+
+def test_random_states_and_the_generator_of_numpy_are_used() -> None:
+    x = gaussian(100, 0)
+    score = lambda state: small(iterations=2, random_state=state).fit(x).score(x)
+    state = np.random.RandomState(3)
+    first, second = score(state), score(state)
+    assert first != second
+    assert score(np.random.RandomState(3)) == score(3) == first
+    np.random.seed(3)
+    assert score(None) == first
+    assert score(None) != first
+
+
+def test_torch_is_left_as_it_was() -> None:
+    torch.manual_seed(5)
+    state, threads = torch.get_rng_state(), torch.get_num_threads()
+    model = small().fit(gaussian(50, 0))
+    model.score(gaussian(5, 0))
+    model.sample(2)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert torch.get_num_threads() == threads
+    assert torch.get_default_dtype() == torch.float32
+
+
+@pytest.fixture
+def interrupt() -> Iterator[None]:
+    timer = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    yield
+    timer.join()
+
+
+def test_ctrl_c_stops_the_training(interrupt: None) -> None:
+    state = torch.get_rng_state()
+    model = small(iterations=10**7)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(gaussian(50, 0))
+    assert torch.equal(torch.get_rng_state(), state)
+    with pytest.raises(NotFittedError):
+        model.predict(gaussian(5, 0))
+    assert model.set_params(iterations=2).fit(gaussian(50, 0)).n_iter_ == 2
+
+
+# Tables
+
+
+def machine_records(n: int = 400, seed: int = 0, gaps: float = 0.1) -> pa.Table:
+    """Return a table: the load is twice the temperature, which depends on the kind."""
+    rng = np.random.default_rng(seed)
+    kind = rng.choice(["a", "b", "c"], n, p=[0.5, 0.3, 0.2])
+    temperature = rng.normal(size=n) + np.select([kind == "b", kind == "c"], [3.0, 6.0])
+    day = np.datetime64("2024-01-01", "s") + rng.integers(0, 86_400 * 365, n)
+    missing = rng.random((2, n)) < gaps
+    return pa.table({
+        "temperature": pa.array(temperature, mask=missing[0]),
+        "load": pa.array(2 * temperature + 0.3 * rng.normal(size=n), pa.float32()),
+        "count": pa.array(rng.poisson(20, n), pa.int16()),
+        "kind": pa.array(kind, mask=missing[1]).dictionary_encode(),
+        "open": pa.array(rng.random(n) < 0.7),
+        "day": pa.array(day, pa.timestamp("s")),
+        "unit": pa.array(["kg"] * n),
+        "id": pa.array([f"r{seed}-{i}" for i in range(n)]),
+    })
+
+
+def with_cell(column: str, value: object) -> pa.Table:
+    """Return new rows of which row 5 has another value in one column."""
+    rows = machine_records(30, seed=1, gaps=0.0)
+    cells = rows.column(column).to_pylist()
+    cells[5] = value
+    place = rows.column_names.index(column)
+    return rows.set_column(place, column, pa.array(cells, rows.schema.types[place]))
+
+
+@pytest.fixture(scope="module")
+def of_records() -> ScoreMatchingDensity:
+    return ScoreMatchingDensity(iterations=200, random_state=0).fit(machine_records())
+
+
+def test_types_of_columns_are_inferred(of_records: ScoreMatchingDensity) -> None:
+    assert list(of_records.feature_names_in_) == machine_records(5).column_names
+    assert of_records.n_features_in_ == 8
+    types = {name: kind for name, kind, *_ in of_records.schema_.summary()}
+    assert types == {
+        "temperature": "Numeric", "load": "Numeric", "count": "Numeric", "kind": "Categorical",
+        "open": "Categorical", "day": "DateTime", "unit": "Constant", "id": "Identifier",
+    }  # fmt: skip
+
+
+def test_fresh_rows_with_missing_cells_are_normal(of_records: ScoreMatchingDensity) -> None:
+    fresh = machine_records(600, seed=2)
+    for rows in (fresh, machine_records()):
+        assert (of_records.predict(rows) == -1).mean() == pytest.approx(0.05, abs=0.04)
+
+
+@pytest.mark.parametrize(("column", "value"), [("load", 40), ("temperature", -9), ("count", 200)])
+def test_reasons_name_the_changed_number(
+    column: str, value: int, of_records: ScoreMatchingDensity
+) -> None:
+    rows = with_cell(column, value)
+    assert of_records.outlier_scores(rows).argmax() == 5
+    (reason,) = of_records.explain(rows)[5]
+    assert (reason.column, reason.value) == (column, str(value))
+    assert reason.share > 0.8
+    before = machine_records(30, seed=1, gaps=0.0).column(column)[5].as_py()
+    assert abs(float(reason.expected) - before) < 0.2 * abs(value - before)
+
+
+def test_a_value_that_contradicts_the_category_is_a_reason(
+    of_records: ScoreMatchingDensity,
+) -> None:
+    """Each value occurs, but not together: at kind c the temperature is 6 on average."""
+    rows = machine_records(30, seed=1, gaps=0.0)
+    row = rows.column("kind").to_pylist().index("a")
+    kinds = ["c" if i == row else kind for i, kind in enumerate(rows.column("kind").to_pylist())]
+    changed = rows.set_column(3, "kind", pa.array(kinds))
+    before, after = (of_records.outlier_scores(table)[row] for table in (rows, changed))
+    assert after > before + 1
+    first = of_records.explain(changed)[row][0]
+    assert first[:3] == ("kind", "c", "a")
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "text"),
+    [
+        ("kind", "z", "'z' does not occur in the training data"),
+        ("unit", "lb", "'lb' differs from 'kg', the only value in training"),
+    ],
+)
+def test_new_values_are_outliers_and_the_reason(
+    column: str, value: str, text: str, of_records: ScoreMatchingDensity
+) -> None:
+    rows = with_cell(column, value)
+    assert of_records.predict(rows)[5] == -1
+    assert of_records.p_values(rows)[5] == pytest.approx(1 / 401)
+    assert of_records.explain(rows)[5] == [(column, text, "", 1.0)]
+
+
+def test_a_new_value_adds_to_the_score(of_records: ScoreMatchingDensity) -> None:
+    """The model does not see a constant column, so the other rows keep their score."""
+    scores = [of_records.outlier_scores(with_cell("unit", unit)) for unit in ("kg", "lb")]
+    expected = np.zeros(30)
+    expected[5] = np.log10(400 + 1)
+    np.testing.assert_allclose(scores[1] - scores[0], expected, atol=1e-9)
+
+
+def test_other_reasons_follow_a_new_value(of_records: ScoreMatchingDensity) -> None:
+    rows = with_cell("load", 40.0).set_column(6, "unit", pa.array(["lb"] * 30))
+    reasons = of_records.explain(rows)
+    assert [reason.column for reason in reasons[5]] == ["unit", "load"]
+    normal = of_records.predict(with_cell("load", 40.0)) == 1
+    assert normal.sum() > 20
+    assert all(len(reasons[i]) == 1 for i in np.flatnonzero(normal))
+    assert [reason.column for reason in of_records.explain(rows, count=1)[5]] == ["unit"]
+
+
+def test_rows_without_a_known_cell_have_no_score(of_records: ScoreMatchingDensity) -> None:
+    schema = machine_records(5).schema
+    empty = pa.Table.from_pylist([{}], schema)
+    rows = pa.concat_tables([machine_records(3, seed=1), empty])
+    for method in ("score_samples", "p_values", "outlier_scores", "decision_function"):
+        assert np.isnan(getattr(of_records, method)(rows)).tolist() == [False] * 3 + [True]
+    assert of_records.predict(rows)[3] == 1
+    assert of_records.score(rows) == of_records.score(rows[:3])
+    with pytest.raises(ValueError, match="there is no row to score: all cells are missing"):
+        of_records.score(empty)
+
+
+def require_like_training(samples: pa.Table) -> None:
+    """Require shares, ranges and relations of the training data in samples."""
+    n, rows = len(samples), samples.to_pydict()
+    assert rows["unit"] == ["kg"] * n
+    assert rows["id"] == [None] * n
+    share = lambda name, value: rows[name].count(value) / n
+    assert share("temperature", None) == pytest.approx(0.1, abs=0.05)
+    assert share("kind", None) == pytest.approx(0.1, abs=0.05)
+    assert share("kind", "a") == pytest.approx(0.45, abs=0.1)
+    assert share("open", True) == pytest.approx(0.7, abs=0.1)
+    assert np.mean(rows["count"]) == pytest.approx(20, abs=1)
+    both = np.array([
+        (t, x) for t, x in zip(rows["temperature"], rows["load"], strict=True) if t is not None
+    ])
+    assert np.corrcoef(both.T)[0, 1] > 0.9
+
+
+def test_samples_of_an_arrow_table_have_its_types(of_records: ScoreMatchingDensity) -> None:
+    samples = of_records.sample(1000, random_state=0)
+    assert samples.schema.equals(machine_records(5).schema)
+    require_like_training(samples)
+
+
+def test_pandas_frames_go_in_and_come_out() -> None:
+    pd = pytest.importorskip("pandas")
+    frame = machine_records().to_pandas()
+    frame["kind"] = frame["kind"].cat.reorder_categories(["c", "b", "a"], ordered=True)
+    frame["optional"] = pd.array([None, *range(1, len(frame))], dtype="Int64") % 7
+    frame["number"] = range(len(frame))
+    model = small(iterations=100).fit(frame)
+    assert list(model.feature_names_in_) == list(frame.columns)
+    samples = model.sample(500, random_state=0)
+    same = frame.columns.drop("number")  # an identifier, whose cells are missing
+    pd.testing.assert_series_equal(samples.dtypes[same], frame.dtypes[same])
+    assert samples["number"].isna().all()
+    require_like_training(pa.Table.from_pandas(samples[machine_records(5).column_names]))
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame.rename(columns={"load": "weight"}))
+    numbered = pd.DataFrame(gaussian(100, 0))
+    samples = small().fit(numbered).sample(3)
+    assert list(samples.columns) == [0, 1, 2]
+
+
+def test_polars_frames_go_in_and_come_out() -> None:
+    pl = pytest.importorskip("polars")
+    frame = pl.from_arrow(machine_records())
+    frame = frame.with_columns(
+        pl.col("kind").cast(pl.Enum(["c", "b", "a"])), pl.col("unit").cast(pl.Categorical)
+    )
+    model = small(iterations=100).fit(frame)
+    assert list(model.feature_names_in_) == frame.columns
+    samples = model.sample(500, random_state=0)
+    assert samples.schema == frame.schema
+    require_like_training(samples.to_arrow())
+    arrow = small(iterations=100).fit(machine_records())
+    np.testing.assert_allclose(model.outlier_scores(frame), arrow.outlier_scores(frame))
+
+
+def test_arrays_of_objects_may_have_categories() -> None:
+    rows = machine_records().select(["load", "kind"])
+    x = np.array([list(row.values()) for row in rows.to_pylist()], object)
+    model = small().fit(x)
+    types = [kind for _, kind, *_ in model.schema_.summary()]
+    assert types == ["Numeric", "Categorical"]
+    samples = model.sample(200, random_state=0)
+    assert samples.dtype == object
+    assert set(samples[:, 1]) == {"a", "b", "c", None}
+    assert model.explain(np.array([[1.0, "z"]], object))[0][0].column == "1"
+
+
+def test_columns_of_arrays_of_numbers_are_numeric_unless_named() -> None:
+    rng = np.random.default_rng(0)
+    x = np.stack([np.arange(60), rng.integers(0, 3, 60), rng.integers(0, 50, 60)], 1)
+    kinds = lambda model: [kind for _, kind, *_ in model.fit(x).schema_.summary()]
+    assert kinds(small(iterations=1)) == ["Numeric"] * 3
+    model = small(iterations=1, categorical=[1], ignore=["2"])
+    assert kinds(model) == ["Numeric", "Categorical", "Ignored"]
+    samples = model.sample(20, random_state=0)
+    assert set(samples[:, 1]) <= {0, 1, 2}
+    assert np.isnan(samples[:, 2]).all()
+    assert small(iterations=1).fit(x).sample(3).dtype == x.dtype
+
+
+# Errors
+
+
+def test_all_wrong_parameters_are_listed() -> None:
+    model = small(alpha=1.5, iterations=0, categorical="kind")
+    with pytest.raises(ValueError, match=r"alpha must be between 0 and 1, but is 1\.5") as error:
+        model.fit(gaussian(50, 0))
+    assert "iterations must be at least 1, but is 0" in str(error.value)
+    assert "categorical must be a list of names, but is the text 'kind'" in str(error.value)
+    with pytest.raises(ValueError, match=r"no column 'lod'\. Did you mean 'load'"):
+        small(numeric=["lod"]).fit(machine_records())
+
+
+def test_the_number_of_samples_must_be_positive(of_gaussian: ScoreMatchingDensity) -> None:
+    with pytest.raises(ValueError, match="n_samples must be at least 1, but is 0"):
+        of_gaussian.sample(0)
+
+
+def test_without_scikit_learn_the_error_says_what_to_install() -> None:
+    code = """
+import sys
+sys.modules["sklearn"] = sys.modules["sklearn.base"] = None
+import fdsm
+print(fdsm.SSM.__name__)
+try:
+    fdsm.ScoreMatchingDensity
+except ImportError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    name, error = done.stdout.splitlines()
+    assert name == "SSM"
+    assert error.startswith("ScoreMatchingDensity needs scikit-learn")
+    assert error.endswith("pip install 'fdsm[sklearn]'")
