@@ -341,3 +341,9 @@ def test_missing_cells_are_filled_in_several_ways(mixed: SavedModel) -> None:
     assert mixed.fills_missing
     plain = replace(mixed, transform=Chain((EncodeColumns(),)))
     assert not plain.fills_missing
+
+
+def test_ensemble_of_a_table_can_be_checked(mixed: SavedModel) -> None:
+    report = mixed.check(mixed.run.recipe.data.load())
+    assert report.step == pytest.approx(0.1)
+    assert 0 <= report.angle < 10
