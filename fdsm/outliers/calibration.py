@@ -9,6 +9,8 @@ from torch import Tensor
 
 TAIL = 0.1
 """Share of the held-out rows to which the exponential tail is fitted, on each side."""
+MIN_TAIL_ROWS = 5
+"""Smallest number of rows to which it is fitted. With fewer than 50 rows the share is larger."""
 HIGH_DENSITY = 0.01
 """Share of the significance level that is spent on rows of suspiciously high density."""
 MAX_ROWS = 5000
@@ -120,7 +122,8 @@ class Calibration:
             own = self.folds == k
             others = (scores if self.num_folds == 1 else scores[~own]).sort().values
             count = len(others) - torch.searchsorted(others, scores[own])
-            result[own] = (count + 1).double() / (len(others) + 1)
+            itself = int(self.num_folds > 1)  # with a single fold it is among `others` already
+            result[own] = (count + itself).double() / (len(others) + itself)
         return result
 
     def held_out_scores(self) -> Tensor:
@@ -140,12 +143,13 @@ def _log_tail(known: Tensor, z: Tensor) -> Tensor:
     ordered = known.sort().values
     n = len(ordered)
     index = torch.searchsorted(ordered, z.contiguous(), right=True)
-    limit = ordered[max(int(TAIL * n) - 1, 0)]
+    share = max(TAIL, min(MIN_TAIL_ROWS, n) / n)
+    limit = ordered[int(share * n + 1e-9) - 1]
     excess = (limit - ordered[ordered <= limit]).mean()
     excess = excess.clamp_min(1e-6 * (ordered[-1] - ordered[0]) + 1e-12)
-    tail = math.log(TAIL) - (limit - z) / excess
+    tail = math.log(share) - (limit - z) / excess
     # A value beyond all held-out ones is at most as likely as the rarest of them.
-    at_end = math.log(TAIL) - (limit - ordered[0]) / excess
+    at_end = math.log(share) - (limit - ordered[0]) / excess
     shift = (at_end + math.log(n + 1)).clamp_min(0.0)
     tail = torch.where(z < ordered[0], tail - shift, tail)
-    return torch.where(z <= limit, tail, (index / n).clamp_min(TAIL).log().to(z.dtype))
+    return torch.where(z <= limit, tail, (index / n).clamp_min(share).log().to(z.dtype))

@@ -255,6 +255,12 @@ class SavedModel:
             p_value[row] = smallest
         return Scores(score, p_value, scores.log_density)
 
+    @property
+    def fills_missing(self) -> bool:
+        """Whether rows with missing cells can be scored."""
+        steps = self.transform.steps if isinstance(self.transform, Chain) else ()
+        return any(isinstance(step, FillMissing) for step in steps)
+
     def completions(self, rows: Tensor) -> Tensor:
         """Return model inputs of rows with missing cells filled in several ways, `(C, N, *E)`."""
         x, dtype = rows.to(self.run.device), next(self.model.parameters()).dtype

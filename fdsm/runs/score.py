@@ -152,10 +152,7 @@ def _score_block(
     saved: SavedModel, schema: TableSchema | None, rows: Tensor, problems: Problems
 ) -> ScoredRows:
     """Score rows, and explain the unusual ones of a table."""
-    unreadable = {i: cells[0][1] for i, cells in problems.items() if cells[0][0] == ROW}
-    if schema is not None:
-        empty = rows.isnan().all(1).nonzero().flatten().tolist()
-        unreadable |= {i: "all cells are missing" for i in empty if i not in problems}
+    unreadable = {} if schema is None else _unreadable_rows(saved, rows, problems)
     good = torch.tensor([i for i in range(len(rows)) if i not in unreadable], dtype=torch.long)
     score, p_value, log_density = (torch.full((len(rows),), torch.nan).double() for _ in range(3))
     if not len(good):
@@ -179,6 +176,19 @@ def _score_block(
             given = [Reason(column, text, "", 1.0) for column, text in cells]
             reasons[i] = given + reasons.get(i, [])
     return ScoredRows(score, p_value, log_density, score > 0, reasons, unreadable)
+
+
+def _unreadable_rows(saved: SavedModel, rows: Tensor, problems: Problems) -> dict[int, str]:
+    """Return why rows of a table cannot be scored, by row."""
+    found = {i: cells[0][1] for i, cells in problems.items() if cells[0][0] == ROW}
+    missing = rows.isnan()
+    for i in missing.any(1).nonzero().flatten().tolist():
+        if i not in problems and bool(missing[i].all()):
+            found[i] = "all cells are missing"
+        elif i not in found and not saved.fills_missing:
+            cells = [Reason(column, text, "", 1.0) for column, text in problems.get(i, [])]
+            found[i] = in_words(cells) or "a cell is missing, which this model cannot fill"
+    return found
 
 
 def _collect(blocks: "Sequence[ScoredRows] | Iterator[ScoredRows]", fdr: float) -> ScoredRows:

@@ -10,8 +10,10 @@ from fdsm.models import (
     DKEF,
     NICE,
     GaussianTailMLP,
+    MeanOfMembers,
     MultiInputCNN,
     MultiInputMLP,
+    NoiseConditionalEnsemble,
     QuadraticMLP,
     QuadraticResNet,
     RefineNet,
@@ -77,6 +79,9 @@ CASES = {
         lambda: DKEF(torch.randn(6, 5, generator=Generator().manual_seed(0)), features=7),
         (5,),
         function=solved,
+    ),
+    "noise-conditional ensemble": Case(
+        lambda: MeanOfMembers(NoiseConditionalEnsemble(5, 3, 8), 3), (5,), levels=True
     ),
     "nice": Case(lambda: NICE(5, hidden=6, depth=2), (5,)),
     "nice of images": Case(lambda: NICE((1, 3, 4), hidden=6, depth=2), (1, 3, 4)),

@@ -8,13 +8,31 @@ import pytest
 import torch
 from torch import Generator
 
-from fdsm.data import Dataset, Dequantize, Digits, Source, Standardize, Table, Transform
+from fdsm.data import (
+    Array,
+    Chain,
+    Dataset,
+    Dequantize,
+    Digits,
+    EncodeColumns,
+    FillMissing,
+    ImageFolder,
+    NormalizeTails,
+    Source,
+    Standardize,
+    Table,
+    TableSchema,
+    Transform,
+    Whiten,
+)
 from fdsm.data.dataset import build_dataset
+from fdsm.data.tables import Categorical, Constant, Numeric
 from fdsm.derivatives import Autodiff, FiniteDifference, Taylor
 from fdsm.recipes import (
     Autoencoder,
     ConditionalMLP,
     ConditionalResNet,
+    CrossFittedEBM,
     Flow,
     KernelFamily,
     NoiseConditionalEBM,
@@ -29,6 +47,7 @@ from fdsm.recipes.presets import (
     ModelName,
     ObjectiveName,
     choose_preset,
+    prepare_source,
 )
 from fdsm.serialize import find_fields, from_json, to_json
 from fdsm.training import ShuffledBatches, fit
@@ -251,3 +270,75 @@ def test_energy_models_see_images_from_minus_one_to_one() -> None:
 def test_kind_is_that_of_the_stored_rows() -> None:
     assert Kind.of(NormalRows(50).load()) == Kind(False, 50, 3)
     assert Kind.of(NoiseImages(20).load()) == Kind(True, 20, 64)
+
+
+SCHEMA = TableSchema((
+    Numeric("a"),
+    Constant("unit", "string", "kg"),
+    Categorical("kind", "string", ("x", "y", "z")),
+))
+
+
+def codes_of(rows: int) -> Dataset:
+    """The codes of a table with a number and a category of three levels."""
+    x = torch.stack([torch.randn(rows), torch.randint(3, (rows,)).float()], 1).double()
+    return Dataset(x, x[:0], x[:0], Chain(()), {}, schema=SCHEMA)
+
+
+@pytest.mark.parametrize("source", [Table("x.csv"), Array("x.npy")])
+def test_all_rows_of_a_table_are_for_training(source: Table | Array) -> None:
+    """Cross-fitting holds out every row once. Other models need their own held-out rows."""
+    for objective in (None, "dsm"):
+        prepared = prepare_source(source, objective=objective)  # type: ignore[arg-type]
+        assert prepared == replace(source, validation=0.0, test=0.0)
+    assert prepare_source(source, objective="ssm") == source
+    assert prepare_source(source, model="flow") == source
+
+
+def test_other_data_keep_their_splits() -> None:
+    for source in (ImageFolder("photos"), Digits()):
+        assert prepare_source(source) == source
+
+
+@pytest.mark.parametrize(
+    ("rows", "size", "iterations", "width"),
+    [
+        (30, "small", 1000, 64),
+        (1000, "medium", 1500, 64),
+        (100_000, "large", 5000, 128),
+    ],
+)
+def test_tables_get_a_cross_fitted_ensemble(
+    rows: int, size: str, iterations: int, width: int
+) -> None:
+    preset = choose_preset(prepare_source(Table("x.csv")), codes_of(rows))
+    recipe = preset.recipe
+    assert isinstance(recipe, CrossFittedEBM)
+    assert preset.name == recipe.name == f"table/{size}"
+    assert preset.description == "energy-based model, denoising score matching"
+    assert (recipe.plan.iterations, recipe.width) == (iterations, width)
+    assert recipe.plan.batch == min(256, rows)
+    assert recipe.plan.patience is not None
+    assert recipe.plan.validate_every < recipe.plan.patience < iterations
+
+
+def test_recipe_of_a_table_has_the_types_of_its_columns() -> None:
+    """The run can be opened and used without the file."""
+    recipe = choose_preset(prepare_source(Table("x.csv")), codes_of(30)).recipe
+    assert isinstance(recipe.data, Table)
+    assert recipe.data.schema == SCHEMA
+    assert recipe.data.transform == Chain((EncodeColumns((0, 3)), NormalizeTails(), FillMissing()))
+    assert from_json(to_json(recipe)) == recipe
+
+
+def test_table_with_splits_gets_one_network() -> None:
+    recipe = choose_preset(Table("x.csv", test=0.2), codes_of(30)).recipe
+    assert isinstance(recipe, NoiseConditionalEBM)
+    assert isinstance(recipe.data, Table)
+    assert recipe.data.test == pytest.approx(0.2)
+
+
+def test_transform_of_the_user_is_kept() -> None:
+    source = prepare_source(Table("x.csv", transform=Whiten()))
+    recipe = choose_preset(source, codes_of(30)).recipe
+    assert recipe.data.transform == Whiten()

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from fdsm.data import Table
-from fdsm.recipes import EBM, MLP, Recipe
+from fdsm.recipes import EBM, MLP, CrossFittedEBM, Recipe, choose_preset, prepare_source
 from fdsm.recipes.settings import change_settings
-from fdsm.runs import Run, SavedModel
+from fdsm.runs import Run, SavedModel, train
 from fdsm.runs.train import Training
 from fdsm.training import IterationEvent, checkpoint
 from fdsm.training.loggers import records
@@ -33,6 +34,43 @@ def write_table(path: Path, rows: int = 100, seed: int = 0) -> Path:
     x = torch.randn(rows, 2, generator=torch.Generator().manual_seed(seed))
     path.write_text("a,b\n" + "\n".join(f"{a},{b}" for a, b in x.tolist()), encoding="utf-8")
     return path
+
+
+MIXED_HEADER = "id,day,kind,unit,a,b,c"
+
+
+def mixed_row(i: int, a: float, b: float) -> list[str]:
+    """Return the cells of a row: `c` is about `a`, and `kind` says whether `a` is positive."""
+    kind = "up" if a > 0.4 else "down" if a < -0.4 else "flat"
+    day = f"2024-{1 + i % 9:02d}-{10 + i % 19}"
+    return [f"k{i:04d}", day, kind, "kg", f"{a:.4f}", f"{b:.4f}", f"{a + 0.05 * b:.4f}"]
+
+
+def write_mixed_table(path: Path, rows: int = 200, seed: int = 0) -> Path:
+    """Write a table with an identifier, dates, categories, a constant, numbers and gaps."""
+    x = torch.randn(rows, 2, generator=torch.Generator().manual_seed(seed)).tolist()
+    cells = [mixed_row(i, a, b) for i, (a, b) in enumerate(x)]
+    for i in range(0, rows, 9):
+        cells[i][5] = ""
+    lines = [MIXED_HEADER, *(",".join(row) for row in cells)]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def train_table(folder: Path, path: Path, iterations: int = 60) -> SavedModel:
+    """Return the model of the default preset for a table, after a short training."""
+    source = prepare_source(Table(path))
+    recipe = choose_preset(source, source.load()).recipe
+    assert isinstance(recipe, CrossFittedEBM)
+    plan = replace(
+        recipe.plan,
+        iterations=iterations,
+        validate_every=20,
+        patience=None,
+        checkpoint_every=iterations,
+        num_samples=50,
+    )
+    return train(Run.create(folder, replace(recipe, plan=plan)))
 
 
 def table_recipe(path: Path, *settings: str) -> EBM:
@@ -63,9 +101,11 @@ def logged_metrics(run: Run) -> list[dict[str, Any]]:
 
 
 def identical(a: object, b: object) -> bool:
-    """Return whether nested states are equal to the last bit."""
+    """Return whether nested states are equal to the last bit. NaN equals NaN."""
     if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
-        return a.dtype == b.dtype and torch.equal(a, b)
+        if a.dtype != b.dtype or a.shape != b.shape:
+            return False
+        return bool(((a == b) | (a.isnan() & b.isnan())).all())
     if isinstance(a, dict) and isinstance(b, dict):
         return a.keys() == b.keys() and all(identical(a[k], b[k]) for k in a)
     if isinstance(a, list) and isinstance(b, list):

@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,15 +20,23 @@ from fdsm.data import (
     Table,
 )
 from fdsm.data.split import fixed_shuffle
+from fdsm.data.tables import Categorical, Numeric, TableSchema
 from fdsm.evaluation import Measurement
 from fdsm.objectives import MLE
 from fdsm.recipes import EBM, Flow
 from fdsm.runs import Run, RunError, SavedModel, evaluate, train
-from fdsm.runs.evaluate import compare_with_references, sample_problems
+from fdsm.runs.evaluate import classifier_auc, compare_with_references, sample_problems
 from fdsm.training.loggers import records
 
 from ..recipes.recipe_cases import silent, tiny
-from .run_cases import StandardNormal, known_model, start_tiny, write_table
+from .run_cases import (
+    StandardNormal,
+    known_model,
+    start_tiny,
+    train_table,
+    write_mixed_table,
+    write_table,
+)
 
 GAUSSIAN = SyntheticData(GaussianDensity((0.0, 0.0)), n=2000)
 MIXTURE = GaussianMixtureDensity(((-3.0, 0.0), (3.0, 0.0)), (0.5, 0.5))
@@ -41,7 +50,8 @@ def gaussian_recipe(noise_std: float = 0.0) -> EBM:
 def compare(folder: Path, model: nn.Module, recipe: EBM | Flow) -> dict[str, Any]:
     """Return the comparison of a model with references for each metric."""
     saved = known_model(folder, model, recipe)
-    return {one["metric"]: one for one in compare_with_references(saved, recipe.data.load())}
+    compared = compare_with_references(saved, recipe.data.load(), recipe.log_density(model))
+    return {one["metric"]: one for one in compared}
 
 
 class Density(nn.Module):
@@ -143,7 +153,7 @@ def test_estimated_likelihood_is_compared_with_its_error(
 ) -> None:
     """The entropy of N(0, I) in two dimensions is 2.84."""
     saved = known_model(tmp_path, StandardNormal(), gaussian_recipe())
-    compared = compare_with_references(saved, GAUSSIAN.load(), nll)
+    compared = compare_with_references(saved, GAUSSIAN.load(), saved.model, nll)
     assert [one["metric"] for one in compared] == ["exact_sm_loss", "nll"]
     assert compared[1]["better"] == better
 
@@ -313,3 +323,87 @@ def test_other_data_are_refused(saved: SavedModel) -> None:
     other = SyntheticData(MIXTURE, n=100).load()
     with pytest.raises(RunError, match=r"have changed since training started: rows\.train"):
         evaluate(saved, other, silent)
+
+
+def test_classifier_cannot_tell_rows_of_the_same_distribution_apart() -> None:
+    x = torch.randn(2400, 3, generator=Generator().manual_seed(0)).double()
+    same = classifier_auc(x[:1200], x[1200:])
+    assert same is not None
+    assert same == pytest.approx(0.5, abs=0.06)
+    far = classifier_auc(x[:1200] + 10, x[1200:])
+    assert far == pytest.approx(1.0, abs=0.001)
+    shifted = classifier_auc(x[:1200] + 1, x[1200:])
+    # The best possible AUC of two normals at a distance of √3 is Φ(√(3/2)) = 0.89.
+    assert shifted == pytest.approx(0.87, abs=0.04)
+    assert classifier_auc(x[:19], x[1200:]) is None
+
+
+def test_classifier_sees_missing_cells() -> None:
+    x = torch.randn(600, 2, generator=Generator().manual_seed(0)).double()
+    gaps = x.clone()
+    gaps[::2, 1] = torch.nan
+    found = classifier_auc(gaps[:300], x[300:])
+    assert found is not None
+    assert found > 0.65
+
+
+def test_samples_are_not_judged_without_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn.ensemble", None)
+    assert classifier_auc(torch.zeros(100, 2), torch.zeros(100, 2)) is None
+
+
+def test_numeric_columns_of_a_table_are_compared_without_missing_cells() -> None:
+    """Codes of categories have no mean that could be off."""
+    schema = TableSchema((
+        Categorical("kind", "string", ("a", "b", "c")),
+        Numeric("length"),
+        Numeric("weight"),
+    ))
+    z = torch.randn(1000, 2, generator=Generator().manual_seed(0)).double()
+    z[::5, 1] = torch.nan
+    train = torch.cat([torch.zeros(1000, 1), z], 1)
+    data = replace(normal_table(), train=train, schema=schema)
+    samples = torch.cat([torch.full((1000, 1), 2.0), z], 1)
+    assert sample_problems(samples, data) == []
+    samples[:, 1] += 2
+    (problem,) = sample_problems(samples, data)
+    assert problem.startswith("length: the mean is off by 2 standard deviations")
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> SavedModel:
+    torch.set_default_dtype(torch.float32)
+    folder = tmp_path_factory.mktemp("table")
+    return train_table(folder / "run", write_mixed_table(folder / "train.csv"))
+
+
+def test_result_of_a_table_has_a_summary_for_the_report(table: SavedModel) -> None:
+    data = table.run.recipe.data.load()
+    result = evaluate(table, data, silent)
+    assert result == table.run.result
+    assert result["samples"] == "samples.csv"
+    assert 0.4 < result["sample_auc"] <= 1
+    (compared,) = result["comparisons"]
+    assert compared["model"]["settings"]["rows"] == 50  # the first of four folds
+    summary = json.loads((table.run.folder / "table.json").read_text())
+    assert summary["sample_auc"] == pytest.approx(result["sample_auc"])
+    header = (table.run.folder / "samples.csv").read_text().splitlines()[0]
+    assert header == '"id","day","kind","unit","a","b","c"'
+
+
+def test_references_are_compared_on_rows_that_the_member_has_not_seen(
+    table: SavedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Dataset] = []
+
+    def note(saved: SavedModel, split: Dataset, *_: object) -> list[dict[str, Any]]:
+        seen.append(split)
+        return []
+
+    monkeypatch.setattr(sys.modules["fdsm.runs.evaluate"], "compare_with_references", note)
+    data = table.run.recipe.data.load()
+    evaluate(table, data, silent)
+    folds = table.run.recipe.fold_of_rows(200)  # type: ignore[attr-defined]
+    expected = data.train[folds == 0].nan_to_num(99.0)
+    assert torch.equal(seen[0].test.nan_to_num(99.0), expected)
+    assert len(seen[0].train) == 150

@@ -1,13 +1,16 @@
 """Samples as arrays, tables and pictures."""
 
 import csv
+from datetime import date
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
+from pyarrow import feather, parquet
 
+from fdsm.data.tables import Categorical, Constant, DateTime, Identifier, Numeric, TableSchema
 from fdsm.runs.samples import grid, save_sample_file, save_samples
 
 
@@ -42,19 +45,57 @@ def test_tables_have_the_columns_of_the_data(
     columns: list[str] | None, header: list[str], tmp_path: Path
 ) -> None:
     samples = torch.tensor([[1.5, -2.0], [0.25, 3.0]])
-    files = save_samples(tmp_path / "new", samples, 1.0, columns)
+    schema = None if columns is None else TableSchema.of_numbers(columns)
+    files = save_samples(tmp_path / "new", samples, 1.0, schema)
     assert [file.name for file in files] == ["samples.npy", "samples.csv"]
     with files[1].open(encoding="utf-8", newline="") as file:
-        assert list(csv.reader(file)) == [header, ["1.5", "-2.0"], ["0.25", "3.0"]]
+        assert list(csv.reader(file)) == [header, ["1.5", "-2"], ["0.25", "3"]]
     assert np.load(files[0]).tolist() == samples.tolist()
+
+
+MIXED = TableSchema((
+    Identifier("id", "string", "unique per row"),
+    DateTime("day", "date32[day]"),
+    Categorical("kind", "string", ("a", "b", "c")),
+    Constant("unit", "string", "kg"),
+    Numeric("count", "int64", integer=True),
+    Numeric("grade", "double", levels=(0.5, 1.0, 4.0)),
+))
+"""Codes are the day in seconds, the index of the kind, the count and the grade."""
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".feather"])
+def test_samples_have_the_types_of_the_input_and_its_missing_cells(
+    suffix: str, tmp_path: Path
+) -> None:
+    """Identifiers are unknown, constants are repeated, and numbers are rounded to levels."""
+    day = 86400.0
+    samples = torch.tensor([[9.4 * day, 1.8, 2.6, 3.1], [torch.nan, 0.0, torch.nan, 0.6]])
+    path = save_sample_file(tmp_path / f"samples{suffix}", samples, 1.0, MIXED)
+    if suffix == ".csv":
+        with path.open(encoding="utf-8", newline="") as file:
+            assert list(csv.reader(file)) == [
+                ["id", "day", "kind", "unit", "count", "grade"],
+                ["", "1970-01-10", "c", "kg", "3", "4"],
+                ["", "", "a", "kg", "", "0.5"],
+            ]
+        return
+    table = parquet.read_table(path) if suffix == ".parquet" else feather.read_table(path)
+    assert [str(kind) for kind in table.schema.types] == [
+        "string", "date32[day]", "string", "string", "int64", "double",
+    ]  # fmt: skip
+    assert table["day"].to_pylist() == [date(1970, 1, 10), None]
+    assert table["count"].to_pylist() == [3, None]
+    assert table["grade"].to_pylist() == [4.0, 0.5]
+    assert table["id"].null_count == 2
 
 
 @pytest.mark.parametrize(
     ("name", "shape", "allowed"),
     [
-        ("samples.png", (3, 2), ".npy or .csv"),
+        ("samples.png", (3, 2), ".npy or .csv or .parquet or .feather"),
         ("samples.csv", (3, 1, 8, 8), ".npy or .png"),
-        ("samples.txt", (3, 2), ".npy or .csv"),
+        ("samples.txt", (3, 2), ".npy or .csv or .parquet or .feather"),
     ],
 )
 def test_formats_that_do_not_fit_the_samples_are_refused(

@@ -1,5 +1,6 @@
 """A saved model against a density that is known."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from fdsm.data import (
     Chain,
     Dataset,
     Digits,
+    EncodeColumns,
     GaussianDensity,
     SyntheticData,
     Table,
@@ -24,6 +26,7 @@ from fdsm.recipes import (
     VAE,
     Autoencoder,
     ConditionalMLP,
+    CrossFittedEBM,
     KernelFamily,
     NoiseConditionalEBM,
     Recipe,
@@ -34,7 +37,16 @@ from fdsm.runs import Run, RunError, SavedModel, train
 from fdsm.typing import Derivative, Objective
 
 from ..recipes.recipe_cases import silent, tiny
-from .run_cases import StandardNormal, known_model, start_tiny, write_table
+from .run_cases import (
+    StandardNormal,
+    identical,
+    known_model,
+    model_file,
+    start_tiny,
+    train_table,
+    write_mixed_table,
+    write_table,
+)
 
 TARGET = GaussianDensity((8.0, 8.0), ((16.0, 0.0), (0.0, 16.0)))
 
@@ -53,30 +65,27 @@ def test_log_density_is_that_of_the_data(saved: SavedModel) -> None:
     torch.testing.assert_close(normalised, TARGET.log_density(rows).double(), rtol=1e-5, atol=1e-5)
 
 
-def test_typicality_is_the_distance_from_the_mean_log_density(saved: SavedModel) -> None:
-    """The mean log-density of the model is -1, up to the constant of the transform."""
-    rows = torch.tensor([[8.0, 8.0], [8.0, 8.0 + 4 * 2**0.5], [8.0, 28.0]])
+def test_score_is_minus_the_logarithm_of_the_tail_probability(saved: SavedModel) -> None:
+    """A Gaussian in two dimensions has P(-log p ≥ r²/2 + c) = exp(-r²/2)."""
+    radius = torch.tensor([1.5, 2.0, 3.0, 5.0])
+    rows = 8 + 4 * torch.stack([radius, torch.zeros(4)], 1)
     scores = saved.score(rows)
-    assert scores.typicality.tolist() == pytest.approx([1.0, 0.0, 11.5], abs=0.1)
-    assert scores.p_value[1] > 0.9
-    assert scores.p_value[2] < 0.01
+    expected = radius.square() / 2 / math.log(10) + math.log10(0.98)
+    torch.testing.assert_close(scores.score, expected.double(), rtol=0.25, atol=0.1)
+    assert scores.p_value[-1].item() == pytest.approx(1 / 201)
 
 
-def test_typicality_is_relative_to_training_rows_and_p_values_to_test_rows(
-    tmp_path: Path,
-) -> None:
+def test_outlier_scores_are_calibrated_on_test_rows(tmp_path: Path) -> None:
     """Rows at radius r have log-density -r²/2, and each split has another radius."""
     radius = {"train": 1.0, "validation": 2.0, "test": 3.0}
     parts = {name: torch.tensor([[r, 0.0], [0.0, -r]]) for name, r in radius.items()}
     data = Dataset(**parts, transform=Chain(()), record={})
     found = SavedModel.from_training(start_tiny(tmp_path), StandardNormal(), data, {})
-    assert found.train_log_density is not None
-    assert found.test_log_density is not None
-    assert found.train_log_density.tolist() == [-0.5, -0.5]
-    assert found.test_log_density.tolist() == [-4.5, -4.5]
-    assert found.score(parts["test"]).typicality.tolist() == [4.0, 4.0]
-    rows = torch.tensor([[1.0, 0.0], [3.0, 0.0], [3.1, 0.0]])
-    assert found.score(rows).p_value.tolist() == [1.0, 1.0, 0.0]
+    assert found.detector is not None
+    assert found.detector.calibration.center.item() == pytest.approx(4.5)
+    rows = torch.tensor([[3.0, 0.0], [3.1, 0.0], [1.0, 0.0]])
+    assert found.score(rows).p_value.tolist() == pytest.approx([1.0, 1 / 3, 1 / 3])
+    assert found.score(rows).score[1] > found.score(rows).score[0]
 
 
 def test_p_values_of_new_rows_of_the_same_data_are_uniform(saved: SavedModel) -> None:
@@ -92,7 +101,7 @@ def test_saved_and_loaded_model_is_identical(
     monkeypatch.setattr(EBM, "build", lambda self, shape: StandardNormal())
     loaded = SavedModel.load(saved.run)
     rows = TARGET.sample(50, torch.Generator().manual_seed(5))
-    for name in ("log_density", "typicality", "p_value"):
+    for name in ("score", "p_value", "log_density"):
         assert torch.equal(getattr(loaded.score(rows), name), getattr(saved.score(rows), name)), (
             name
         )
@@ -121,7 +130,7 @@ def autoencoder() -> Autoencoder:
 
 def test_recipe_without_a_log_density_says_so(tmp_path: Path) -> None:
     saved = known_model(tmp_path / "run", nn.Identity(), autoencoder())
-    assert saved.train_log_density is None
+    assert saved.detector is None
     with pytest.raises(RunError, match=r"no log-density.*an? Autoencoder can only be sampled"):
         saved.score(torch.zeros(1, 1, 8, 8))
 
@@ -229,3 +238,112 @@ def test_many_samples_are_drawn_in_batches_and_repeatable(
     assert first.shape == (1100, 2)
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory: pytest.TempPathFactory) -> SavedModel:
+    """The default model of a table with dates, categories and missing cells."""
+    torch.set_default_dtype(torch.float32)
+    folder = tmp_path_factory.mktemp("mixed")
+    return train_table(folder / "run", write_mixed_table(folder / "train.csv"))
+
+
+def test_members_score_the_rows_that_they_have_not_seen(mixed: SavedModel) -> None:
+    """The first measure is minus the log-density at noise 0.1, by the member of the fold."""
+    recipe, data = mixed.run.recipe, mixed.run.recipe.data.load()
+    assert isinstance(recipe, CrossFittedEBM)
+    assert mixed.detector is not None
+    found = mixed.detector.calibration
+    folds = recipe.fold_of_rows(len(data.train))
+    assert torch.equal(found.folds, folds)
+    x = mixed.transform.deterministic(data.train)
+    values = torch.stack([
+        -recipe.member_log_densities(mixed.model, row[None])[:, fold, 0]
+        for row, fold in zip(x, folds.tolist(), strict=True)
+    ])
+    torch.testing.assert_close(
+        found.center[:3], values.double().median(0).values, rtol=1e-4, atol=1e-4
+    )
+    assert found.weights.tolist() == pytest.approx([0.5 / 3] * 3 + [1.0])
+
+
+def test_all_rows_of_a_table_calibrate_the_p_values(mixed: SavedModel) -> None:
+    """They are uniform on the held-out rows, and on new rows."""
+    assert mixed.detector is not None
+    held_out = mixed.detector.calibration.held_out_p_values()
+    assert len(held_out) == 200
+    new = Table(write_mixed_table(mixed.run.folder / "new.csv", 400, seed=8))
+    schema = mixed.run.recipe.data.schema  # type: ignore[attr-defined]
+    codes, _, _ = replace(new, schema=schema).read_codes()
+    p = mixed.score(torch.from_numpy(codes)).p_value
+    for level in (0.05, 0.25, 0.5):
+        assert (held_out <= level).double().mean().item() == pytest.approx(level, abs=0.06)
+        assert (p <= level).double().mean().item() == pytest.approx(level, abs=0.08)
+
+
+def test_loaded_table_model_is_identical(mixed: SavedModel) -> None:
+    loaded = SavedModel.load(Run.open(mixed.run.folder))
+    rows = mixed.run.recipe.data.load().train[:40]
+    assert identical(list(loaded.score(rows)), list(mixed.score(rows)))
+    samples = [one.sample(5, silent, seed=3).nan_to_num(99.0) for one in (loaded, mixed)]
+    assert torch.equal(*samples)
+    assert loaded.log_partition == mixed.log_partition
+    assert set(model_file(mixed.run)) >= {"detector", "log_partition", "transform"}
+
+
+def test_samples_have_as_many_missing_cells_as_the_data(mixed: SavedModel) -> None:
+    """Every ninth cell of column b is missing in the data, and no other cell."""
+    samples = mixed.sample(600, silent)
+    data = mixed.run.recipe.data.load()
+    missing = data.train.isnan().double().mean(0)
+    assert missing.tolist() == pytest.approx([0, 0, 0, 23 / 200, 0])
+    found = samples.isnan().double().mean(0)
+    assert found[[0, 1, 2, 4]].tolist() == [0.0] * 4
+    assert found[3].item() == pytest.approx(23 / 200, abs=0.04)
+
+
+def test_density_of_a_table_is_normalised_if_its_constant_is_known(tmp_path: Path) -> None:
+    """The integral over a grid of the two columns is one."""
+    saved = train_table(tmp_path / "run", write_table(tmp_path / "table.csv", 200, seed=1), 200)
+    assert saved.log_partition is not None
+    assert saved.transform.state()["1.mapped"].numel() == 0  # a smooth density
+    value, error = saved.log_partition
+    assert 0 < error < 0.1
+    axis = torch.linspace(-8, 8, 161).double()
+    rows = torch.cartesian_prod(axis, axis)
+    total = saved.log_density(rows).exp().sum() * 0.1**2
+    assert total.item() == pytest.approx(1.0, abs=3 * error + 0.02)
+    raw = replace(saved, log_partition=None).log_density(rows[:1])
+    torch.testing.assert_close(raw - value, saved.log_density(rows[:1]))
+
+
+def test_new_values_grow_the_score_by_the_logarithm_of_the_smallest_p_value(
+    mixed: SavedModel,
+) -> None:
+    scores = mixed.score(mixed.run.recipe.data.load().train[:3])
+    found = mixed.with_new_values(scores, {1: 2})
+    assert torch.equal(found.score[[0, 2]], scores.score[[0, 2]])
+    assert torch.equal(found.p_value[[0, 2]], scores.p_value[[0, 2]])
+    assert (found.score[1] - scores.score[1]).item() == pytest.approx(2 * math.log10(201))
+    assert found.p_value[1].item() == pytest.approx(1 / 201)
+
+
+def test_missing_cells_are_filled_in_several_ways(mixed: SavedModel) -> None:
+    rows = mixed.run.recipe.data.load().train[:20]
+    complete = rows[~rows.isnan().any(1)][:4]
+    assert mixed.completions(complete).shape[:2] == (1, 4)
+    gaps = complete.clone()
+    gaps[0, 4] = torch.nan
+    filled = mixed.completions(gaps)
+    assert filled.shape[:2] == (5, 4)
+    assert not filled.isnan().any()
+    assert torch.equal(filled[:, 1:], mixed.completions(complete)[:, 1:].expand(5, -1, -1))
+    assert mixed.fills_missing
+    plain = replace(mixed, transform=Chain((EncodeColumns(),)))
+    assert not plain.fills_missing
+
+
+def test_ensemble_of_a_table_can_be_checked(mixed: SavedModel) -> None:
+    report = mixed.check(mixed.run.recipe.data.load())
+    assert report.step == pytest.approx(0.1)
+    assert 0 <= report.angle < 10

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,8 @@ import torch
 from torch import nn
 
 from fdsm.atomic_io import BusyError, exclusive
-from fdsm.data import Dataset
-from fdsm.recipes import EBM
+from fdsm.data import Dataset, Table
+from fdsm.recipes import EBM, TrainingPlan, choose_preset, prepare_source
 from fdsm.recipes.settings import change_settings
 from fdsm.runs import Run, RunError, SavedModel, TrainingInterrupted, recipe_from_file, train
 from fdsm.runs.train import Training
@@ -32,6 +33,7 @@ from .run_cases import (
     model_file,
     start_tiny,
     table_recipe,
+    write_mixed_table,
     write_table,
 )
 
@@ -103,9 +105,11 @@ def test_dropout_continues_its_random_numbers_and_validation_takes_none(
     train(often)
     assert identical(last_checkpoint(often)["model"], last_checkpoint(whole)["model"])
     saved = SavedModel.load(whole)
-    assert saved.test_log_density is not None
+    assert saved.detector is not None
     test = whole.recipe.data.load().test
-    assert torch.equal(saved.log_density(test), saved.test_log_density)
+    held_out = saved.detector.calibration
+    again = -(saved.log_density(test)[None] + held_out.center) / held_out.scale * held_out.weights
+    assert torch.equal(again[0], held_out.held_out)
 
 
 def test_seed_decides_everything(uninterrupted: Run, tmp_path: Path) -> None:
@@ -335,3 +339,39 @@ def _wait_for_metrics(folder: Path, process: subprocess.Popen[bytes]) -> None:
         if path.exists() and path.stat().st_mtime_ns > before:
             return
         time.sleep(0.01)
+
+
+def test_cross_fitted_run_continues_bit_by_bit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table with missing cells, stopped between two checkpoints."""
+    source = prepare_source(Table(write_mixed_table(tmp_path / "table.csv", 60)))
+    recipe = choose_preset(source, source.load()).recipe
+    plan = TrainingPlan(30, 32, 5, 5, 10, patience=100, num_samples=4)
+    recipe = replace(recipe, plan=plan)  # type: ignore[type-var]
+    whole, run = (Run.create(tmp_path / name, recipe) for name in ("whole", "run"))
+    expected = train(whole)
+    with monkeypatch.context() as patch:
+        interrupt_after(17, patch)
+        with pytest.raises(TrainingInterrupted):
+            train(run)
+    torch.manual_seed(99)
+    found = train(Run.open(run.folder))
+    assert identical(last_checkpoint(run), last_checkpoint(whole))
+    assert logged_metrics(run) == logged_metrics(whole)
+    rows = source.load().train
+    assert identical(list(found.score(rows)), list(expected.score(rows)))
+    assert found.log_partition == expected.log_partition
+
+
+def test_cross_fitted_run_needs_no_validation_and_test_rows(tmp_path: Path) -> None:
+    """All rows are in `train`. Other recipes refuse such data."""
+    source = prepare_source(Table(write_table(tmp_path / "table.csv", 30)))
+    data = source.load()
+    assert (len(data.train), len(data.validation), len(data.test)) == (30, 0, 0)
+    recipe = choose_preset(source, data).recipe
+    plan = TrainingPlan(5, 8, 5, 5, 5, num_samples=0)
+    train(Run.create(tmp_path / "run", replace(recipe, plan=plan)))  # type: ignore[type-var]
+    other = table_recipe(tmp_path / "table.csv", "data.validation=0", "data.test=0")
+    with pytest.raises(ValueError, match="there are no test rows"):
+        train(Run.create(tmp_path / "other", other))

@@ -230,3 +230,31 @@ def test_ten_million_zeros_raise_without_using_much_memory(tmp_path: Path) -> No
         Table(path).load()
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert grown < 500_000  # kilobytes: 20 MB of text, 80 MB of integers, 80 MB of float64
+
+
+def test_large_files_are_read_in_blocks(messy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rows and the kinds of the columns are those of a small file."""
+    whole = Table(messy).load()
+    monkeypatch.setattr("fdsm.data.files.table.LARGE_FILE", 100)
+    blocks = Table(messy).load()
+    assert blocks.schema is not None
+    assert whole.schema is not None
+    assert blocks.schema.summary() == whole.schema.summary()
+    torch.testing.assert_close(blocks.train, whole.train, rtol=0, atol=0, equal_nan=True)
+    (file,) = blocks.record["files"]  # type: ignore[misc]
+    assert file == {
+        "file": "messy.csv",
+        "sha256": hashlib.sha256(messy.read_bytes()).hexdigest(),
+        "sampled_rows": 60,
+    }
+
+
+def test_large_files_are_sampled(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fdsm.data.files.table.LARGE_FILE", 100)
+    monkeypatch.setattr("fdsm.data.files.table.MAX_ROWS", 30)
+    data = Table(path).load()
+    rows = torch.cat([data.train, data.validation, data.test])
+    assert 10 <= len(rows) <= 30
+    original = torch.from_numpy(VALUES)
+    assert all((original == row).all(1).any() for row in rows)
+    assert torch.equal(Table(path).load().train, data.train)

@@ -263,7 +263,10 @@ def test_extreme_samples_stay_in_the_range_of_their_type() -> None:
         DateTime("text", "string", "%d.%m.%Y"),
     )
     codes = np.full((2, len(columns)), 1e30) * np.array([[1], [-1]])
-    high, low = TableSchema(columns).decode(codes).to_pylist()
+    table = TableSchema(columns).decode(codes)
+    nanoseconds = table["timestamp[ns]"].cast("int64").to_pylist()  # Python has microseconds
+    assert nanoseconds == [2**62, -(2**62)]
+    high, low = table.drop_columns("timestamp[ns]").to_pylist()
     assert (high["int64"], low["int64"]) == (2**63 - 1024, -(2**63))
     assert (high["uint8"], low["uint8"]) == (255, 0)
     assert (high["time32[s]"], low["time32[s]"]) == (time(23, 59, 59), time(0))

@@ -3,12 +3,13 @@
 import gzip
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
-from pyarrow import feather, ipc, parquet
+from pyarrow import csv, feather, ipc, parquet
 
 from fdsm.data import DataError, iter_frames, read_frame
-from fdsm.data.tables.frame import parse_frame
+from fdsm.data.tables.frame import parse_frame, sample_frame
 
 TABLE = pa.table({
     "x": pa.array([1.5, None, 3.0, -2.0, 0.25]),
@@ -107,3 +108,46 @@ def test_columns_of_the_same_name_raise(tmp_path: Path) -> None:
     for read in (read_frame, lambda p: list(iter_frames(p, 1))):
         with pytest.raises(DataError, match="more than one column is called 'a'"):
             read(path)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_sample_of_a_small_file_is_the_whole_file(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"a{suffix}"
+    table = pa.table({"x": list(range(100))})
+    (csv.write_csv if suffix == ".csv" else parquet.write_table)(table, path)
+    found = sample_frame(path, 100, seed=0, block=30)
+    assert [int(x) for x in found["x"].to_pylist()] == list(range(100))
+
+
+def test_every_row_is_sampled_with_the_same_probability(tmp_path: Path) -> None:
+    """At most 20 of 64 rows: a quarter of them on average, in the order of the file."""
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pa.table({"x": list(range(64))}), path)
+    counts = np.zeros(64)
+    sizes = []
+    for seed in range(400):
+        found = sample_frame(path, 20, seed, block=10)["x"].to_pylist()
+        assert found == sorted(found)
+        assert len(found) <= 20
+        counts[found] += 1
+        sizes.append(len(found))
+    share = np.mean(sizes) / 64
+    assert 0.2 < share < 0.3
+    deviation = np.sqrt(share * (1 - share) / 400)
+    assert np.abs(counts / 400 - share).max() < 4 * deviation
+    thirds = counts.reshape(4, 16).mean(1) / 400
+    assert np.abs(thirds - share).max() < 0.03
+    again, other = (sample_frame(path, 20, seed, block=10) for seed in (7, 8))
+    assert again.equals(sample_frame(path, 20, 7, block=10))
+    assert not again.equals(other)
+
+
+def test_large_file_without_rows_and_with_ragged_rows_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pa.table({"x": pa.array([], pa.float64())}), path)
+    with pytest.raises(DataError, match="rows"):
+        sample_frame(path, 10, seed=0)
+    ragged = tmp_path / "a.csv"
+    ragged.write_text("a,b\n1,2\n3\n4,5\n")
+    with pytest.raises(DataError, match="wrong number of cells"):
+        sample_frame(ragged, 10, seed=0)

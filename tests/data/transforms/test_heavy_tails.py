@@ -1,0 +1,163 @@
+"""Tests of NormalizeTails."""
+
+import pytest
+import torch
+from scipy import stats
+from torch import Generator, Tensor
+
+from fdsm.data import NormalizeTails
+from fdsm.data.transforms import heavy_tails
+from fdsm.serialize import from_json, to_json
+
+
+def standardized(x: Tensor) -> Tensor:
+    return (x - x.mean(0)) / x.std(0, correction=0)
+
+
+@pytest.fixture
+def table(generator: Generator) -> Tensor:
+    """Normal, log-normal, uniform, and Student's t with three degrees of freedom."""
+    z = torch.randn(3000, 4, generator=generator)
+    scale = torch.randn(3000, 3, generator=generator).square().mean(1).sqrt()
+    columns = [z[:, 0], z[:, 1].exp(), torch.special.ndtr(z[:, 2]), z[:, 3] / scale]
+    return standardized(torch.stack(columns, 1))
+
+
+def test_only_heavy_tailed_columns_are_mapped(table: Tensor) -> None:
+    fitted = NormalizeTails().fit(table)
+    assert fitted.mapped is not None
+    assert fitted.mapped.tolist() == [1, 3]
+    y = fitted.deterministic(table)
+    assert torch.equal(y[:, [0, 2]], table[:, [0, 2]])
+    before, after = (stats.kurtosis(x.numpy())[[1, 3]] for x in (table, y))
+    assert (before > 8).all()
+    assert (after < 3).all()
+
+
+def test_limit_of_the_kurtosis_is_1(generator: Generator) -> None:
+    """A mixture of N(0, 1) and N(0, s²) with weights 1/2 has a kurtosis between 0 and 3."""
+    z = torch.randn(20_000, 2, generator=generator)
+    wide = torch.rand(20_000, generator=generator) < 0.5
+    x = torch.stack([z[:, 0] * torch.where(wide, s, 1.0) for s in (1.6, 2.6)], 1)
+    below, above = stats.kurtosis(x.numpy())
+    assert below < 0.9
+    assert above > 1.1
+    assert NormalizeTails().fit(x).mapped.tolist() == [1]  # type: ignore[union-attr]
+
+
+def test_columns_with_few_levels_are_not_mapped(generator: Generator) -> None:
+    rare = torch.where(torch.rand(5000, generator=generator) < 0.01, 1.0, 0.0)
+    levels = torch.randint(10, (5000,), generator=generator).double() ** 6
+    more = torch.randint(11, (5000,), generator=generator).double() ** 6
+    x = standardized(torch.stack([rare, levels, more, torch.ones(5000)], 1)).nan_to_num(0.0)
+    assert stats.kurtosis(x[:, 1].numpy()) > 1
+    assert NormalizeTails().fit(x).mapped.tolist() == [2]  # type: ignore[union-attr]
+
+
+def test_map_at_the_knots_is_the_blend_of_normal_scores_and_the_value() -> None:
+    """By hand for 100 different values, which are all knots."""
+    x = standardized(torch.linspace(-3, 3, 100).sinh()[:, None] ** 3)
+    y = NormalizeTails().fit(x).deterministic(x)[:, 0]
+    scores = torch.from_numpy(stats.norm.ppf(torch.arange(1, 101).numpy() / 101))
+    blended = 0.85 * scores + 0.15 * x[:, 0]
+    torch.testing.assert_close(y, standardized(blended))
+    torch.testing.assert_close(y.mean(), torch.tensor(0.0), atol=1e-9, rtol=0)
+    torch.testing.assert_close(y.std(correction=0), torch.tensor(1.0))
+
+
+def test_rank_of_repeated_values_is_the_mean_of_their_ranks() -> None:
+    """A column of 12 levels, of which zero occurs 30 times."""
+    tail = torch.tensor([1.0, -1, 2, -2, 3, -3, 4, -4, 5, -25, 25])
+    x = standardized(torch.cat([torch.zeros(30), tail])[:, None])
+    y = NormalizeTails().fit(x).deterministic(x)[:, 0]
+    ranks = torch.from_numpy(stats.rankdata(x[:, 0].numpy()))
+    blended = 0.85 * torch.special.ndtri(ranks / 42) + 0.15 * x[:, 0]
+    torch.testing.assert_close(y, standardized(blended))
+
+
+def test_map_is_increasing_and_has_slope_one_over_s_outside_the_data(table: Tensor) -> None:
+    fitted = NormalizeTails().fit(table)
+    grid = torch.linspace(-60, 60, 4001)[:, None].expand(-1, 4)
+    y = fitted.deterministic(grid)
+    assert (y.diff(dim=0) > 0).all()
+    assert fitted.slopes is not None
+    slope = y.diff(dim=0) / grid.diff(dim=0)
+    torch.testing.assert_close(slope[-1, [1, 3]], fitted.slopes)
+    torch.testing.assert_close(slope[0, [1, 3]], fitted.slopes)
+
+
+def test_inverse_restores_rows_inside_and_outside_the_data(table: Tensor) -> None:
+    fitted = NormalizeTails().fit(table[:500])
+    x = torch.cat([table, 10 * table])
+    torch.testing.assert_close(fitted.inverse(fitted.deterministic(x)), x)
+    y = torch.linspace(-20, 20, 101)[:, None].expand(-1, 4)
+    torch.testing.assert_close(fitted.deterministic(fitted.inverse(y)), y)
+
+
+def test_log_det_is_that_of_the_jacobian(table: Tensor) -> None:
+    fitted = NormalizeTails().fit(table)
+    rows = torch.cat([table[:5], 20 * table[5:8]])
+    jacobians = torch.stack([
+        torch.autograd.functional.jacobian(lambda x: fitted.deterministic(x[None])[0], row)
+        for row in rows
+    ])
+    torch.testing.assert_close(fitted.log_det(rows), torch.linalg.slogdet(jacobians).logabsdet)
+
+
+def test_missing_cells_stay_missing_and_do_not_count(table: Tensor) -> None:
+    gaps = torch.cat([table, torch.full((200, 4), torch.nan)])
+    fitted, complete = NormalizeTails().fit(gaps), NormalizeTails().fit(table)
+    for name, value in complete.state().items():
+        assert torch.equal(fitted.state()[name], value), name
+    row = table[:1].clone()
+    row[0, 1] = torch.nan
+    y = fitted.deterministic(row)
+    assert y.isnan().tolist() == [[False, True, False, False]]
+    assert fitted.inverse(y).isnan().tolist() == [[False, True, False, False]]
+    alone = NormalizeTails().fit(table[:, 3:])
+    torch.testing.assert_close(fitted.log_det(row), alone.log_det(table[:1, 3:]))
+
+
+def test_many_values_are_reduced_to_128_knots(table: Tensor) -> None:
+    fitted = NormalizeTails().fit(table)
+    assert fitted.knots is not None
+    assert fitted.images is not None
+    assert fitted.knots.shape == fitted.images.shape == (2, heavy_tails.KNOTS)
+    assert torch.equal(fitted.knots[:, 0], table[:, [1, 3]].min(0).values)
+    assert torch.equal(fitted.knots[:, -1], table[:, [1, 3]].max(0).values)
+
+
+def test_rows_keep_their_dtype(table: Tensor) -> None:
+    fitted = NormalizeTails().fit(table)
+    x = table[:10].float()
+    assert fitted.deterministic(x).dtype == fitted.inverse(x).dtype == torch.float32
+    assert fitted.log_det(x).dtype == torch.float32
+    torch.testing.assert_close(
+        fitted.deterministic(x).double(), fitted.deterministic(table[:10]), rtol=1e-5, atol=1e-5
+    )
+    assert torch.equal(fitted.sample(x), fitted.deterministic(x))
+
+
+def test_restored_transform_is_identical(table: Tensor) -> None:
+    fitted = NormalizeTails().fit(table)
+    again = NormalizeTails().restore(fitted.state())
+    y = fitted.deterministic(table)
+    assert torch.equal(again.deterministic(table), y)
+    assert torch.equal(again.inverse(y), fitted.inverse(y))
+    assert from_json(to_json(fitted)) == NormalizeTails()
+
+
+def test_table_without_heavy_tails_is_left_alone(generator: Generator) -> None:
+    x = torch.randn(1000, 3, generator=generator)
+    fitted = NormalizeTails().fit(x)
+    again = NormalizeTails().restore(fitted.state())
+    for one in (fitted, again):
+        assert torch.equal(one.deterministic(x), x)
+        assert torch.equal(one.inverse(x), x)
+        assert torch.equal(one.log_det(x), torch.zeros(1000))
+
+
+def test_transform_must_be_fitted() -> None:
+    for use in ("deterministic", "inverse", "log_det", "sample"):
+        with pytest.raises(ValueError, match=r"not fitted: call fit\(rows\) first"):
+            getattr(NormalizeTails(), use)(torch.zeros(2, 2))

@@ -1,0 +1,121 @@
+"""The detector with log-densities that are known."""
+
+import math
+
+import pytest
+import torch
+from torch import Generator, Tensor
+
+from fdsm.outliers import Calibration, Neighbors, OutlierDetector
+
+MEANS = torch.tensor([0.0, 0.1, -0.1])
+"""Each of three models has another mean."""
+
+
+def log_densities(x: Tensor) -> Tensor:
+    """Two noise levels and three models, shape `(N, D) -> (2, 3, N)`."""
+    square = (x - MEANS[:, None, None]).square().sum(-1)
+    return torch.stack([-square / 2, -square / (2 * 1.16)])
+
+
+def normal_rows(n: int, generator: Generator) -> tuple[Tensor, Tensor]:
+    return torch.randn(n, 4, generator=generator), torch.arange(n) % 3
+
+
+def test_measures_are_minus_the_log_densities_of_the_rows_fold(generator: Generator) -> None:
+    """Two levels share the weight 0.5, and the distances have the weight 1."""
+    rows, folds = normal_rows(300, generator)
+    detector = OutlierDetector.fit(log_densities, rows, folds, neighbors=True)
+    by_hand = torch.stack([
+        torch.stack([-log_densities(row[None])[level, folds[i], 0] for i, row in enumerate(rows)])
+        for level in range(2)
+    ])
+    by_hand = torch.cat([by_hand, Neighbors(rows).leave_one_out()[None]])
+    expected = Calibration.fit(by_hand, folds, torch.tensor([0.25, 0.25, 1.0]))
+    for name, value in vars(expected).items():
+        torch.testing.assert_close(getattr(detector.calibration, name), value)
+    assert detector.neighbors is not None
+    assert torch.equal(detector.neighbors.rows, rows)
+
+
+def test_without_neighbors_only_log_densities_count(generator: Generator) -> None:
+    rows, folds = normal_rows(300, generator)
+    detector = OutlierDetector.fit(log_densities, rows, folds)
+    assert detector.neighbors is None
+    assert detector.calibration.weights.tolist() == [0.25, 0.25]
+    x = torch.zeros(1, 4).index_fill(1, torch.tensor([0]), 1.5)
+    swapped = x[:, [1, 0, 2, 3]]
+    torch.testing.assert_close(
+        detector.score_rows(log_densities, x).score,
+        detector.score_rows(log_densities, swapped).score,
+    )
+
+
+def test_p_values_of_new_rows_are_uniform_and_outliers_are_found(generator: Generator) -> None:
+    rows, folds = normal_rows(1500, generator)
+    detector = OutlierDetector.fit(log_densities, rows, folds, neighbors=True)
+    new, _ = normal_rows(2000, generator)
+    p = detector.score_rows(log_densities, new).p_value
+    for level in (0.05, 0.2, 0.5):
+        assert (p <= level).double().mean().item() == pytest.approx(level, abs=0.04)
+    far = detector.score_rows(log_densities, 7 * torch.eye(4))
+    assert far.p_value.tolist() == pytest.approx([1 / 1501] * 4)
+    assert (far.score > 3).all()
+
+
+def test_distances_find_a_gap_in_the_data_that_the_log_density_does_not_see(
+    generator: Generator,
+) -> None:
+    """Rows on a circle, and a log-density that is constant within radius 3."""
+    angle = 2 * math.pi * torch.rand(600, generator=generator)
+    rows = torch.stack([angle.cos(), angle.sin()], 1)
+    rows += 0.1 * torch.randn(600, 2, generator=generator)
+    flat = lambda x: -10 * (x.norm(dim=1) - 3).clamp_min(0)[None, None]
+    detector = OutlierDetector.fit(flat, rows, torch.zeros(600).long(), neighbors=True)
+    p = detector.score_rows(flat, torch.tensor([[0.0, 0.0], [1.0, 0.0]])).p_value
+    assert p[0].item() == pytest.approx(1 / 601)
+    assert p[1].item() > 0.1
+
+
+def test_measures_of_completed_rows_are_averaged(generator: Generator) -> None:
+    """Measures are averaged before they are calibrated, not scores."""
+    rows, folds = normal_rows(300, generator)
+    detector = OutlierDetector.fit(log_densities, rows, folds, neighbors=True)
+    x = torch.randn(5, 7, 4, generator=generator)
+    assert detector.neighbors is not None
+    measures = [
+        torch.cat([
+            -log_densities(part),
+            detector.neighbors.mean_log_distance(part).expand(1, 3, -1),
+        ])
+        for part in x
+    ]
+    mean = torch.stack(measures).mean(0)
+    found = detector.score_completions(log_densities, x)
+    torch.testing.assert_close(found.score, detector.calibration.score(mean))
+    torch.testing.assert_close(found.p_value, detector.calibration.p_value(mean))
+
+
+def test_one_completion_is_the_row_itself(generator: Generator) -> None:
+    rows, folds = normal_rows(300, generator)
+    detector = OutlierDetector.fit(log_densities, rows, folds, neighbors=True)
+    x = torch.randn(9, 4, generator=generator)
+    alone, completed = (
+        detector.score_rows(log_densities, x),
+        detector.score_completions(log_densities, x[None]),
+    )
+    torch.testing.assert_close(completed.score, alone.score)
+    torch.testing.assert_close(completed.p_value, alone.p_value)
+
+
+@pytest.mark.parametrize("neighbors", [False, True])
+def test_restored_detector_is_identical(neighbors: bool, generator: Generator) -> None:
+    rows, folds = normal_rows(100, generator)
+    detector = OutlierDetector.fit(log_densities, rows, folds, neighbors=neighbors)
+    again = OutlierDetector.restore(detector.state())
+    x = torch.randn(20, 4, generator=generator)
+    for a, b in zip(
+        detector.score_rows(log_densities, x), again.score_rows(log_densities, x), strict=True
+    ):
+        assert torch.equal(a, b)
+    assert (again.neighbors is None) == (not neighbors)
