@@ -129,7 +129,7 @@ FORMULAS = (
     Mutation("detector: first completion instead of the mean", "outliers/detector.py", "*x.shape[:2]).mean(2)", "*x.shape[:2])[:, :, 0]", OUTLIERS),
     Mutation("detector: copies are suspiciously normal", "outliers/detector.py", "torch.cat([values, local[1]])", "torch.cat([values, local[0]])", OUTLIERS),
     Mutation("calibration: rows beyond the data are likely", "outliers/calibration.py", "tail - shift", "tail", OUTLIERS),
-    Mutation("calibration: high density by the measures of low density", "outliers/calibration.py", "z = z if dense is None else self._combine(dense)", "z = z", OUTLIERS),
+    Mutation("calibration: high density by the measures of low density", "outliers/calibration.py", "z if dense is None else self._combine(dense)", "z", OUTLIERS),
     Mutation("calibration: no 1 in the p-value", "outliers/calibration.py", "count = torch.ones_like(new[0])", "count = torch.zeros_like(new[0])", OUTLIERS),
     Mutation("calibration: ties are less unusual", "outliers/calibration.py", "torch.searchsorted(fold, new[k].contiguous())", "torch.searchsorted(fold, new[k].contiguous(), right=True)", OUTLIERS),
     Mutation("calibration: rows count themselves twice", "outliers/calibration.py", "int(self.num_folds > 1)", "1", OUTLIERS),
