@@ -23,7 +23,7 @@ MIN_WIDTH = 320
 def save_samples(
     folder: Path, samples: Tensor, max_value: float, schema: TableSchema | None = None
 ) -> list[Path]:
-    """Write samples into a folder: a table as `samples.csv`, others as `samples.npy` and `.png`.
+    """Write samples into a folder: a table as `samples.csv`, others also as `samples.npy`.
 
     Args:
         folder: The folder. It is created if it does not exist.
@@ -35,7 +35,8 @@ def save_samples(
         The files.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    suffixes = [".npy"] + [".csv"] * (samples.ndim == 2) + [".png"] * (samples.ndim == 4)
+    suffixes = [".npy"] * (schema is None)
+    suffixes += [".csv"] * (samples.ndim == 2) + [".png"] * (samples.ndim == 4)
     return [
         save_sample_file(folder / f"samples{suffix}", samples, max_value, schema)
         for suffix in suffixes
