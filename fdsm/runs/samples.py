@@ -12,6 +12,7 @@ from torch.nn.functional import pad
 
 from ..atomic_io import replace_file
 from ..data import TableSchema
+from ..data.tables.write import write_frames
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
@@ -88,11 +89,11 @@ def _write_array(draft: Path, samples: Tensor) -> None:
 
 def _table_writers(table: "pa.Table") -> dict[str, Callable[[Path], None]]:
     """Return how to write a table by the suffix of the file."""
-    from pyarrow import csv, feather, parquet
+    from pyarrow import feather
 
     return {
-        ".csv": lambda draft: csv.write_csv(table, draft),
-        ".parquet": lambda draft: parquet.write_table(table, draft),
+        ".csv": lambda draft: write_frames(draft, ".csv", [table]),
+        ".parquet": lambda draft: write_frames(draft, ".parquet", [table]),
         ".feather": lambda draft: feather.write_feather(table, draft),
     }
 

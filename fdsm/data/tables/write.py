@@ -22,25 +22,40 @@ def write_frames(path: Path, suffix: str, frames: "Iterable[pa.Table]", mark: st
         frames: The blocks, with the same columns.
         mark: Metadata of a parquet file, by which `is_marked` recognises it.
     """
+    if suffix == ".csv":
+        _write_csv(path, frames)
+        return
     import pyarrow as pa
-    from pyarrow import csv as arrow_csv
     from pyarrow import parquet
 
     writer = None
     try:
         for frame in frames:
-            if writer is None and suffix == ".csv":
-                options = arrow_csv.WriteOptions(quoting_style="needed")
-                writer = arrow_csv.CSVWriter(path, frame.schema, write_options=options)
-            elif writer is None:
-                schema = frame.schema.with_metadata({"fdsm": mark})
-                writer = parquet.ParquetWriter(path, schema)
-            if suffix == ".parquet":
-                frame = pa.Table.from_arrays(frame.columns, schema=writer.schema)
-            writer.write_table(frame)
+            if writer is None:
+                writer = parquet.ParquetWriter(path, frame.schema.with_metadata({"fdsm": mark}))
+            writer.write_table(pa.Table.from_arrays(frame.columns, schema=writer.schema))
     finally:
         if writer is not None:
             writer.close()
+
+
+def _write_csv(path: Path, frames: "Iterable[pa.Table]") -> None:
+    """Write csv with quotes only where they are needed, unlike pyarrow's writer."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        for number, frame in enumerate(frames):
+            if number == 0:
+                writer.writerow(frame.column_names)
+            columns = [_as_text(column) for column in frame.columns]
+            writer.writerows(zip(*columns, strict=True))
+
+
+def _as_text(column: "pa.ChunkedArray") -> list[object]:
+    """Return cells as `csv` writes them: missing ones empty, booleans in lower case."""
+    words = {None: "", True: "true", False: "false"}
+    if str(column.type) == "bool":
+        return [words[cell] for cell in column.to_pylist()]
+    return list(column.to_pylist())
 
 
 def is_marked(path: Path, mark: str, columns: Iterable[str]) -> bool:
