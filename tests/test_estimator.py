@@ -85,10 +85,11 @@ def test_score_is_the_smallest_denoising_loss_of_a_gaussian(
 def test_score_does_not_depend_on_the_order_of_the_rows(
     of_gaussian: ScoreMatchingDensity,
 ) -> None:
-    """Sorted rows would otherwise have their noise level by their value."""
-    x = gaussian(4000, 1)
-    in_order = x[x[:, 0].argsort()]
-    assert of_gaussian.score(in_order) == pytest.approx(of_gaussian.score(x), rel=0.02)
+    """The noise level grows along a batch, so it must not go with the distance to the mean."""
+    x = gaussian(500, 1)
+    by_distance = x[np.square(x @ np.linalg.inv(FACTOR).T).sum(1).argsort()]
+    values = [of_gaussian.score(rows) for rows in (by_distance, by_distance[::-1])]
+    assert values[0] == pytest.approx(values[1], rel=0.05)
 
 
 @pytest.mark.parametrize("alpha", [0.05, 0.3])
@@ -406,6 +407,9 @@ def test_rows_without_a_known_cell_have_no_score(of_records: ScoreMatchingDensit
     assert of_records.score(rows) == of_records.score(rows[:3])
     with pytest.raises(ValueError, match="there is no row to score: all cells are missing"):
         of_records.score(empty)
+    only_a_new_value = pa.Table.from_pylist([{"unit": "lb"}], schema)
+    assert of_records.predict(only_a_new_value) == [-1]
+    assert of_records.p_values(only_a_new_value) == pytest.approx(1 / 401)
 
 
 def require_like_training(samples: pa.Table) -> None:
@@ -464,6 +468,22 @@ def test_polars_frames_go_in_and_come_out() -> None:
     require_like_training(samples.to_arrow())
     arrow = small(iterations=100).fit(machine_records())
     np.testing.assert_allclose(model.outlier_scores(frame), arrow.outlier_scores(frame))
+
+
+def test_rare_categories_are_merged_in_samples() -> None:
+    """No type of polars or pandas with these 60 categories can hold the merged ones."""
+    pl = pytest.importorskip("polars")
+    pytest.importorskip("pandas")
+    levels = [f"k{i}" for i in range(60)]
+    frame = pl.DataFrame({"k": levels * 10, "x": gaussian(600, 0)[:, 0]})
+    frame = frame.with_columns(pl.col("k").cast(pl.Enum(levels)))
+    of_polars = small().fit(frame).sample(500, random_state=0)
+    assert of_polars.schema == frame.schema
+    of_pandas = small().fit(frame.to_pandas()).sample(500, random_state=0)["k"]
+    merged = of_pandas == "other"
+    assert merged.any()
+    assert of_polars["k"].is_null().to_list() == merged.to_list()
+    assert set(of_pandas[~merged]) <= set(levels)
 
 
 def test_arrays_of_objects_may_have_categories() -> None:
