@@ -64,6 +64,7 @@ TESTED_ELSEWHERE = {
     "paper/tables/digits.py": "tests/cli/test_demo.py, tests/test_serialize.py",
     "paper/tables/toy_densities.py": "tests/test_serialize.py",
     "paper/targets.py": "tests/paper/test_catalogue.py",
+    "recipes/presets/families.py": "tests/recipes/presets/test_choose.py",
     "report/target.py": "tests/paper/test_catalogue.py, tests/report",
 }
 """Modules without a test file of their own, and where they are tested."""

@@ -93,10 +93,7 @@ class Calibration:
             Scores, shape `(K, N)`.
         """
         z = self._combine(values)
-        low_density = _log_tail(-self.held_out, -z) - math.log(1 - HIGH_DENSITY)
-        z = z if dense is None else self._combine(dense)
-        high_density = _log_tail(self.held_out, z) - math.log(HIGH_DENSITY)
-        return -torch.minimum(low_density, high_density) / math.log(10)
+        return self._score(z, z if dense is None else self._combine(dense))
 
     def score(self, values: Tensor, dense: Tensor | None = None) -> Tensor:
         """Return the mean score over the folds, shape `(M, K, N) -> (N,)`."""
@@ -128,8 +125,12 @@ class Calibration:
 
     def held_out_scores(self) -> Tensor:
         """Return the scores of the held-out rows, shape `(n,)`."""
-        low_density = _log_tail(-self.held_out, -self.held_out) - math.log(1 - HIGH_DENSITY)
-        high_density = _log_tail(self.held_out, self.held_out) - math.log(HIGH_DENSITY)
+        return self._score(self.held_out, self.held_out)
+
+    def _score(self, z: Tensor, dense: Tensor) -> Tensor:
+        """Return the score of $z$, by `dense` in the test for high density."""
+        low_density = _log_tail(-self.held_out, -z) - math.log(1 - HIGH_DENSITY)
+        high_density = _log_tail(self.held_out, dense) - math.log(HIGH_DENSITY)
         return -torch.minimum(low_density, high_density) / math.log(10)
 
     def _combine(self, values: Tensor) -> Tensor:

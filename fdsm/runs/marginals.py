@@ -31,7 +31,8 @@ class Marginals:
     Example:
         >>> levels = torch.arange(100) % 4  # 0, 1, 2 and 3
         >>> samples = torch.linspace(-1, 1, 100)
-        >>> fitted = Marginals.fit(samples[:, None], levels[:, None].double(), torch.tensor([True]))
+        >>> numeric = torch.tensor([True])
+        >>> fitted = Marginals.fit(samples[:, None], levels[:, None].double(), numeric)
         >>> fitted.apply(torch.tensor([[-0.9], [-0.1], [0.1], [5.0]])).T
         tensor([[0., 1., 2., 3.]], dtype=torch.float64)
     """

@@ -8,6 +8,7 @@ from scipy import stats
 from torch import Generator, Tensor
 
 from fdsm.outliers import Calibration, calibration
+from fdsm.outliers.calibration import HIGH_DENSITY
 
 
 def single_fold(z: Tensor) -> Calibration:
@@ -58,7 +59,7 @@ def test_score_is_minus_the_logarithm_of_the_tail_probability() -> None:
     z = -torch.log1p(-(torch.arange(n) + 0.5) / n)
     fitted = single_fold(z)
     new = torch.tensor([1.0, 2.0, 5.0, 12.0, 40.0])
-    expected = (new + math.log(0.98)) / math.log(10)
+    expected = (new + math.log(1 - HIGH_DENSITY)) / math.log(10)
     torch.testing.assert_close(fitted.score(as_values(new)), expected, rtol=0.02, atol=0.01)
 
 
@@ -73,20 +74,26 @@ def test_rows_of_suspiciously_high_density_are_found(generator: Generator) -> No
     assert low > high > 1.3
 
 
-def test_share_of_the_level_for_high_density_is_2_percent() -> None:
+def test_share_of_the_level_for_high_density() -> None:
     """For P(Z ≥ z) = P(Z ≤ -z) = exp(-z) / 2, both tests have closed forms."""
     half = -torch.log(2 * (torch.arange(2500) + 0.5) / 5000)
     fitted = single_fold(torch.cat([half, -half]))
     new = torch.tensor([3.0, 8.0, 20.0])
     log_tail = (-new - math.log(2)) / math.log(10)
     torch.testing.assert_close(
-        fitted.score(as_values(new)), -(log_tail - math.log10(0.98)), rtol=0.01, atol=0.01
+        fitted.score(as_values(new)),
+        -(log_tail - math.log10(1 - HIGH_DENSITY)),
+        rtol=0.01,
+        atol=0.01,
     )
     torch.testing.assert_close(
-        fitted.score(as_values(-new))[1:], -(log_tail - math.log10(0.02))[1:], rtol=0.01, atol=0.01
+        fitted.score(as_values(-new))[1:],
+        -(log_tail - math.log10(HIGH_DENSITY))[1:],
+        rtol=0.01,
+        atol=0.01,
     )
-    # P(Z ≤ -3) = 0.025 is above the 2 % for high density, so the first test decides.
-    normal = -math.log10((1 - math.exp(-3) / 2) / 0.98)
+    # P(Z ≤ -3) = 0.025 is above the level for high density, so the first test decides.
+    normal = -math.log10((1 - math.exp(-3) / 2) / (1 - HIGH_DENSITY))
     assert fitted.score(as_values(-new))[0].item() == pytest.approx(normal, abs=0.001)
 
 
@@ -175,7 +182,30 @@ def test_few_held_out_rows_have_scores_of_the_same_size(n: int) -> None:
     z = -torch.log1p(-(torch.arange(n) + 0.5) / n)
     fitted = single_fold(z)
     new = torch.tensor([5.0, 10.0, 20.0])
-    expected = (new + math.log(0.98)) / math.log(10)
+    expected = (new + math.log(1 - HIGH_DENSITY)) / math.log(10)
     torch.testing.assert_close(fitted.score(as_values(new)), expected, rtol=0.5, atol=0.0)
     # A density slightly above all others is no reason for a large score.
     assert fitted.score(as_values(z[:1] - 0.01)).item() < 1
+
+
+def test_row_beyond_all_held_out_rows_is_at_most_as_likely_as_the_rarest() -> None:
+    """Half of the rows are equal, so the tail that is fitted to them would be too long."""
+    z = torch.cat([torch.zeros(50), torch.linspace(0, 1, 50)])
+    fitted = single_fold(z)
+    limit = math.log10(101) + math.log10(1 - HIGH_DENSITY)
+    inside, beyond = fitted.score(as_values(torch.tensor([1.0, 1.0001]))).tolist()
+    assert inside < limit <= beyond
+    limit += math.log10(HIGH_DENSITY) - math.log10(1 - HIGH_DENSITY)
+    assert fitted.score(as_values(torch.tensor([-0.0001]))).item() >= limit
+
+
+def test_high_density_can_have_measures_of_its_own(generator: Generator) -> None:
+    """The test for low density sees the first measures, that for high density the second."""
+    fitted = single_fold(torch.randn(400, generator=generator))
+    typical, low, high = (torch.full((1, 1, 1), z) for z in (0.0, 9.0, -9.0))
+    both = lambda a, b: fitted.score(a, b).item()
+    assert both(typical, typical) == pytest.approx(both(typical, low))
+    assert both(low, typical) == pytest.approx(both(low, low))
+    assert both(typical, high) == pytest.approx(both(high, high))
+    assert both(high, typical) < 0.5 < both(typical, high)
+    assert fitted.p_value(typical, high).item() == pytest.approx(1 / 401)

@@ -30,7 +30,7 @@ def test_measures_are_minus_the_log_densities_of_the_rows_fold(generator: Genera
         torch.stack([-log_densities(row[None])[level, folds[i], 0] for i, row in enumerate(rows)])
         for level in range(2)
     ])
-    by_hand = torch.cat([by_hand, Neighbors(rows).leave_one_out()[None]])
+    by_hand = torch.cat([by_hand, Neighbors(rows).leave_one_out(rows)[None]])
     expected = Calibration.fit(by_hand, folds, torch.tensor([0.25, 0.25, 1.0]))
     for name, value in vars(expected).items():
         torch.testing.assert_close(getattr(detector.calibration, name), value)
@@ -94,6 +94,17 @@ def test_measures_of_completed_rows_are_averaged(generator: Generator) -> None:
     found = detector.score_completions(log_densities, x)
     torch.testing.assert_close(found.score, detector.calibration.score(mean))
     torch.testing.assert_close(found.p_value, detector.calibration.p_value(mean))
+
+
+def test_training_rows_are_normal_but_not_suspiciously_normal(generator: Generator) -> None:
+    """Copies of training rows have a neighbour at distance zero, and new rows have none."""
+    rows, folds = normal_rows(400, generator)
+    detector = OutlierDetector.fit(log_densities, rows, folds, neighbors=True)
+    p = detector.score_rows(log_densities, rows).p_value
+    held_out = detector.calibration.held_out_p_values()
+    assert (p <= 0.05).double().mean() <= 0.05
+    assert p.mean() > held_out.mean() + 0.05
+    assert p.min() > 1 / 401  # a density above all held-out ones would have the smallest p-value
 
 
 def test_one_completion_is_the_row_itself(generator: Generator) -> None:

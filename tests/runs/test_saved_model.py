@@ -162,7 +162,9 @@ def test_check_does_not_depend_on_the_derivative_of_the_training(tmp_path: Path)
         run = Run(tmp_path, replace(tiny, objective=SSM(engine, directions=4)))
         data = run.recipe.data.load()
         model = run.build(data.shape)
-        saved = SavedModel(run, model, data.transform, data.shape, None, None, 1.0, False, {})
+        saved = SavedModel(
+            run, model, data.transform, data.shape, None, None, None, 1.0, False, {}
+        )
         reports.append(saved.check(data))
     assert reports[0] == reports[1] == reports[2]
     assert reports[0].angle > 0
@@ -205,7 +207,7 @@ def test_other_objectives_of_the_energy_model_can_be_checked(
 )
 def test_models_that_cannot_be_checked_say_so(recipe: Recipe, tmp_path: Path) -> None:
     run, shape = Run(tmp_path, recipe), torch.Size([2])
-    saved = SavedModel(run, nn.Identity(), Chain(()), shape, None, None, 1.0, False, {})
+    saved = SavedModel(run, nn.Identity(), Chain(()), shape, None, None, None, 1.0, False, {})
     with pytest.raises(RunError, match="cannot be checked"):
         saved.check(Digits().load())
 

@@ -1,0 +1,171 @@
+<<<<<<< HEAD
+"""Columns of samples get the distributions of the training columns."""
+
+import pytest
+import torch
+from scipy import stats
+from torch import Generator, Tensor
+
+from fdsm.runs.marginals import Marginals
+
+BOTH = torch.tensor([True, True])
+
+
+def exponential(n: int, generator: Generator) -> Tensor:
+    return -torch.rand(n, generator=generator).double().log()
+
+
+def test_columns_have_the_distribution_of_the_training_rows(generator: Generator) -> None:
+    """Normal samples of a model become exponential, as the training rows are."""
+    rows = torch.stack([exponential(5000, generator), 3 + exponential(5000, generator)], 1)
+    draw = lambda n: 5 + 2 * torch.randn(n, 2, generator=generator).double()
+    fitted = Marginals.fit(draw(5000), rows, BOTH)
+    mapped = fitted.apply(draw(3000))
+    assert stats.kstest(mapped[:, 0].numpy(), "expon").pvalue > 0.001
+    assert stats.kstest(mapped[:, 1].numpy() - 3, "expon").pvalue > 0.001
+
+
+def test_map_is_that_of_the_quantiles(generator: Generator) -> None:
+    """F⁻¹(G(x)) of a uniform and an exponential distribution is -log(1 - x)."""
+    uniform = torch.linspace(0, 1, 100_001).double()[1:-1, None]
+    fitted = Marginals.fit(uniform, -torch.log1p(-uniform), torch.tensor([True]))
+    x = torch.tensor([[0.1], [0.5], [0.9]]).double()
+    torch.testing.assert_close(fitted.apply(x), -torch.log1p(-x), rtol=0.01, atol=0.005)
+
+
+def test_map_is_monotone_so_relations_between_columns_stay(generator: Generator) -> None:
+    samples = torch.randn(2000, 2, generator=generator).double()
+    samples[:, 1] = samples[:, 0] + 0.5 * samples[:, 1]
+    rows = torch.stack([exponential(2000, generator), exponential(2000, generator)], 1)
+    mapped = Marginals.fit(samples, rows, BOTH).apply(samples)
+    for j in range(2):
+        order = samples[:, j].argsort()
+        assert (mapped[order, j].diff() >= 0).all()
+    before, after = (stats.spearmanr(*x.T.numpy()).statistic for x in (samples, mapped))
+    assert after == pytest.approx(before, abs=0.01)
+
+
+def test_values_that_occur_often_occur_as_often_in_samples(generator: Generator) -> None:
+    """60 % of the training values are zero, the others are large: samples have no other values."""
+    rows = torch.zeros(1000, 1).double()
+    rows[600:, 0] = torch.arange(400) % 4 + 10.0
+    samples = torch.randn(4000, 1, generator=generator).double()
+    mapped = Marginals.fit(samples, rows, torch.tensor([True])).apply(samples)
+    values, counts = mapped.unique(return_counts=True)
+    assert values.tolist() == [0.0, 10.0, 11.0, 12.0, 13.0]
+    assert (counts / 4000).tolist() == pytest.approx([0.6] + [0.1] * 4, abs=0.02)
+
+
+def test_different_values_are_interpolated_within_the_range_of_the_data() -> None:
+    rows = torch.arange(50).double()[:, None] ** 2
+    samples = torch.linspace(0, 1, 2000).double()[:, None]
+    fitted = Marginals.fit(samples, rows, torch.tensor([True]))
+    mapped = fitted.apply(torch.tensor([[-3.0], [0.123], [7.0]]).double())[:, 0].tolist()
+    assert mapped[0] == 0
+    assert mapped[2] == 49**2
+    assert (mapped[1] ** 0.5) == pytest.approx(0.123 * 49, abs=1.0)
+
+
+def test_other_columns_and_the_input_stay_as_they_are(generator: Generator) -> None:
+    samples = torch.randn(500, 2, generator=generator).double()
+    before = samples.clone()
+    rows = torch.stack([exponential(100, generator), torch.zeros(100).double()], 1)
+    mapped = Marginals.fit(samples, rows, torch.tensor([True, False])).apply(samples)
+    assert torch.equal(mapped[:, 1], samples[:, 1])
+    assert not torch.equal(mapped[:, 0], samples[:, 0])
+    assert torch.equal(samples, before)
+
+
+def test_missing_cells_of_the_training_rows_do_not_count(generator: Generator) -> None:
+    samples = torch.randn(500, 2, generator=generator).double()
+    rows = torch.stack([exponential(100, generator), exponential(100, generator)], 1)
+    gaps = torch.cat([rows, torch.full((900, 2), torch.nan).double()])
+    a, b = (Marginals.fit(samples, x, BOTH).apply(samples) for x in (rows, gaps))
+    assert torch.equal(a, b)
+
+
+def test_samples_that_are_all_equal_stay_finite() -> None:
+    rows = torch.arange(20).double()[:, None]
+    samples = torch.ones(100, 1).double()
+    mapped = Marginals.fit(samples, rows, torch.tensor([True])).apply(samples)
+    assert ((mapped >= 0) & (mapped <= 19)).all()
+
+
+def test_restored_maps_are_identical(generator: Generator) -> None:
+    samples = torch.randn(500, 2, generator=generator).double()
+    rows = torch.stack([exponential(100, generator), exponential(100, generator)], 1)
+    fitted = Marginals.fit(samples, rows, BOTH)
+    again = Marginals(**fitted.state())
+    assert torch.equal(again.apply(samples), fitted.apply(samples))
+=======
+"""Columns of corrected samples have the distributions of the training columns."""
+
+import torch
+
+from fdsm.runs.marginals import Marginals
+
+G = torch.Generator().manual_seed(0)
+NUMERIC = torch.tensor([True, True, False])
+
+
+def fitted() -> tuple[Marginals, torch.Tensor]:
+    x = torch.randn(5000, 3, generator=G).double()
+    rows = torch.stack([x[:, 0].exp(), (2 * x[:, 1]).round(), (x[:, 2] > 0).double()], 1)
+    samples = 3 * torch.randn(5000, 3, generator=G).double() + 7
+    samples[:, 2] = 1.0
+    return Marginals.fit(samples, rows, NUMERIC), rows
+
+
+def new_samples(n: int) -> torch.Tensor:
+    samples = 3 * torch.randn(n, 3, generator=G).double() + 7
+    samples[:, 2] = 1.0
+    return samples
+
+
+def test_a_continuous_column_has_the_quantiles_of_the_data() -> None:
+    marginals, _ = fitted()
+    result = marginals.apply(new_samples(20_000))[:, 0]
+    probabilities = torch.tensor([0.1, 0.5, 0.9]).double()
+    expected = torch.special.ndtri(probabilities).exp()  # log-normal
+    assert torch.allclose(result.quantile(probabilities), expected, rtol=0.1)
+
+
+def test_a_column_with_repeated_values_has_these_values_with_their_frequencies() -> None:
+    marginals, rows = fitted()
+    result = marginals.apply(new_samples(20_000))[:, 1]
+    assert set(result.unique().tolist()) <= set(rows[:, 1].unique().tolist())
+    assert abs((result == 0).double().mean() - (rows[:, 1] == 0).double().mean()) < 0.02
+
+
+def test_the_order_of_samples_is_kept() -> None:
+    marginals, _ = fitted()
+    ordered = torch.linspace(-5, 20, 200).double()[:, None].expand(-1, 3)
+    assert (marginals.apply(ordered)[:, :2].diff(dim=0) >= 0).all()
+
+
+def test_categories_are_not_changed() -> None:
+    marginals, _ = fitted()
+    assert (marginals.apply(new_samples(50))[:, 2] == 1).all()
+
+
+def test_values_outside_the_samples_map_to_the_ends_of_the_data() -> None:
+    marginals, rows = fitted()
+    ends = marginals.apply(torch.tensor([[-1e9, -1e9, 0.0], [1e9, 1e9, 0.0]]).double())
+    assert torch.equal(ends[:, 0], torch.stack([rows[:, 0].min(), rows[:, 0].max()]))
+
+
+def test_missing_training_cells_do_not_count() -> None:
+    rows = torch.tensor([[1.0], [2.0], [torch.nan], [3.0]]).double()
+    marginals = Marginals.fit(torch.linspace(0, 1, 9)[:, None], rows, torch.tensor([True]))
+    assert marginals.apply(torch.tensor([[0.0], [0.5], [1.0]]).double()).flatten().tolist() == [
+        1.0,
+        2.0,
+        3.0,
+    ]
+
+
+def test_the_state_restores_the_map() -> None:
+    marginals, _ = fitted()
+    samples = new_samples(10)
+    assert torch.equal(Marginals(**marginals.state()).apply(samples), marginals.apply(samples))
+>>>>>>> main
