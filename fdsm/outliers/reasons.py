@@ -72,3 +72,22 @@ def score_gains(
     changed = score(expected.flatten(0, 1)).view(len(expected), len(x))
     gains = (score(x) - changed).T.clamp_min(0.0)
     return torch.where(known, gains, 0.0)
+
+
+def distance_shares(x: Tensor, rows: Tensor, blocks: Sequence[slice]) -> tuple[Tensor, Tensor]:
+    """Return how much each column contributes to the distance from the nearest rows.
+
+    This explains rows with several unusual columns, which stay unusual if one column changes.
+
+    Args:
+        x: Rows, shape `(N, D)`.
+        rows: Training rows, shape `(R, D)`.
+        blocks: The inputs of each of the C columns.
+
+    Returns:
+        The contributions, shape `(N, C)`, and the nearest row, shape `(N, D)`.
+    """
+    nearest = torch.cdist(x, rows, p=1.0).topk(min(NEIGHBORS, len(rows)), largest=False).indices
+    difference = (x[:, None] - rows[nearest]).abs().mean(1)
+    parts = [difference[:, block].sum(1) for block in blocks]
+    return torch.stack(parts, 1), rows[nearest[:, 0]]

@@ -10,9 +10,11 @@ from torch import Tensor
 from ..data import Chain, EncodeColumns, TableSchema
 from ..data.tables import Numeric
 from ..outliers import Reason
-from ..outliers.reasons import expected_inputs, score_gains
+from ..outliers.reasons import distance_shares, expected_inputs, score_gains
 from .saved_model import BATCH, SavedModel
 
+EXPLAINED = 0.5
+"""If single columns explain a smaller part of the score, the nearest row is what is expected."""
 MIN_SHARE = 0.2
 """Columns that explain less of the score are not named."""
 
@@ -48,12 +50,23 @@ def _explain_batch(
     encode = transform.steps[0]
     assert isinstance(encode, EncodeColumns)
     x = saved.completions(rows)[0]
-    expected = expected_inputs(x, detector.neighbors.rows.to(x.dtype), encode.blocks)
-    score = lambda y: detector.score_rows(saved.member_log_densities, y).score
-    gains = score_gains(score, x, expected, ~rows.isnan().to(x.device)).cpu()
+    known, near = ~rows.isnan(), detector.neighbors.rows.to(x.dtype)
+    expected = expected_inputs(x, near, encode.blocks)
+
+    def score(y: Tensor) -> Tensor:
+        return detector.score_rows(saved.member_log_densities, y).score
+
+    gains = score_gains(score, x, expected, known.to(x.device)).cpu()
     likely = torch.stack([
         transform.inverse(expected[j].cpu())[:, j] for j in range(len(expected))
     ]).T
+    # If no single column explains the row, several are unusual together.
+    distances, nearest = distance_shares(x, near, encode.blocks)
+    several = gains.sum(1, keepdim=True) < EXPLAINED * score(x).cpu()[:, None]
+    gains = torch.where(several, torch.where(known, distances.cpu().to(gains), 0.0), gains)
+    likely = torch.where(several, transform.inverse(nearest.cpu()), likely)
+    if saved.marginals is not None:
+        likely = saved.marginals.nearest_known(likely)
     values, likely_values = _as_text(_without_levels(schema), rows), _as_text(schema, likely)
     shares = gains / gains.sum(1, keepdim=True).clamp_min(1e-12)
     names = [column.name for column in schema.used]
@@ -83,8 +96,10 @@ def _as_text(schema: TableSchema, codes: Tensor) -> list[list[str]]:
 
 
 def _format(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
     if isinstance(value, float):
-        return np.format_float_positional(float(f"{value:.4g}"), trim="-")
+        return np.format_float_positional(float(f"{value:.6g}"), trim="-")
     return "" if value is None else str(value)
 
 
@@ -92,12 +107,26 @@ def in_words(reasons: Sequence[Reason]) -> str:
     """Return reasons as text.
 
     Example:
-        >>> in_words([Reason("alcohol", "2.1", "10.4", 0.9), Reason("unit", "is new", "", 0.1)])
-        'alcohol is 2.1 (expected about 10.4); unit: is new'
+        >>> in_words([Reason("alcohol", "2.1", "10.4", 0.7), Reason("sky", "sun", "fog", 0.3)])
+        'alcohol is 2.1 (expected about 10.4); sky is sun (expected fog)'
+        >>> in_words([Reason("unit", "'kg' does not occur in training", "", 1.0)])
+        "unit: 'kg' does not occur in training"
     """
-    return "; ".join(
-        f"{r.column} is {r.value} (expected about {r.expected})"
-        if r.expected
-        else f"{r.column}: {r.value}"
-        for r in reasons
-    )
+    texts = []
+    for reason in reasons:
+        about = "" if as_number(reason.expected) is None else "about "
+        expected = f" (expected {about}{reason.expected})"
+        texts.append(
+            f"{reason.column} is {reason.value}{expected}"
+            if reason.expected
+            else f"{reason.column}: {reason.value}"
+        )
+    return "; ".join(texts)
+
+
+def as_number(text: str) -> float | None:
+    """Return text as a number, or `None` if it is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return None

@@ -78,6 +78,16 @@ class Marginals:
             result[:, j] = torch.lerp(known[right - 1], known[right], share)
         return result
 
+    def nearest_known(self, codes: Tensor) -> Tensor:
+        """Return codes with each number replaced by the nearest one of the training rows."""
+        result = codes.double().clone()
+        for j in self.numeric.nonzero().flatten().tolist():
+            known = self.known[:, j].contiguous()
+            right = torch.searchsorted(known, result[:, j].contiguous()).clamp(1, len(known) - 1)
+            low, high = known[right - 1], known[right]
+            result[:, j] = torch.where(result[:, j] - low < high - result[:, j], low, high)
+        return result
+
     def state(self) -> dict[str, Tensor]:
         """Return the tensors that define the maps."""
         return dict(vars(self))

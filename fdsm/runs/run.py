@@ -6,7 +6,9 @@ metrics.jsonl       one line per logged iteration
 checkpoints/        weights, optimizer, random state and position; the most recent and the best
 model.safetensors   the trained model and the fitted transform
 result.json         metrics of the test rows
-samples.npy         samples; also samples.csv for tables and samples.png for images
+samples.csv         samples of a table; samples.npy and samples.png of images
+table.json          summary of a table for the report
+scored/             summaries of files that were scored, for the report
 density_grid.npz    log-density and score on a grid, for data in two dimensions
 ```
 """

@@ -12,6 +12,7 @@ from torch.nn.functional import pad
 
 from ..atomic_io import replace_file
 from ..data import TableSchema
+from ..data.tables.write import write_frames
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
@@ -23,7 +24,7 @@ MIN_WIDTH = 320
 def save_samples(
     folder: Path, samples: Tensor, max_value: float, schema: TableSchema | None = None
 ) -> list[Path]:
-    """Write samples into a folder: a table as `samples.csv`, others as `samples.npy` and `.png`.
+    """Write samples into a folder: a table as `samples.csv`, others also as `samples.npy`.
 
     Args:
         folder: The folder. It is created if it does not exist.
@@ -35,7 +36,8 @@ def save_samples(
         The files.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    suffixes = [".npy"] + [".csv"] * (samples.ndim == 2) + [".png"] * (samples.ndim == 4)
+    suffixes = [".npy"] * (schema is None)
+    suffixes += [".csv"] * (samples.ndim == 2) + [".png"] * (samples.ndim == 4)
     return [
         save_sample_file(folder / f"samples{suffix}", samples, max_value, schema)
         for suffix in suffixes
@@ -87,11 +89,11 @@ def _write_array(draft: Path, samples: Tensor) -> None:
 
 def _table_writers(table: "pa.Table") -> dict[str, Callable[[Path], None]]:
     """Return how to write a table by the suffix of the file."""
-    from pyarrow import csv, feather, parquet
+    from pyarrow import feather
 
     return {
-        ".csv": lambda draft: csv.write_csv(table, draft),
-        ".parquet": lambda draft: parquet.write_table(table, draft),
+        ".csv": lambda draft: write_frames(draft, ".csv", [table]),
+        ".parquet": lambda draft: write_frames(draft, ".parquet", [table]),
         ".feather": lambda draft: feather.write_feather(table, draft),
     }
 

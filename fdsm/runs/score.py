@@ -1,6 +1,5 @@
 """Scoring a file of new data with a trained model."""
 
-import csv
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -16,9 +15,10 @@ from ..atomic_io import replace_file
 from ..data import Array, DataError, ImageFolder, Table, TableSchema, from_path
 from ..data.files.table import ROW
 from ..data.tables.columns import Problems
+from ..data.tables.write import WRITTEN_SUFFIXES, cast_text, is_marked, write_frames
 from ..outliers import Reason, benjamini_hochberg
 from ..serialize import Json
-from .explain import explain, in_words
+from .explain import as_number, explain, in_words
 from .saved_model import SavedModel
 from .table_summary import histogram
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float64]
 
+MARK, HEADER = "scores", ("p_value", "log_density", "problem")
+"""How files of scores are recognised. Files of fdsm 0.2.0 have these columns too."""
 BLOCK = 50_000
 """Number of rows that are in memory at once."""
 EXPLAINED_P, EXPLAINED_ROWS = 0.05, 2000
@@ -79,9 +81,9 @@ def score_file(
         FileExistsError: If the file to write exists and does not hold scores.
         ValueError: If the format is not supported.
     """
-    if out.suffix not in {".csv", ".parquet"}:
+    if out.suffix not in WRITTEN_SUFFIXES:
         raise ValueError(f"scores can be written as .csv or .parquet, not {out.suffix!r}")
-    if out.exists() and not _holds_scores(out):
+    if out.exists() and not is_marked(out, MARK, HEADER):
         raise FileExistsError(f"{out} exists and does not hold scores of fdsm")
     if out.resolve() == data.resolve():
         raise FileExistsError(f"{out} is the file to score")
@@ -99,15 +101,24 @@ def score_file(
             ),
             fdr,
         )
+        unreadable = {
+            reason.column
+            for reasons in scored.reasons.values()
+            for reason in reasons
+            if not reason.expected
+        }
         frames = (
-            _numbered(frame, done) if only_scores else frame for done, frame in _counted(source)
+            _numbered(frame, done)
+            if only_scores
+            else (frame if out.suffix == ".csv" else cast_text(frame, schema, unreadable))
+            for done, frame in _counted(source)
         )
     if not bool((~scored.score.isnan()).any()):
         first = next(iter(scored.problems.values()), "there are no rows")
         raise DataError(f"{data}: no row can be scored. First problem: {first}")
     out.parent.mkdir(parents=True, exist_ok=True)
     with replace_file(out) as draft:
-        _write(draft, out.suffix, frames, scored)
+        write_frames(draft, out.suffix, _with_scores(frames, scored), MARK)
     _record(saved, data, scored, fdr)
     return {
         "rows": len(scored.score),
@@ -209,33 +220,15 @@ def _collect(blocks: "Sequence[ScoredRows] | Iterator[ScoredRows]", fdr: float) 
     return ScoredRows(score, p_value, log_density, flagged, reasons, problems)
 
 
-def _write(draft: Path, suffix: str, frames: "Iterator[pa.Table]", scored: ScoredRows) -> None:
-    import pyarrow as pa
-    from pyarrow import csv as arrow_csv
-    from pyarrow import parquet
-
-    writer, done = None, 0
-    try:
-        for frame in frames:
-            taken = set(frame.column_names)
-            table = frame
-            for name, values in _columns(scored, done, len(frame)).items():
-                table = table.append_column(f"fdsm_{name}" if name in taken else name, values)
-            if writer is None:
-                if suffix == ".csv":
-                    writer = arrow_csv.CSVWriter(draft, table.schema)
-                else:
-                    schema = table.schema.with_metadata({"fdsm": "scores"})
-                    writer = parquet.ParquetWriter(draft, schema)
-            writer.write_table(
-                pa.Table.from_arrays(table.columns, schema=writer.schema)
-                if suffix == ".parquet"
-                else table
-            )
-            done += len(frame)
-    finally:
-        if writer is not None:
-            writer.close()
+def _with_scores(frames: "Iterator[pa.Table]", scored: ScoredRows) -> "Iterator[pa.Table]":
+    """Return the blocks of a table with the columns of scores after their own."""
+    done = 0
+    for frame in frames:
+        taken, table = set(frame.column_names), frame
+        for name, values in _columns(scored, done, len(frame)).items():
+            table = table.append_column(f"fdsm_{name}" if name in taken else name, values)
+        yield table
+        done += len(frame)
 
 
 def _columns(scored: ScoredRows, start: int, count: int) -> "dict[str, pa.Array]":
@@ -285,7 +278,7 @@ def _record(saved: SavedModel, data: Path, scored: ScoredRows, fdr: float) -> No
                 {
                     "column": reason.column,
                     "value": reason.value,
-                    "expected": reason.expected or None,
+                    "expected": _json_value(reason.expected),
                     "share": reason.share,
                 }
                 for reason in scored.reasons.get(i, [])
@@ -307,6 +300,12 @@ def _record(saved: SavedModel, data: Path, scored: ScoredRows, fdr: float) -> No
     }
     with replace_file(folder / f"{data.name}.json") as draft:
         draft.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
+def _json_value(text: str) -> Json:
+    """Return text as a number if it is one, and `None` if it is empty."""
+    number = as_number(text)
+    return (text or None) if number is None else number
 
 
 def _table_source(saved: SavedModel, path: Path, schema: TableSchema) -> Table | Array:
@@ -341,23 +340,6 @@ def _name_table(names: Sequence[str]) -> "pa.Table":
     import pyarrow as pa
 
     return pa.table({"row": pa.array(names, pa.string())})
-
-
-def _holds_scores(path: Path) -> bool:
-    """Return whether a file was written by `score_file`, also by fdsm 0.2.0."""
-    if path.suffix == ".parquet":
-        import pyarrow as pa
-        from pyarrow import parquet
-
-        try:
-            metadata = parquet.read_schema(path).metadata or {}
-        except (pa.ArrowException, OSError):
-            return False
-        return metadata.get(b"fdsm") == b"scores"
-    with path.open(encoding="utf-8", errors="replace", newline="") as file:
-        header = next(csv.reader(file), [])
-    names = {name.removeprefix("fdsm_") for name in header}
-    return {"p_value", "log_density", "problem"} <= names
 
 
 def _read_images(saved: SavedModel, path: Path) -> tuple[list[str], Tensor]:

@@ -191,6 +191,8 @@ def split_frame(
         DataError: If no column can be used, there are too few rows, or the transform needs numbers
             and the table has categories or missing cells.
     """
+    if frame.num_rows < MIN_ROWS:
+        raise DataError(f"{frame.num_rows} rows, but at least {MIN_ROWS} are needed")
     if not schema.used:
         raise DataError(
             f"no column can be used: {schema.describe()}. A model needs numbers, categories or "
@@ -202,7 +204,7 @@ def split_frame(
     if dropped := int(empty.sum()):
         codes = codes[~empty]
     if len(codes) < MIN_ROWS:
-        raise DataError(f"{len(codes)} rows, but at least {MIN_ROWS} are needed for a split")
+        raise DataError(f"{len(codes)} rows with values, but at least {MIN_ROWS} are needed")
     transform = _for_columns(source.transform, schema.num_levels)
     if transform is None:
         _require_complete_numbers(source.transform, schema, codes)

@@ -207,7 +207,8 @@ def _readable(path: Path, suffix: str) -> Generator[None]:
     except (pa.ArrowException, OSError) as error:
         kind = "parquet" if suffix in PARQUET_SUFFIXES else "arrow"
         raise DataError(
-            f"{path} is not a readable {kind} file: {error}. Write or download it again"
+            f"{path} is not a readable {kind} file: {str(error).rstrip('.')}. Write or download "
+            "it again"
         ) from error
 
 
