@@ -53,13 +53,6 @@ def test_missing_file_is_named(tmp_path: Path) -> None:
         prepare_source(from_path(tmp_path / "nothing.csv")).load()
 
 
-def test_ten_million_rows_of_zeros_have_nothing_to_learn(tmp_path: Path) -> None:
-    path = tmp_path / "zeros.csv"
-    path.write_bytes(b"a\n" + b"0\n" * 10_000_000)
-    with pytest.raises(DataError, match=r"no column can be used: 1 constant \(a\)"):
-        prepare_source(from_path(path)).load()
-
-
 def test_column_without_cells_is_left_out_and_comes_back_empty(tmp_path: Path) -> None:
     rows = [row.replace(",", ",,") for row in NUMBERS]
     path = write(tmp_path / "table.csv", "a,gone,b", rows)
