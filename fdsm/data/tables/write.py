@@ -51,11 +51,14 @@ def _write_csv(path: Path, frames: "Iterable[pa.Table]") -> None:
 
 
 def _as_text(column: "pa.ChunkedArray") -> list[object]:
-    """Return cells as `csv` writes them: missing ones empty, booleans in lower case."""
-    words = {None: "", True: "true", False: "false"}
+    """Return cells as text: missing ones empty, `true` and `false`, whole numbers without `.0`."""
+    cells: list[object] = column.to_pylist()
     if str(column.type) == "bool":
+        words = {None: "", True: "true", False: "false"}
         return [words[cell] for cell in column.to_pylist()]
-    return list(column.to_pylist())
+    if str(column.type) in {"double", "float", "halffloat"}:
+        return ["" if cell is None else repr(cell).removesuffix(".0") for cell in cells]
+    return cells
 
 
 def is_marked(path: Path, mark: str, columns: Iterable[str]) -> bool:
