@@ -5,7 +5,7 @@ import torch
 from torch import Generator, Tensor
 
 from fdsm.outliers import Neighbors, OutlierDetector
-from fdsm.outliers.reasons import expected_inputs, score_gains
+from fdsm.outliers.reasons import distance_shares, expected_inputs, score_gains
 
 BLOCKS = (slice(0, 1), slice(1, 2), slice(2, 5))
 """Two numeric columns and a category of three levels."""
@@ -86,3 +86,17 @@ def test_wrong_value_in_one_of_correlated_columns_has_the_largest_gain(
     repaired = expected[wrong, torch.arange(40), wrong]
     assert (repaired - truth).abs().median() < 0.2
     assert (repaired - truth).abs().quantile(0.9) < 0.4  # the distance was 1.5
+
+
+def test_distance_is_shared_among_columns(generator: Generator) -> None:
+    """By loops over the five nearest rows. The inputs of a category are one column."""
+    rows, x = (torch.randn(n, 5, generator=generator) for n in (30, 4))
+    found, nearest = distance_shares(x, rows, BLOCKS)
+    assert found.shape == (4, 3)
+    for i in range(4):
+        distances = (rows - x[i]).abs()
+        order = distances.sum(1).argsort()
+        mean = distances[order[:5]].mean(0)
+        expected = [mean[0].item(), mean[1].item(), mean[2:].sum().item()]
+        assert found[i].tolist() == pytest.approx(expected)
+        assert torch.equal(nearest[i], rows[order[0]])

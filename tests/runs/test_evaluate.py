@@ -388,7 +388,7 @@ def test_result_of_a_table_has_a_summary_for_the_report(table: SavedModel) -> No
     summary = json.loads((table.run.folder / "table.json").read_text())
     assert summary["sample_auc"] == pytest.approx(result["sample_auc"])
     header = (table.run.folder / "samples.csv").read_text().splitlines()[0]
-    assert header == '"id","day","kind","unit","a","b","c"'
+    assert header == "id,day,kind,unit,a,b,c"
 
 
 def test_references_are_compared_on_rows_that_the_member_has_not_seen(

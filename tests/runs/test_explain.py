@@ -10,7 +10,7 @@ from torch import Tensor
 from fdsm.data import Table, TableSchema
 from fdsm.outliers import Reason
 from fdsm.runs import SavedModel
-from fdsm.runs.explain import MIN_SHARE, explain, in_words
+from fdsm.runs.explain import MIN_SHARE, as_number, explain, in_words
 from fdsm.runs.score import table_schema
 
 from .run_cases import MIXED_HEADER, mixed_row, train_table, write_mixed_table
@@ -54,7 +54,7 @@ def test_planted_errors_are_named_first_with_the_expected_value(
         if reasons[0].column == column:
             named += 1
             value = float(rows[i][6 if i < 30 else 4])
-            assert float(reasons[0].value) == pytest.approx(value, rel=1e-3)  # four digits
+            assert float(reasons[0].value) == pytest.approx(value, rel=1e-5)  # six digits
             assert float(reasons[0].expected) == pytest.approx(a, abs=1.0)
     assert named >= 54
 
@@ -112,9 +112,29 @@ def test_batches_give_the_same_reasons(
         assert [one[:3] for one in a] == [one[:3] for one in b]
 
 
+def test_row_with_several_unusual_columns_names_them_all(
+    mixed: SavedModel, tmp_path: Path
+) -> None:
+    """If a and c are both far away, no single column makes the row normal."""
+    row = mixed_row(0, 1.0, 0.0)
+    row[4], row[6] = "9.0", "-9.0"
+    (reasons,) = explain(mixed, schema_of(mixed), encode(mixed, [row], tmp_path))
+    assert {one.column for one in reasons} == {"a", "c"}
+    assert {one.column: one.value for one in reasons} == {"a": "9", "c": "-9"}
+    assert all(abs(float(one.expected)) < 4 for one in reasons)  # a value of the training data
+
+
 def test_reasons_in_words() -> None:
     assert in_words([]) == ""
     assert in_words([Reason("a", "2", "1.5", 0.8)]) == "a is 2 (expected about 1.5)"
+    assert in_words([Reason("kind", "up", "down", 0.8)]) == "kind is up (expected down)"
     assert in_words([Reason("unit", "is new", "", 1.0), Reason("a", "2", "1", 0.3)]) == (
         "unit: is new; a is 2 (expected about 1)"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "number"), [("1.5", 1.5), ("-3", -3.0), ("2024-01-01", None), ("", None)]
+)
+def test_numbers_are_told_from_text(text: str, number: float | None) -> None:
+    assert as_number(text) == number

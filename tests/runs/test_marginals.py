@@ -96,3 +96,13 @@ def test_restored_maps_are_identical(generator: Generator) -> None:
     fitted = Marginals.fit(samples, rows, BOTH)
     again = Marginals(**fitted.state())
     assert torch.equal(again.apply(samples), fitted.apply(samples))
+
+
+def test_nearest_known_value_is_a_value_of_the_training_rows(generator: Generator) -> None:
+    rows = torch.tensor([[0.0, 5.0], [1.0, 5.0], [4.0, 5.0], [9.0, 5.0]]).double()
+    samples = torch.randn(100, 2, generator=generator).double()
+    fitted = Marginals.fit(samples, rows, torch.tensor([True, False]))
+    codes = torch.tensor([[-7.0, 0.3], [0.4, 0.3], [2.6, 0.3], [6.4, 0.3], [99.0, 0.3]]).double()
+    found = fitted.nearest_known(codes)
+    assert found[:, 0].tolist() == [0.0, 0.0, 4.0, 4.0, 9.0]
+    assert torch.equal(found[:, 1], codes[:, 1])

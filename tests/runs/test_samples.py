@@ -50,7 +50,7 @@ def test_tables_have_the_columns_of_the_data(
     arrays = ["samples.npy"] if schema is None else []
     assert [file.name for file in files] == [*arrays, "samples.csv"]
     with files[-1].open(encoding="utf-8", newline="") as file:
-        assert list(csv.reader(file)) == [header, ["1.5", "-2"], ["0.25", "3"]]
+        assert list(csv.reader(file)) == [header, ["1.5", "-2.0"], ["0.25", "3.0"]]
     if schema is None:
         assert np.load(files[0]).tolist() == samples.tolist()
 
@@ -78,7 +78,7 @@ def test_samples_have_the_types_of_the_input_and_its_missing_cells(
         with path.open(encoding="utf-8", newline="") as file:
             assert list(csv.reader(file)) == [
                 ["id", "day", "kind", "unit", "count", "grade"],
-                ["", "1970-01-10", "c", "kg", "3", "4"],
+                ["", "1970-01-10", "c", "kg", "3", "4.0"],
                 ["", "", "a", "kg", "", "0.5"],
             ]
         return
