@@ -11,7 +11,7 @@ TAIL = 0.1
 """Share of the held-out rows to which the exponential tail is fitted, on each side."""
 MIN_TAIL_ROWS = 5
 """Smallest number of rows to which it is fitted. With fewer than 50 rows the share is larger."""
-HIGH_DENSITY = 0.01
+HIGH_DENSITY = 0.02
 """Share of the significance level that is spent on rows of suspiciously high density."""
 MAX_ROWS = 5000
 """Largest number of held-out rows that are kept."""
@@ -22,14 +22,15 @@ class Calibration:
     r"""Combine several measures of how unusual a row is, and calibrate them on held-out rows.
 
     Each measure is centred and scaled by the median and the range from the 10 % to the 90 %
-    quantile over held-out rows. The weighted sum $z$ is large where the density is low. A row may
+    quantile over held-out rows. A weighted sum $z$ is large where the density is low. A row may
     also be suspicious because its density is too high, for example if a sensor is stuck at the
-    mean. These are two tests. Their p-values are combined by a weighted Bonferroni correction:
+    mean. This is another test, with another sum $h$. Their p-values are combined by a weighted
+    Bonferroni correction:
 
-    $$\text{score}(x) = -\log_{10} \min\left(\frac{P(Z ≥ z)}{0.99}, \frac{P(Z ≤ z)}{0.01}\right)$$
+    $$\text{score}(x) = -\log_{10} \min\left(\frac{P(Z ≥ z)}{0.98}, \frac{P(H ≤ h)}{0.02}\right)$$
 
-    The distribution of $Z$ is that of held-out rows, with exponential tails beyond the 10 % and
-    the 90 % quantiles. A score of 3 means: as unusual as one row in 1,000.
+    The distributions of $Z$ and $H$ are those of held-out rows, with exponential tails for the
+    outer 10 %. A score of 3 means: as unusual as one row in 1,000.
 
     With $K$ folds, fold $k$ has its own measures from a model that has not seen the rows of the
     fold. The score is the mean over folds, and the p-value is the cross-conformal one (Vovk, 2015,
@@ -38,15 +39,15 @@ class Calibration:
     $$p(x) = \frac{1 + \sum_k \#\{i ∈ \text{fold } k : s_i ≥ s_k(x)\}}{n + 1}$$
 
     Attributes:
-        weights: Weights of the measures, shape `(M,)`.
+        weights: Weights of the measures in $z$ and in $h$, shape `(2, M)`.
         center: Medians of the measures over held-out rows, shape `(M,)`.
         scale: Ranges of the measures over held-out rows, shape `(M,)`.
-        held_out: Values $z$ of the held-out rows, shape `(n,)`.
+        held_out: Values $z$ and $h$ of the held-out rows, shape `(2, n)`.
         folds: Fold of each held-out row, shape `(n,)`.
 
     Example:
         >>> z = torch.linspace(-1, 1, 999)[None]
-        >>> calibration = Calibration.fit(z, torch.zeros(999, dtype=torch.long), torch.ones(1))
+        >>> calibration = Calibration.fit(z, torch.zeros(999, dtype=torch.long), torch.ones(2, 1))
         >>> rows = torch.tensor([[[0.0, 1.5, -1.5]]])  # typical, low density, high density
         >>> calibration.p_value(rows)
         tensor([0.5000, 0.0010, 0.0010], dtype=torch.float64)
@@ -65,7 +66,7 @@ class Calibration:
         Args:
             values: Measures of held-out rows, shape `(M, n)`, each by the model of the row's fold.
             folds: Fold of each row, shape `(n,)`.
-            weights: Weights of the measures, shape `(M,)`.
+            weights: Weights of the measures in $z$ and in $h$, shape `(2, M)`.
 
         Returns:
             The calibration.
@@ -82,26 +83,19 @@ class Calibration:
         """Number of folds, K."""
         return int(self.folds.max()) + 1
 
-    def fold_scores(self, values: Tensor, dense: Tensor | None = None) -> Tensor:
-        """Return the score by each fold.
+    def fold_scores(self, values: Tensor) -> Tensor:
+        """Return the score by each fold, shape `(M, K, N) -> (K, N)`."""
+        center, scale = self.center[:, None, None], self.scale[:, None, None]
+        standardized = (values.double() - center) / scale
+        return self._score(torch.einsum("tm,mkn->tkn", self.weights, standardized))
 
-        Args:
-            values: Measures, shape `(M, K, N)`.
-            dense: Measures for the test for high density, if they are different, `(M, K, N)`.
-
-        Returns:
-            Scores, shape `(K, N)`.
-        """
-        z = self._combine(values)
-        return self._score(z, z if dense is None else self._combine(dense))
-
-    def score(self, values: Tensor, dense: Tensor | None = None) -> Tensor:
+    def score(self, values: Tensor) -> Tensor:
         """Return the mean score over the folds, shape `(M, K, N) -> (N,)`."""
-        return self.fold_scores(values, dense).mean(0)
+        return self.fold_scores(values).mean(0)
 
-    def p_value(self, values: Tensor, dense: Tensor | None = None) -> Tensor:
+    def p_value(self, values: Tensor) -> Tensor:
         """Return the cross-conformal p-value, shape `(M, K, N) -> (N,)`."""
-        known, new = self.held_out_scores(), self.fold_scores(values, dense)
+        known, new = self.held_out_scores(), self.fold_scores(values)
         count = torch.ones_like(new[0])
         for k in range(self.num_folds):
             fold = known[self.folds == k].sort().values
@@ -125,18 +119,14 @@ class Calibration:
 
     def held_out_scores(self) -> Tensor:
         """Return the scores of the held-out rows, shape `(n,)`."""
-        return self._score(self.held_out, self.held_out)
+        return self._score(self.held_out)
 
-    def _score(self, z: Tensor, dense: Tensor) -> Tensor:
-        """Return the score of $z$, by `dense` in the test for high density."""
-        low_density = _log_tail(-self.held_out, -z) - math.log(1 - HIGH_DENSITY)
-        high_density = _log_tail(self.held_out, dense) - math.log(HIGH_DENSITY)
+    def _score(self, z_and_h: Tensor) -> Tensor:
+        """Return the score of $z$ and $h$, shape `(2, *N) -> (*N)`."""
+        z, h = z_and_h
+        low_density = _log_tail(-self.held_out[0], -z) - math.log(1 - HIGH_DENSITY)
+        high_density = _log_tail(self.held_out[1], h) - math.log(HIGH_DENSITY)
         return -torch.minimum(low_density, high_density) / math.log(10)
-
-    def _combine(self, values: Tensor) -> Tensor:
-        """Return $z$, shape `(M, K, N) -> (K, N)`."""
-        center, scale = self.center[:, None, None], self.scale[:, None, None]
-        return torch.einsum("m,mkn->kn", self.weights, (values.double() - center) / scale)
 
 
 def _log_tail(known: Tensor, z: Tensor) -> Tensor:

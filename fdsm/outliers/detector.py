@@ -33,7 +33,8 @@ class OutlierDetector:
     """Outlier scores from a log-density and, for tables, distances to training rows.
 
     The measures are minus the log-density at each noise level, which share one weight, and the
-    mean log-distance to the nearest rows. `Calibration` combines them.
+    mean log-distance to the nearest rows. `Calibration` combines them. Suspiciously high density
+    is tested by the log-density alone, since a copy of a training row is no surprise.
 
     Attributes:
         calibration: The combination and calibration of the measures.
@@ -74,12 +75,15 @@ class OutlierDetector:
         """
         values = -log_densities(rows)
         own = values[:, folds, torch.arange(len(rows), device=rows.device)]
-        weights = [LOG_DENSITY / len(own)] * len(own)
+        levels = len(own)
         local = Neighbors(rows) if neighbors else None
         if local is not None:
-            own = torch.cat([own, local.leave_one_out(rows)[None].to(own.dtype)])
-            weights.append(1.0)
-        return cls(Calibration.fit(own, folds, torch.tensor(weights)), local)
+            own = torch.cat([own, local.leave_one_out()[None].to(own.dtype)])
+        weights = torch.zeros(2, len(own))
+        weights[0, levels:] = 1.0
+        weights[0, :levels] = LOG_DENSITY / levels
+        weights[1, :levels] = 1.0 / levels
+        return cls(Calibration.fit(own, folds, weights), local)
 
     def score_rows(self, log_densities: LogDensities, x: Tensor) -> Scores:
         """Return the scores and p-values of rows.
@@ -107,13 +111,9 @@ class OutlierDetector:
         Returns:
             The scores, shape `(N,)` each.
         """
-        values, dense = (
-            each.view(*each.shape[:2], *x.shape[:2]).mean(2)
-            for each in _measures(log_densities, self.neighbors, x.flatten(0, 1))
-        )
-        return Scores(
-            self.calibration.score(values, dense), self.calibration.p_value(values, dense)
-        )
+        values = _measures(log_densities, self.neighbors, x.flatten(0, 1))
+        values = values.view(*values.shape[:2], *x.shape[:2]).mean(2)
+        return Scores(self.calibration.score(values), self.calibration.p_value(values))
 
     def state(self) -> dict[str, Tensor]:
         """Return the tensors that define the detector."""
@@ -133,17 +133,10 @@ class OutlierDetector:
         return cls(Calibration(**parts["calibration"]), neighbors)
 
 
-def _measures(
-    log_densities: LogDensities, neighbors: Neighbors | None, x: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Return how unusual rows are by each measure and fold, shape `(M, K, N)`.
-
-    Copies of training rows are close to a row: themselves. That makes them normal, but it must not
-    make them suspiciously normal. So there are different measures for the two tests.
-    """
+def _measures(log_densities: LogDensities, neighbors: Neighbors | None, x: Tensor) -> Tensor:
+    """Return how unusual rows are by each measure and fold, shape `(M, K, N)`."""
     values = -log_densities(x)
     if neighbors is None:
-        return values, values
-    local = neighbors.with_and_without_copies(x).to(values.dtype)
-    local = local[:, None, None].expand(2, 1, values.shape[1], -1)
-    return torch.cat([values, local[0]]), torch.cat([values, local[1]])
+        return values
+    local = neighbors.mean_log_distance(x).to(values.dtype)
+    return torch.cat([values, local.expand(1, values.shape[1], -1)])

@@ -28,7 +28,7 @@ class Neighbors:
         >>> neighbors = Neighbors(torch.tensor([[0.0], [2.0], [3.0]]))
         >>> neighbors.mean_log_distance(torch.tensor([[1.0]])).exp()  # (1 · 1 · 2)^(1/3)
         tensor([1.2610])
-        >>> neighbors.leave_one_out(neighbors.rows).exp()  # (2 · 3)^(1/2), (2 · 1)^(1/2), ...
+        >>> neighbors.leave_one_out().exp()  # (2 · 3)^(1/2), (2 · 1)^(1/2), ...
         tensor([2.4505, 1.4153, 1.7332])
     """
 
@@ -36,23 +36,16 @@ class Neighbors:
 
     def mean_log_distance(self, x: Tensor) -> Tensor:
         """Return $a(x)$. Larger values are farther from the rows, shape `(N, D) -> (N,)`."""
-        return self.with_and_without_copies(x)[0]
+        return self._mean_log(x, skip=0)
 
-    def leave_one_out(self, x: Tensor) -> Tensor:
-        """Return $a(x)$ without the distance of a row to itself, shape `(N, D) -> (N,)`.
+    def leave_one_out(self) -> Tensor:
+        """Return $a$ at each of the rows, without the distance to itself, shape `(R,)`."""
+        return self._mean_log(self.rows, skip=1)
 
-        A row of `x` that is equal to one of the rows is taken to be this row.
-        """
-        return self.with_and_without_copies(x)[1]
-
-    def with_and_without_copies(self, x: Tensor) -> Tensor:
-        """Return `mean_log_distance(x)` and `leave_one_out(x)`, shape `(N, D) -> (2, N)`."""
+    def _mean_log(self, x: Tensor, skip: int) -> Tensor:
         rows, parts = self.rows.to(x.dtype), []
-        count = min(NUM_NEIGHBORS + 1, len(rows))
+        count = min(NUM_NEIGHBORS + skip, len(rows))
         for part in torch.split(x, CHUNK):
             nearest = torch.cdist(part, rows, p=1.0).topk(count, largest=False).values
-            logs = (nearest + SMALLEST).log()
-            all_rows, others = logs[:, :NUM_NEIGHBORS].mean(1), logs[:, 1:].mean(1)
-            is_copy = nearest[:, 0] == 0
-            parts.append(torch.stack([all_rows, torch.where(is_copy, others, all_rows)]))
-        return torch.cat(parts, 1)
+            parts.append((nearest[:, skip:] + SMALLEST).log().mean(1))
+        return torch.cat(parts)

@@ -248,7 +248,7 @@ class SavedModel:
             problems: Number of new values by row.
         """
         assert self.detector is not None
-        smallest = 1 / (len(self.detector.calibration.held_out) + 1)
+        smallest = 1 / (len(self.detector.calibration.folds) + 1)
         score, p_value = scores.score.clone(), scores.p_value.clone()
         for row, count in problems.items():
             score[row] -= count * math.log10(smallest)

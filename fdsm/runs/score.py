@@ -156,7 +156,7 @@ def default_scores_path(data: Path) -> Path:
 
 def _smallest_p_value(saved: SavedModel) -> float:
     assert saved.detector is not None
-    return 1 / (len(saved.detector.calibration.held_out) + 1)
+    return 1 / (len(saved.detector.calibration.folds) + 1)
 
 
 def _score_block(
