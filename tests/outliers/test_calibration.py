@@ -13,7 +13,7 @@ from fdsm.outliers.calibration import HIGH_DENSITY
 
 def single_fold(z: Tensor) -> Calibration:
     """The calibration of one measure by one model."""
-    return Calibration.fit(z[None], torch.zeros(len(z), dtype=torch.long), torch.ones(1))
+    return Calibration.fit(z[None], torch.zeros(len(z), dtype=torch.long), torch.ones(2, 1))
 
 
 def as_values(z: Tensor) -> Tensor:
@@ -31,7 +31,7 @@ def test_p_values_of_new_rows_of_the_same_distribution_are_uniform(
         100 + 30 * torch.randn(shape, generator=generator),
     ])
     fold = torch.arange(4000) % folds
-    fitted = Calibration.fit(draw(4000), fold, torch.tensor([0.5, 1.0]))
+    fitted = Calibration.fit(draw(4000), fold, torch.tensor([[0.5, 1.0], [1.0, 0.0]]))
     p = fitted.p_value(draw(1, 2000).expand(2, folds, 2000))
     # The smallest and the largest p-value are 1/4001 and 1, so the distribution is discrete.
     assert stats.kstest(p.numpy(), "uniform").pvalue > 0.01
@@ -42,7 +42,7 @@ def test_p_value_counts_the_held_out_rows_of_each_fold_by_its_own_model() -> Non
     """By hand: p = (1 + Σ_k #{i in fold k: s_i ≥ s_k(x)}) / (n + 1)."""
     held_out = torch.tensor([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0])
     folds = torch.tensor([0, 1, 0, 1, 0, 1, 0, 1])
-    fitted = Calibration.fit(held_out[None], folds, torch.ones(1))
+    fitted = Calibration.fit(held_out[None], folds, torch.ones(2, 1))
     # The row is 5.5 by the model of fold 0 and 2.5 by that of fold 1.
     x = torch.tensor([[[5.5], [2.5]]])
     known, new = fitted.held_out_scores(), fitted.fold_scores(x)[:, 0]
@@ -133,16 +133,19 @@ def test_measures_are_centred_scaled_and_weighted() -> None:
     """Both measures have median 0 and range 1 between the quantiles after scaling."""
     ranks = torch.linspace(0, 1, 1001)
     values = torch.stack([8 * ranks, -3 + 0.5 * ranks.flip(0)])
-    fitted = Calibration.fit(values, torch.zeros(1001).long(), torch.tensor([0.5, 2.0]))
+    fitted = Calibration.fit(
+        values, torch.zeros(1001).long(), torch.tensor([[0.5, 2.0], [1.0, 0.0]])
+    )
     torch.testing.assert_close(fitted.center, torch.tensor([4.0, -2.75]))
     torch.testing.assert_close(fitted.scale, torch.tensor([6.4, 0.4]))
     expected = 0.5 * (ranks - 0.5) / 0.8 - 2.0 * (ranks - 0.5) / 0.8
-    torch.testing.assert_close(fitted.held_out, expected)
+    torch.testing.assert_close(fitted.held_out[0], expected)
+    torch.testing.assert_close(fitted.held_out[1], (ranks - 0.5) / 0.8)
 
 
 def test_score_of_a_row_is_the_mean_over_folds(generator: Generator) -> None:
     fitted = Calibration.fit(
-        torch.randn(1, 400, generator=generator), torch.arange(400) % 2, torch.ones(1)
+        torch.randn(1, 400, generator=generator), torch.arange(400) % 2, torch.ones(2, 1)
     )
     x = torch.tensor([[[0.5, 3.0], [2.0, 3.0]]])
     by_fold = fitted.fold_scores(x)
@@ -158,7 +161,7 @@ def test_p_values_of_held_out_rows_leave_out_their_own_fold(
 ) -> None:
     """By loops. With one fold, each row is compared with all other rows."""
     fold = torch.arange(101) % folds
-    fitted = Calibration.fit(torch.randn(1, 101, generator=generator), fold, torch.ones(1))
+    fitted = Calibration.fit(torch.randn(1, 101, generator=generator), fold, torch.ones(2, 1))
     scores, expected = fitted.held_out_scores().tolist(), []
     for i in range(101):
         others = [s for j, s in enumerate(scores) if (fold[j] != fold[i] if folds > 1 else i != j)]
@@ -170,8 +173,8 @@ def test_p_values_of_held_out_rows_leave_out_their_own_fold(
 def test_only_the_first_5000_rows_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calibration, "MAX_ROWS", 30)
     values = torch.cat([torch.linspace(0, 1, 30), torch.full((70,), 1000.0)])
-    fitted = Calibration.fit(values[None], torch.arange(100) % 3, torch.ones(1))
-    assert len(fitted.held_out) == len(fitted.folds) == 30
+    fitted = Calibration.fit(values[None], torch.arange(100) % 3, torch.ones(2, 1))
+    assert fitted.held_out.shape[1] == len(fitted.folds) == 30
     assert fitted.scale.item() == pytest.approx(0.8)
     assert fitted.num_folds == 3
 
@@ -199,13 +202,17 @@ def test_row_beyond_all_held_out_rows_is_at_most_as_likely_as_the_rarest() -> No
     assert fitted.score(as_values(torch.tensor([-0.0001]))).item() >= limit
 
 
-def test_high_density_can_have_measures_of_its_own(generator: Generator) -> None:
-    """The test for low density sees the first measures, that for high density the second."""
-    fitted = single_fold(torch.randn(400, generator=generator))
-    typical, low, high = (torch.full((1, 1, 1), z) for z in (0.0, 9.0, -9.0))
-    both = lambda a, b: fitted.score(a, b).item()
-    assert both(typical, typical) == pytest.approx(both(typical, low))
-    assert both(low, typical) == pytest.approx(both(low, low))
-    assert both(typical, high) == pytest.approx(both(high, high))
-    assert both(high, typical) < 0.5 < both(typical, high)
-    assert fitted.p_value(typical, high).item() == pytest.approx(1 / 401)
+def test_the_two_tests_have_their_own_measures(generator: Generator) -> None:
+    """Low density is tested by the first measure here, high density by the second."""
+    fold = torch.zeros(400, dtype=torch.long)
+    fitted = Calibration.fit(torch.randn(2, 400, generator=generator), fold, torch.eye(2))
+
+    def score(first: float, second: float) -> float:
+        return fitted.score(torch.tensor([[[first]], [[second]]])).item()
+
+    assert score(0.0, 0.0) == pytest.approx(score(0.0, 9.0))
+    assert score(9.0, 0.0) == pytest.approx(score(9.0, 9.0))
+    assert score(0.0, -9.0) == pytest.approx(score(-9.0, -9.0))
+    assert score(-9.0, 0.0) < 0.5 < score(0.0, -9.0)
+    stuck = torch.tensor([[[0.0]], [[-9.0]]])
+    assert fitted.p_value(stuck).item() == pytest.approx(1 / 401)

@@ -30,8 +30,8 @@ def test_measures_are_minus_the_log_densities_of_the_rows_fold(generator: Genera
         torch.stack([-log_densities(row[None])[level, folds[i], 0] for i, row in enumerate(rows)])
         for level in range(2)
     ])
-    by_hand = torch.cat([by_hand, Neighbors(rows).leave_one_out(rows)[None]])
-    expected = Calibration.fit(by_hand, folds, torch.tensor([0.25, 0.25, 1.0]))
+    by_hand = torch.cat([by_hand, Neighbors(rows).leave_one_out()[None]])
+    expected = Calibration.fit(by_hand, folds, torch.tensor([[0.25, 0.25, 1.0], [0.5, 0.5, 0.0]]))
     for name, value in vars(expected).items():
         torch.testing.assert_close(getattr(detector.calibration, name), value)
     assert detector.neighbors is not None
@@ -42,7 +42,7 @@ def test_without_neighbors_only_log_densities_count(generator: Generator) -> Non
     rows, folds = normal_rows(300, generator)
     detector = OutlierDetector.fit(log_densities, rows, folds)
     assert detector.neighbors is None
-    assert detector.calibration.weights.tolist() == [0.25, 0.25]
+    assert detector.calibration.weights.tolist() == [[0.25, 0.25], [0.5, 0.5]]
     x = torch.zeros(1, 4).index_fill(1, torch.tensor([0]), 1.5)
     swapped = x[:, [1, 0, 2, 3]]
     torch.testing.assert_close(

@@ -33,7 +33,7 @@ def test_distances_are_those_of_all_pairs(count: int, generator: Generator) -> N
 
 def test_leave_one_out_compares_each_row_with_all_others(generator: Generator) -> None:
     rows = torch.randn(40, 3, generator=generator)
-    found = Neighbors(rows).leave_one_out(rows)
+    found = Neighbors(rows).leave_one_out()
     assert found.tolist() == pytest.approx(by_loops(rows, rows, skip_equal_index=True))
 
 
@@ -41,18 +41,18 @@ def test_copies_have_a_finite_value_and_count_as_neighbours() -> None:
     """Three copies: two other rows at distance zero, so log 0.001."""
     rows = torch.tensor([[1.0], [1.0], [1.0]])
     torch.testing.assert_close(
-        Neighbors(rows).leave_one_out(rows), torch.full((3,), math.log(1e-3)), rtol=1e-6, atol=1e-6
+        Neighbors(rows).leave_one_out(), torch.full((3,), math.log(1e-3)), rtol=1e-6, atol=1e-6
     )
 
 
 def test_copy_of_a_row_is_closer_than_the_row_without_itself(generator: Generator) -> None:
     """With itself, the smallest distance is zero. Without, it is the next five."""
     rows = torch.randn(30, 2, generator=generator)
-    both = Neighbors(rows).with_and_without_copies(rows[:4])
-    assert both[0].tolist() == pytest.approx(by_loops(rows[:4], rows))
-    assert both[1].tolist() == pytest.approx(by_loops(rows, rows, skip_equal_index=True)[:4])
-    new = torch.randn(5, 2, generator=generator)
-    assert torch.equal(*Neighbors(rows).with_and_without_copies(new))
+    found = Neighbors(rows)
+    assert found.mean_log_distance(rows).tolist() == pytest.approx(by_loops(rows, rows))
+    others = by_loops(rows, rows, skip_equal_index=True)
+    assert found.leave_one_out().tolist() == pytest.approx(others)
+    assert (found.mean_log_distance(rows) < found.leave_one_out()).all()
 
 
 def test_rows_in_chunks_have_the_same_values(
@@ -60,9 +60,9 @@ def test_rows_in_chunks_have_the_same_values(
 ) -> None:
     found = Neighbors(torch.randn(50, 2, generator=generator))
     x = torch.randn(23, 2, generator=generator)
-    whole = found.with_and_without_copies(x)
+    whole = found.mean_log_distance(x)
     monkeypatch.setattr(neighbors, "CHUNK", 4)
-    torch.testing.assert_close(found.with_and_without_copies(x), whole)
+    torch.testing.assert_close(found.mean_log_distance(x), whole)
 
 
 def test_minus_d_times_the_value_estimates_the_log_density(generator: Generator) -> None:
