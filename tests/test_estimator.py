@@ -94,10 +94,12 @@ def test_score_does_not_depend_on_the_order_of_the_rows(
 
 @pytest.mark.parametrize("alpha", [0.05, 0.3])
 def test_predict_flags_a_share_alpha_of_normal_rows(alpha: float) -> None:
+    """Training rows are close to a row, themselves, so they are called outliers less often."""
     train, fresh = gaussian(1000, 0), gaussian(2000, 1)
     model = small(alpha=alpha).fit(train)
-    for rows in (fresh, train):
-        assert (model.predict(rows) == -1).mean() == pytest.approx(alpha, abs=0.1 * alpha + 0.02)
+    tolerance = 0.1 * alpha + 0.02
+    assert (model.predict(fresh) == -1).mean() == pytest.approx(alpha, abs=tolerance)
+    assert (model.predict(train) == -1).mean() < alpha + tolerance
 
 
 def test_outliers_have_negative_decisions_high_scores_and_low_p_values(
@@ -149,6 +151,7 @@ def test_the_command_line_gives_the_same_scores(
 # scikit-learn
 
 
+@pytest.mark.timeout(900)  # it trains about fifty models
 def test_all_checks_of_scikit_learn_pass_and_none_is_skipped() -> None:
     """One check is skipped unless scipy is imported with support of other arrays."""
     code = """
@@ -254,15 +257,23 @@ def test_random_states_and_the_generator_of_numpy_are_used() -> None:
     assert score(None) != first
 
 
-def test_torch_is_left_as_it_was() -> None:
+def test_torch_is_left_as_it_was(two_threads: None) -> None:
     torch.manual_seed(5)
-    state, threads = torch.get_rng_state(), torch.get_num_threads()
+    state = torch.get_rng_state()
     model = small().fit(gaussian(50, 0))
     model.score(gaussian(5, 0))
     model.sample(2)
     assert torch.equal(torch.get_rng_state(), state)
-    assert torch.get_num_threads() == threads
+    assert torch.get_num_threads() == 2
     assert torch.get_default_dtype() == torch.float32
+
+
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture
@@ -332,8 +343,8 @@ def test_types_of_columns_are_inferred(of_records: ScoreMatchingDensity) -> None
 
 def test_fresh_rows_with_missing_cells_are_normal(of_records: ScoreMatchingDensity) -> None:
     fresh = machine_records(600, seed=2)
-    for rows in (fresh, machine_records()):
-        assert (of_records.predict(rows) == -1).mean() == pytest.approx(0.05, abs=0.04)
+    assert (of_records.predict(fresh) == -1).mean() == pytest.approx(0.05, abs=0.04)
+    assert (of_records.predict(machine_records()) == -1).mean() < 0.09
 
 
 @pytest.mark.parametrize(("column", "value"), [("load", 40), ("temperature", -9), ("count", 200)])
