@@ -16,7 +16,7 @@ from .saved_model import BATCH, SavedModel
 EXPLAINED = 0.5
 """If single columns explain a smaller part of the score, the nearest row is what is expected."""
 MIN_SHARE = 0.2
-"""Columns that explain less of the score are not named."""
+"""Columns that explain less of the score are not named, except for the most important one."""
 
 
 def explain(
@@ -34,7 +34,7 @@ def explain(
         count: Largest number of reasons of a row.
 
     Returns:
-        The reasons of each row. Empty if no single column is unusual given the others.
+        The reasons of each row. Empty if no column is unusual given the others.
     """
     parts = rows.split(max(1, BATCH // max(rows.shape[1], 1)))  # type: ignore[no-untyped-call]
     return [reasons for part in parts for reasons in _explain_batch(saved, schema, part, count)]
@@ -76,7 +76,7 @@ def _explain_batch(
         result.append([
             Reason(names[j], values[i][j], likely_values[i][j], row[j])
             for j in order
-            if row[j] >= MIN_SHARE
+            if row[j] >= min(MIN_SHARE, row[order[0]]) > 0
         ])
     return result
 
