@@ -1,8 +1,8 @@
 """Run the benchmark: `python -m benchmarks.outliers FOLDER`.
 
-Every pair of table and method is a file of results. Finished files are kept, so the same command
-continues an interrupted run. Several processes may share a folder of results. Failed runs are
-tried again. To run a method again, delete its files: `rm results/outliers/*/fdsm-*.json`.
+Every table has a file of results. Finished results are kept, so the same command continues an
+interrupted run. Several processes may share a folder if they run different tables. Failed runs are
+tried again. To run a method again, delete its entries, or the files.
 """
 
 import argparse

@@ -40,13 +40,14 @@ class Job:
     missing: float = 0.0
     samples: bool = False
 
-    def path(self, out: Path) -> Path:
-        """Return the file of the result."""
-        return result_path(out, self.table.name, self.method, self.seed)
+    @property
+    def key(self) -> str:
+        """The name of the result in the file of the table."""
+        return result_key(self.method, self.seed)
 
     def is_done(self, out: Path) -> bool:
         """Whether there is a result of the same table, without an error and with all parts."""
-        result = read_result(self.path(out))
+        result = read_results(out, self.table.name).get(self.key)
         return (
             result is not None
             and "error" not in result
@@ -81,10 +82,10 @@ class Job:
                 result["error"] = f"{type(error).__name__}: {error}"
         if caught:
             result["warnings"] = sorted({str(warning.message) for warning in caught})
-        path = self.path(out)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replace_file(path) as draft:
-            draft.write_text(json.dumps(result, indent=1) + "\n", encoding="utf8")
+        results = read_results(out, self.table.name) | {self.key: result}
+        out.mkdir(parents=True, exist_ok=True)
+        with replace_file(out / f"{self.table.name}.json") as draft:
+            draft.write_text(json.dumps(results, indent=1) + "\n", encoding="utf8")
         return result
 
 
@@ -131,14 +132,15 @@ def timed(function: Callable[[], Any]) -> tuple[Any, float]:
     return value, time.process_time() - start
 
 
-def result_path(out: Path, table: str, method: str, seed: int) -> Path:
-    """Return the file of the result of a method on a table."""
-    return out / table / f"{method}-{seed}.json"
+def result_key(method: str, seed: int) -> str:
+    """Return the name of a result in the file of its table."""
+    return f"{method}-{seed}"
 
 
-def read_result(path: Path) -> Result | None:
-    """Return a result, or None if there is none."""
+def read_results(out: Path, table: str) -> dict[str, Result]:
+    """Return the results of a table by their names. Empty if there are none."""
+    path = out / f"{table}.json"
     if not path.exists():
-        return None
-    result: Result = json.loads(path.read_text(encoding="utf8"))
-    return result
+        return {}
+    results: dict[str, Result] = json.loads(path.read_text(encoding="utf8"))
+    return results

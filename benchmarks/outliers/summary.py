@@ -12,7 +12,7 @@ from rich.text import Text
 from scipy.stats import rankdata
 
 from .methods import METHODS
-from .run import LEVEL, Result, read_result, result_path
+from .run import LEVEL, Result, read_results, result_key
 from .tables import Array
 
 MANY_NORMALS = 200
@@ -91,10 +91,11 @@ class Results:
         Returns:
             The results.
         """
+        written = {table: read_results(out, table) for table in tables}
         found = {
             method: {
                 table: [
-                    read_result(result_path(out, table, method, seed))
+                    written[table].get(result_key(method, seed))
                     for seed in range(seeds if METHODS[method].seeded else 1)
                 ]
                 for table in tables

@@ -282,8 +282,12 @@ def reason_sentence(reason: Reason) -> str:
         'alcohol is 2.1; expected about 10.4 (62 %)'
         >>> reason_sentence(Reason("region", "north", "south", math.nan))
         'region is north; expected south'
+        >>> reason_sentence(Reason("unit", "'kPa' does not occur in training", None, 1.0))
+        "unit: 'kPa' does not occur in training"
     """
     value = "missing" if reason.value is None else _value(reason.value)
+    if reason.expected is None and reason.value is not None:
+        return f"{reason.column}: {value}"
     sentence = f"{reason.column} is {value}"
     if reason.expected is not None:
         about = "" if isinstance(reason.expected, str) else "about "

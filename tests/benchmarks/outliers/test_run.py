@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from benchmarks.outliers.methods import METHODS, Method
-from benchmarks.outliers.run import Job, evaluate, read_result, timed
+from benchmarks.outliers.run import Job, evaluate, read_results, timed
 from benchmarks.outliers.tables import Array, Table
 
 
@@ -59,7 +59,7 @@ def test_a_result_is_written_and_recognized(table: Table, tmp_path: Path) -> Non
     job = Job(table, "Known", 0)
     assert not job.is_done(tmp_path)
     result = job.run(tmp_path)
-    assert json.loads((tmp_path / "made_up" / "Known-0.json").read_text()) == result
+    assert json.loads((tmp_path / "made_up.json").read_text()) == {"Known-0": result}
     assert result["auc_roc"] == 1
     assert (result["method"], result["seed"], result["missing"]) == ("Known", 0, 0.0)
     assert job.is_done(tmp_path)
@@ -98,8 +98,8 @@ def test_baselines_work_with_missing_cells(table: Table, tmp_path: Path) -> None
     assert result["auc_roc"] == 1
 
 
-def test_a_result_that_does_not_exist_is_none(tmp_path: Path) -> None:
-    assert read_result(tmp_path / "nothing.json") is None
+def test_a_table_without_results_has_none(tmp_path: Path) -> None:
+    assert read_results(tmp_path, "nothing") == {}
 
 
 def test_the_value_and_the_time_of_a_function() -> None:

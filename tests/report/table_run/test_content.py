@@ -39,7 +39,7 @@ def test_columns_are_counted_by_type() -> None:
         (123456, 120000, 0.5, "x is 123,456; expected about 120,000 (50 %)"),
         ("a-b", "c", 0.004, "x is a-b; expected c (0 %)"),
         (None, 3.0, math.nan, "x is missing; expected about 3"),
-        ("kg", None, math.nan, "x is kg"),
+        ("kg", None, math.nan, "x: kg"),
         (True, "no", math.nan, "x is yes; expected no"),
     ],
 )
