@@ -1,5 +1,6 @@
 """A scikit-learn estimator for tables: density, samples and outlier scores."""
 
+import hashlib
 import signal
 import sys
 import tempfile
@@ -142,6 +143,7 @@ class ScoreMatchingDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         # In float64 the scores of a row do not depend on the other rows of a batch.
         self._scorer = replace(saved, model=deepcopy(saved.model).double())
         self._template = _template(X, frame)
+        self._training_table = _digest(schema.encode(frame)[0])
         self.model_ = saved
         return self
 
@@ -154,7 +156,11 @@ class ScoreMatchingDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         return self._scores(X)[2]
 
     def outlier_scores(self, X: object) -> Floats:
-        """Return how unusual each row is, shape `(N,)`. A score of 3 means one row in 1,000."""
+        """Return how unusual each row is, shape `(N,)`. A score of 3 means one row in 1,000.
+
+        The training table itself is recognised. Its rows are not their own neighbors, so that
+        outliers among them are found.
+        """
         return self._scores(X)[0]
 
     def p_values(self, X: object) -> Floats:
@@ -292,8 +298,10 @@ class ScoreMatchingDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     def _scores(self, X: object) -> tuple[Floats, Floats, Floats]:
         codes, problems = self._encode(X)
+        again = _digest(codes.numpy()) == self._training_table
         found = self._scorer.with_new_values(
-            self._scorer.score(codes), {row: len(cells) for row, cells in problems.items()}
+            self._scorer.score(codes, leave_one_out=again),
+            {row: len(cells) for row, cells in problems.items()},
         )
         unknown = codes.isnan().all(1)
         unknown[list(problems)] = False
@@ -321,6 +329,11 @@ class ScoreMatchingDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.categorical = True
         tags.input_tags.string = True
         return tags
+
+
+def _digest(codes: Floats) -> str:
+    """Return a checksum of a table, to recognise the training table."""
+    return hashlib.sha256(np.ascontiguousarray(codes).tobytes()).hexdigest()
 
 
 def _train(recipe: CrossFittedEBM, data: Dataset, seed: int, device: str) -> SavedModel:

@@ -78,7 +78,8 @@ class OutlierDetector:
         levels = len(own)
         local = Neighbors(rows) if neighbors else None
         if local is not None:
-            own = torch.cat([own, local.leave_one_out()[None].to(own.dtype)])
+            distances = local.mean_log_distance(rows, leave_one_out=True)
+            own = torch.cat([own, distances[None].to(own.dtype)])
         weights = torch.zeros(2, len(own))
         weights[0, levels:] = 1.0
         weights[0, :levels] = LOG_DENSITY / levels
@@ -97,7 +98,9 @@ class OutlierDetector:
         """
         return self.score_completions(log_densities, x[None])
 
-    def score_completions(self, log_densities: LogDensities, x: Tensor) -> Scores:
+    def score_completions(
+        self, log_densities: LogDensities, x: Tensor, *, leave_one_out: bool = False
+    ) -> Scores:
         """Return the scores of rows with missing cells that were filled in several ways.
 
         The measures are averaged over the completions. So a missing cell contributes what its
@@ -107,11 +110,16 @@ class OutlierDetector:
         Args:
             log_densities: The log-densities that the detector was calibrated with.
             x: Completed rows, shape `(C, N, *E)`.
+            leave_one_out: Whether the rows are training rows, which are not their own neighbors.
 
         Returns:
             The scores, shape `(N,)` each.
         """
-        values = _measures(log_densities, self.neighbors, x.flatten(0, 1))
+        values = -log_densities(x.flatten(0, 1))
+        if self.neighbors is not None:
+            local = self.neighbors.mean_log_distance(x.flatten(0, 1), leave_one_out=leave_one_out)
+            local = local.to(values.dtype).expand(1, values.shape[1], -1)
+            values = torch.cat([values, local])
         values = values.view(*values.shape[:2], *x.shape[:2]).mean(2)
         return Scores(self.calibration.score(values), self.calibration.p_value(values))
 
@@ -131,12 +139,3 @@ class OutlierDetector:
             parts[part][key] = tensor.to(device)
         neighbors = Neighbors(**parts["neighbors"]) if parts["neighbors"] else None
         return cls(Calibration(**parts["calibration"]), neighbors)
-
-
-def _measures(log_densities: LogDensities, neighbors: Neighbors | None, x: Tensor) -> Tensor:
-    """Return how unusual rows are by each measure and fold, shape `(M, K, N)`."""
-    values = -log_densities(x)
-    if neighbors is None:
-        return values
-    local = neighbors.mean_log_distance(x).to(values.dtype)
-    return torch.cat([values, local.expand(1, values.shape[1], -1)])

@@ -28,24 +28,30 @@ class Neighbors:
         >>> neighbors = Neighbors(torch.tensor([[0.0], [2.0], [3.0]]))
         >>> neighbors.mean_log_distance(torch.tensor([[1.0]])).exp()  # (1 · 1 · 2)^(1/3)
         tensor([1.2610])
-        >>> neighbors.leave_one_out().exp()  # (2 · 3)^(1/2), (2 · 1)^(1/2), ...
+        >>> neighbors.mean_log_distance(neighbors.rows, leave_one_out=True).exp()  # (2 · 3)^(1/2)
         tensor([2.4505, 1.4153, 1.7332])
     """
 
     rows: Tensor
 
-    def mean_log_distance(self, x: Tensor) -> Tensor:
-        """Return $a(x)$. Larger values are farther from the rows, shape `(N, D) -> (N,)`."""
-        return self._mean_log(x, skip=0)
+    def mean_log_distance(self, x: Tensor, *, leave_one_out: bool = False) -> Tensor:
+        """Return $a(x)$. Larger values are farther from the rows, shape `(N, D) -> (N,)`.
 
-    def leave_one_out(self) -> Tensor:
-        """Return $a$ at each of the rows, without the distance to itself, shape `(R,)`."""
-        return self._mean_log(self.rows, skip=1)
+        Args:
+            x: Rows.
+            leave_one_out: Whether `x` are training rows, so that the distance of a row to itself
+                does not count: of the rows at distance zero, one is left out.
 
-    def _mean_log(self, x: Tensor, skip: int) -> Tensor:
+        Returns:
+            The mean log-distances.
+        """
         rows, parts = self.rows.to(x.dtype), []
-        count = min(NUM_NEIGHBORS + skip, len(rows))
         for part in torch.split(x, CHUNK):
-            nearest = torch.cdist(part, rows, p=1.0).topk(count, largest=False).values
-            parts.append((nearest[:, skip:] + SMALLEST).log().mean(1))
+            distances = torch.cdist(part, rows, p=1.0)
+            nearest = distances.topk(min(NUM_NEIGHBORS + 1, len(rows)), largest=False).values
+            logs = (nearest + SMALLEST).log()
+            values = logs[:, :NUM_NEIGHBORS].mean(1)
+            if leave_one_out:
+                values = torch.where(nearest[:, 0] == 0, logs[:, 1:].mean(1), values)
+            parts.append(values)
         return torch.cat(parts)

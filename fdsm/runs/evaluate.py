@@ -110,7 +110,7 @@ def _write_table_summary(saved: SavedModel, data: Dataset, samples: Tensor) -> f
         rows,
         None,
         samples,
-        saved.score(rows[:SUMMARY_SCORES]).score,
+        saved.score(rows[:SUMMARY_SCORES], leave_one_out=True).score,
         detector.calibration.held_out_scores().cpu(),
         detector.calibration.held_out_p_values().cpu(),
         sample_auc=separation,

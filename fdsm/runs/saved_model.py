@@ -217,11 +217,13 @@ class SavedModel:
         values = _data_log_density(f, self.transform, rows, self.run.device, dtype)
         return values if self.log_partition is None else values - self.log_partition[0]
 
-    def score(self, rows: Tensor) -> Scores:
+    def score(self, rows: Tensor, *, leave_one_out: bool = False) -> Scores:
         """Return the scores of rows of data.
 
         Args:
             rows: Rows as they are stored, shape `(N, *E)`.
+            leave_one_out: Whether these are the training rows. Then the distance of a row to
+                itself does not count, so that outliers among the training rows are found.
 
         Returns:
             Three numbers per row.
@@ -231,7 +233,9 @@ class SavedModel:
         if not isinstance(self.run.recipe, CrossFittedEBM):
             return Scores(*self.detector.score_rows(lambda v: v[None, None], values), values)
         parts = [
-            self.detector.score_completions(self.member_log_densities, self.completions(part))
+            self.detector.score_completions(
+                self.member_log_densities, self.completions(part), leave_one_out=leave_one_out
+            )
             for part in torch.split(rows, BATCH)
         ]
         score, p_value = (torch.cat(column) for column in zip(*parts, strict=True))

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ..atomic_io import replace_file
 from ..data import Array, DataError, ImageFolder, Table, TableSchema, from_path
+from ..data.download import checksums
 from ..data.files.table import ROW
 from ..data.tables.columns import Problems
 from ..data.tables.write import WRITTEN_SUFFIXES, cast_text, is_marked, write_frames
@@ -94,9 +95,10 @@ def score_file(
         frames: Iterator[pa.Table] = iter([_name_table(names)])
     else:
         source = _table_source(saved, data, schema)
+        again = _is_training_file(saved, data)
         scored = _collect(
             (
-                _score_block(saved, schema, torch.from_numpy(codes), problems)
+                _score_block(saved, schema, torch.from_numpy(codes), problems, again)
                 for codes, problems, _ in _blocks(source)
             ),
             fdr,
@@ -154,13 +156,23 @@ def default_scores_path(data: Path) -> Path:
     return data.with_name(f"{data.name}.scores.csv")
 
 
+def _is_training_file(saved: SavedModel, path: Path) -> bool:
+    """Return whether a file is the one that the model was trained on."""
+    known = [file.get("sha256") for file in saved.run.config["data"].get("files", [])]
+    return path.is_file() and checksums(path, "sha256")[0] in known
+
+
 def _smallest_p_value(saved: SavedModel) -> float:
     assert saved.detector is not None
     return 1 / (len(saved.detector.calibration.folds) + 1)
 
 
 def _score_block(
-    saved: SavedModel, schema: TableSchema | None, rows: Tensor, problems: Problems
+    saved: SavedModel,
+    schema: TableSchema | None,
+    rows: Tensor,
+    problems: Problems,
+    leave_one_out: bool = False,
 ) -> ScoredRows:
     """Score rows, and explain the unusual ones of a table."""
     unreadable = {} if schema is None else _unreadable_rows(saved, rows, problems)
@@ -168,7 +180,7 @@ def _score_block(
     score, p_value, log_density = (torch.full((len(rows),), torch.nan).double() for _ in range(3))
     if not len(good):
         return ScoredRows(score, p_value, log_density, score > 0, {}, unreadable)
-    scores = saved.score(rows[good])
+    scores = saved.score(rows[good], leave_one_out=leave_one_out)
     explained = torch.zeros(len(rows), dtype=torch.bool)
     explained[good] = scores.p_value <= EXPLAINED_P
     place = {int(row): i for i, row in enumerate(good.tolist())}

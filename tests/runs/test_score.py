@@ -454,3 +454,21 @@ def test_record_for_the_report_has_the_most_unusual_rows(
     assert record["threshold"] == pytest.approx(min(flagged), rel=1e-6)
     counted = record["score_histogram"]
     assert sum(counted["counts"]) + counted["below"] + counted["above"] == 59
+
+
+def test_rows_of_the_training_file_are_not_their_own_neighbours(
+    mixed: SavedModel, tmp_path: Path
+) -> None:
+    """The training file is recognised by its content, a file with one row less is not."""
+    source = mixed.run.recipe.data
+    assert isinstance(source, Table)
+    lines = Path(source.path).read_text(encoding="utf-8").splitlines()
+    same, other = tmp_path / "same.csv", tmp_path / "other.csv"
+    same.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    other.write_text("\n".join(lines[:-1]) + "\n", encoding="utf-8")
+    scores = []
+    for path in (same, other):
+        score_file(mixed, path, tmp_path / "out.csv")
+        scores.append([float(row["score"]) for row in read(tmp_path / "out.csv")][:-1])
+    again, copied = np.array(scores[0]), np.array(scores[1][: len(scores[0])])
+    assert np.mean(again[: len(copied)]) > np.mean(copied[: len(again)]) + 0.1
