@@ -1,6 +1,5 @@
 """A scikit-learn estimator for tables: density, samples and outlier scores."""
 
-import hashlib
 import signal
 import sys
 import tempfile
@@ -143,9 +142,24 @@ class ScoreMatchingDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         # In float64 the scores of a row do not depend on the other rows of a batch.
         self._scorer = replace(saved, model=deepcopy(saved.model).double())
         self._template = _template(X, frame)
-        self._training_table = _digest(schema.encode(frame)[0])
         self.model_ = saved
         return self
+
+    def fit_predict(self, X: object, y: object = None) -> npt.NDArray[np.int64]:
+        """Train the model, and find the outliers among its training rows.
+
+        The distance of a row to itself does not count here.
+
+        Args:
+            X: The table.
+            y: Ignored.
+
+        Returns:
+            1 for normal rows and -1 for outliers, shape `(N,)`.
+        """
+        codes, _ = self.fit(X)._encode(X)
+        scores = self._scorer.score(codes, leave_one_out=True).score.numpy()
+        return np.where(scores > self.offset_, -1, 1)
 
     def score_samples(self, X: object) -> Floats:
         """Return the log-density of each row, shape `(N,)`.
@@ -158,8 +172,8 @@ class ScoreMatchingDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
     def outlier_scores(self, X: object) -> Floats:
         """Return how unusual each row is, shape `(N,)`. A score of 3 means one row in 1,000.
 
-        The training table itself is recognised. Its rows are not their own neighbors, so that
-        outliers among them are found.
+        Copies of training rows are normal. To find outliers among the training rows themselves,
+        use `fit_predict`.
         """
         return self._scores(X)[0]
 
@@ -298,9 +312,8 @@ class ScoreMatchingDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     def _scores(self, X: object) -> tuple[Floats, Floats, Floats]:
         codes, problems = self._encode(X)
-        again = _digest(codes.numpy()) == self._training_table
         found = self._scorer.with_new_values(
-            self._scorer.score(codes, leave_one_out=again),
+            self._scorer.score(codes),
             {row: len(cells) for row, cells in problems.items()},
         )
         unknown = codes.isnan().all(1)
@@ -331,11 +344,6 @@ class ScoreMatchingDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-def _digest(codes: Floats) -> str:
-    """Return a checksum of a table, to recognise the training table."""
-    return hashlib.sha256(np.ascontiguousarray(codes).tobytes()).hexdigest()
-
-
 def _train(recipe: CrossFittedEBM, data: Dataset, seed: int, device: str) -> SavedModel:
     """Train a run in a temporary folder, without effect on torch's global random state."""
     with _training, torch.random.fork_rng(devices=[]), tempfile.TemporaryDirectory() as folder:
@@ -344,6 +352,8 @@ def _train(recipe: CrossFittedEBM, data: Dataset, seed: int, device: str) -> Sav
             return train(run, data)
         except TrainingInterrupted as interruption:
             # The folder with the checkpoint is deleted, so the signal has its usual effect.
+            if interruption.signal == signal.SIGINT:
+                raise KeyboardInterrupt from interruption
             signal.raise_signal(interruption.signal)
             raise
 
