@@ -3,11 +3,13 @@
 from .calibration import Calibration
 from .detector import OutlierDetector, Scores
 from .false_discovery import benjamini_hochberg
+from .known_values import KnownValues
 from .neighbors import Neighbors
 from .reasons import Reason
 
 __all__ = [
     "Calibration",
+    "KnownValues",
     "Neighbors",
     "OutlierDetector",
     "Reason",

@@ -8,10 +8,11 @@ import torch
 from torch import Tensor
 
 from .calibration import Calibration
+from .known_values import KnownValues
 from .neighbors import Neighbors
 
-LOG_DENSITY = 0.5
-"""Weight of the log-density. That of the distances is 1. Chosen on 87 tables: docs/outliers.md."""
+LOG_DENSITY, NEW_VALUES = 0.5, 0.2
+"""Weights of the log-density and new values. That of distances is 1. See docs/outliers.md."""
 LogDensities = Callable[[Tensor], Tensor]
 """Log-densities of rows at L noise levels by the models of K folds: `(N, *E) -> (L, K, N)`."""
 
@@ -30,15 +31,17 @@ class Scores(NamedTuple):
 
 @dataclass(frozen=True)
 class OutlierDetector:
-    """Outlier scores from a log-density and, for tables, distances to training rows.
+    """Outlier scores from a log-density and, for tables, from the training rows themselves.
 
-    The measures are minus the log-density at each noise level, which share one weight, and the
-    mean log-distance to the nearest rows. `Calibration` combines them. Suspiciously high density
-    is tested by the log-density alone, since a copy of a training row is no surprise.
+    The measures are minus the log-density at each noise level, which share one weight, and for
+    tables the mean log-distance to the nearest rows and the surprise of new values. `Calibration`
+    combines them. Suspiciously high density is tested by the log-density alone, since a copy of a
+    training row is no surprise.
 
     Attributes:
         calibration: The combination and calibration of the measures.
-        neighbors: The local estimate of the density, or `None`.
+        neighbors: Distances to training rows, or `None`.
+        known_values: Values that occur in training, or `None`.
 
     Example:
         >>> rows = torch.randn(2000, 1, generator=torch.Generator().manual_seed(0))
@@ -51,6 +54,7 @@ class OutlierDetector:
 
     calibration: Calibration
     neighbors: Neighbors | None = None
+    known_values: KnownValues | None = None
 
     @classmethod
     def fit(
@@ -59,7 +63,7 @@ class OutlierDetector:
         rows: Tensor,
         folds: Tensor,
         *,
-        neighbors: bool = False,
+        training_rows: Tensor | None = None,
     ) -> Self:
         """Calibrate a detector on held-out rows.
 
@@ -67,24 +71,25 @@ class OutlierDetector:
             log_densities: The log-densities. The model of fold `k` has not seen rows of fold `k`.
             rows: Held-out rows, shape `(n, *E)`.
             folds: Fold of each row, shape `(n,)`.
-            neighbors: Whether to use distances to the rows too. Held-out rows are then compared
-                with all other rows.
+            training_rows: For tables: training rows, shape `(N, D)`, with NaN in missing cells.
+                They include the held-out rows. Then the distances to `rows` and values that do
+                not occur in `training_rows` are measures too.
 
         Returns:
             The detector.
         """
-        values = -log_densities(rows)
-        own = values[:, folds, torch.arange(len(rows), device=rows.device)]
+        own = -log_densities(rows)[:, folds, torch.arange(len(rows), device=rows.device)]
         levels = len(own)
-        local = Neighbors(rows) if neighbors else None
-        if local is not None:
-            distances = local.mean_log_distance(rows, leave_one_out=True)
-            own = torch.cat([own, distances[None].to(own.dtype)])
+        neighbors = known_values = None
+        if training_rows is not None:
+            neighbors, known_values = Neighbors(rows), KnownValues.fit(training_rows)
+            more = _compare(neighbors, known_values, rows, leave_one_out=True)
+            own = torch.cat([own, more.to(own.dtype)])
         weights = torch.zeros(2, len(own))
-        weights[0, levels:] = 1.0
         weights[0, :levels] = LOG_DENSITY / levels
+        weights[0, levels:] = torch.tensor([1.0, NEW_VALUES])[: len(own) - levels]
         weights[1, :levels] = 1.0 / levels
-        return cls(Calibration.fit(own, folds, weights), local)
+        return cls(Calibration.fit(own, folds, weights), neighbors, known_values)
 
     def score_rows(self, log_densities: LogDensities, x: Tensor) -> Scores:
         """Return the scores and p-values of rows.
@@ -115,27 +120,43 @@ class OutlierDetector:
         Returns:
             The scores, shape `(N,)` each.
         """
-        values = -log_densities(x.flatten(0, 1))
-        if self.neighbors is not None:
-            local = self.neighbors.mean_log_distance(x.flatten(0, 1), leave_one_out=leave_one_out)
-            local = local.to(values.dtype).expand(1, values.shape[1], -1)
-            values = torch.cat([values, local])
+        rows = x.flatten(0, 1)
+        values = -log_densities(rows)
+        if self.neighbors is not None and self.known_values is not None:
+            more = _compare(self.neighbors, self.known_values, rows, leave_one_out=leave_one_out)
+            more = more.to(values.dtype)[:, None].expand(-1, values.shape[1], -1)
+            values = torch.cat([values, more])
         values = values.view(*values.shape[:2], *x.shape[:2]).mean(2)
         return Scores(self.calibration.score(values), self.calibration.p_value(values))
 
     def state(self) -> dict[str, Tensor]:
         """Return the tensors that define the detector."""
-        state = {f"calibration.{name}": t for name, t in vars(self.calibration).items()}
-        if self.neighbors is not None:
-            state |= {f"neighbors.{name}": t for name, t in vars(self.neighbors).items()}
-        return state
+        return {
+            f"{part}.{name}": tensor
+            for part in PARTS
+            if getattr(self, part) is not None
+            for name, tensor in vars(getattr(self, part)).items()
+        }
 
     @classmethod
     def restore(cls, state: dict[str, Tensor], device: torch.device | str = "cpu") -> Self:
         """Return the detector with the tensors of `state()`."""
-        parts: dict[str, dict[str, Tensor]] = {"calibration": {}, "neighbors": {}}
+        found: dict[str, dict[str, Tensor]] = {part: {} for part in PARTS}
         for name, tensor in state.items():
             part, key = name.split(".")
-            parts[part][key] = tensor.to(device)
-        neighbors = Neighbors(**parts["neighbors"]) if parts["neighbors"] else None
-        return cls(Calibration(**parts["calibration"]), neighbors)
+            found[part][key] = tensor.to(device)
+        return cls(**{part: PARTS[part](**found[part]) for part in PARTS if found[part]})
+
+
+PARTS = {"calibration": Calibration, "neighbors": Neighbors, "known_values": KnownValues}
+"""The parts of a detector by their name."""
+
+
+def _compare(
+    neighbors: Neighbors, known_values: KnownValues, x: Tensor, *, leave_one_out: bool
+) -> Tensor:
+    """Return the measures that compare rows with training rows, shape `(N, D) -> (2, N)`."""
+    return torch.stack([
+        neighbors.mean_log_distance(x, leave_one_out=leave_one_out),
+        known_values.new_values(x, leave_one_out=leave_one_out),
+    ])

@@ -27,6 +27,8 @@ from .run import Run, RunError, UnfinishedRunError
 HELD_OUT_ROWS = 5000
 """Largest number of rows on which outlier scores are calibrated and to which distances are
 computed."""
+KNOWN_ROWS = 100_000
+"""Largest number of training rows whose values are known values."""
 BATCH = 500
 CHECK_ROWS = 64
 """Number of training rows on which finite differences are checked."""
@@ -267,13 +269,22 @@ class SavedModel:
 
     def completions(self, rows: Tensor) -> Tensor:
         """Return model inputs of rows with missing cells filled in several ways, `(C, N, *E)`."""
-        x, dtype = rows.to(self.run.device), next(self.model.parameters()).dtype
-        if isinstance(self.transform, Chain) and self.transform.steps:
-            *before, last = self.transform.steps
-            if isinstance(last, FillMissing):
-                x = Chain(tuple(before)).deterministic(x).to(dtype)
-                return last.completions(x) if bool(x.isnan().any()) else x[None]
-        return self.transform.deterministic(x).to(dtype)[None]
+        x = self.inputs(rows)
+        if not bool(x.isnan().any()):
+            return x[None]
+        assert isinstance(self.transform, Chain)
+        fill = self.transform.steps[-1]
+        assert isinstance(fill, FillMissing)
+        return fill.completions(x)
+
+    def inputs(self, rows: Tensor) -> Tensor:
+        """Return model inputs of rows with NaN in missing cells, shape `(N, *E)`."""
+        transform = self.transform
+        if isinstance(transform, Chain) and transform.steps:
+            *before, last = transform.steps
+            transform = Chain(tuple(before)) if isinstance(last, FillMissing) else transform
+        dtype = next(self.model.parameters()).dtype
+        return transform.deterministic(rows.to(self.run.device)).to(dtype)
 
     def member_log_densities(self, x: Tensor) -> Tensor:
         """Return the log-densities of an ensemble at its scored levels, `(N, D) -> (L, K, N)`."""
@@ -336,7 +347,9 @@ def _cross_fitted_detector(
     rows = data.train[:HELD_OUT_ROWS]
     folds = recipe.fold_of_rows(len(data.train))[: len(rows)].to(saved.run.device)
     x = saved.completions(rows)[0]
-    return OutlierDetector.fit(saved.member_log_densities, x, folds, neighbors=True)
+    return OutlierDetector.fit(
+        saved.member_log_densities, x, folds, training_rows=saved.inputs(data.train[:KNOWN_ROWS])
+    )
 
 
 def _marginals(saved: SavedModel, data: Dataset) -> Marginals:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Generator, Tensor
 
-from fdsm.outliers import Calibration, Neighbors, OutlierDetector
+from fdsm.outliers import Calibration, KnownValues, Neighbors, OutlierDetector
 
 MEANS = torch.tensor([0.0, 0.1, -0.1])
 """Each of three models has another mean."""
@@ -22,10 +22,16 @@ def normal_rows(n: int, generator: Generator) -> tuple[Tensor, Tensor]:
     return torch.randn(n, 4, generator=generator), torch.arange(n) % 3
 
 
+def rounded_rows(n: int, generator: Generator) -> tuple[Tensor, Tensor]:
+    """Rows whose last column has whole numbers."""
+    rows, folds = normal_rows(n, generator)
+    return torch.cat([rows[:, :3], rows[:, 3:].round()], 1), folds
+
+
 def test_measures_are_minus_the_log_densities_of_the_rows_fold(generator: Generator) -> None:
-    """Two levels share the weight 0.5, and the distances have the weight 1."""
-    rows, folds = normal_rows(300, generator)
-    detector = OutlierDetector.fit(log_densities, rows, folds, neighbors=True)
+    """Two levels share the weight 0.5, distances have the weight 1 and new values 0.2."""
+    rows, folds = rounded_rows(300, generator)
+    detector = OutlierDetector.fit(log_densities, rows, folds, training_rows=rows)
     by_hand = torch.stack([
         torch.stack([-log_densities(row[None])[level, folds[i], 0] for i, row in enumerate(rows)])
         for level in range(2)
@@ -33,15 +39,17 @@ def test_measures_are_minus_the_log_densities_of_the_rows_fold(generator: Genera
     by_hand = torch.cat([
         by_hand,
         Neighbors(rows).mean_log_distance(rows, leave_one_out=True)[None],
+        KnownValues.fit(rows).new_values(rows, leave_one_out=True)[None],
     ])
-    expected = Calibration.fit(by_hand, folds, torch.tensor([[0.25, 0.25, 1.0], [0.5, 0.5, 0.0]]))
+    weights = torch.tensor([[0.25, 0.25, 1.0, 0.2], [0.5, 0.5, 0.0, 0.0]])
+    expected = Calibration.fit(by_hand, folds, weights)
     for name, value in vars(expected).items():
         torch.testing.assert_close(getattr(detector.calibration, name), value)
     assert detector.neighbors is not None
     assert torch.equal(detector.neighbors.rows, rows)
 
 
-def test_without_neighbors_only_log_densities_count(generator: Generator) -> None:
+def test_without_training_rows_only_log_densities_count(generator: Generator) -> None:
     rows, folds = normal_rows(300, generator)
     detector = OutlierDetector.fit(log_densities, rows, folds)
     assert detector.neighbors is None
@@ -56,7 +64,7 @@ def test_without_neighbors_only_log_densities_count(generator: Generator) -> Non
 
 def test_p_values_of_new_rows_are_uniform_and_outliers_are_found(generator: Generator) -> None:
     rows, folds = normal_rows(1500, generator)
-    detector = OutlierDetector.fit(log_densities, rows, folds, neighbors=True)
+    detector = OutlierDetector.fit(log_densities, rows, folds, training_rows=rows)
     new, _ = normal_rows(2000, generator)
     p = detector.score_rows(log_densities, new).p_value
     for level in (0.05, 0.2, 0.5):
@@ -74,22 +82,51 @@ def test_distances_find_a_gap_in_the_data_that_the_log_density_does_not_see(
     rows = torch.stack([angle.cos(), angle.sin()], 1)
     rows += 0.1 * torch.randn(600, 2, generator=generator)
     flat = lambda x: -10 * (x.norm(dim=1) - 3).clamp_min(0)[None, None]
-    detector = OutlierDetector.fit(flat, rows, torch.zeros(600).long(), neighbors=True)
+    detector = OutlierDetector.fit(flat, rows, torch.zeros(600).long(), training_rows=rows)
     p = detector.score_rows(flat, torch.tensor([[0.0, 0.0], [1.0, 0.0]])).p_value
     assert p[0].item() == pytest.approx(1 / 601)
     assert p[1].item() > 0.1
 
 
+def test_new_values_are_found_between_known_ones(generator: Generator) -> None:
+    """The last column has whole numbers, so 0.5 is new although it is ordinary otherwise."""
+    rows, folds = rounded_rows(1500, generator)
+    detector = OutlierDetector.fit(log_densities, rows, folds, training_rows=rows)
+    x = torch.tensor([[0.5, 0.5, 0.5, 0.0], [0.5, 0.5, 0.5, 0.5]])
+    known, new = detector.score_rows(log_densities, x).p_value.tolist()
+    assert known > 0.3
+    assert new < 0.05
+
+
+def test_p_values_with_new_values_are_uniform(generator: Generator) -> None:
+    """New rows have new values about as often as held-out rows have values that occur once."""
+    rows, folds = normal_rows(1500, generator)
+    new, _ = normal_rows(2000, generator)
+    rows, new = ((20 * x).round() / 20 for x in (rows, new))
+    detector = OutlierDetector.fit(log_densities, rows, folds, training_rows=rows)
+    assert detector.known_values is not None
+    share = (detector.known_values.new_values(new) > 0).double().mean().item()
+    held_out = detector.known_values.new_values(rows, leave_one_out=True)
+    assert share == pytest.approx((held_out > 0).double().mean().item(), abs=0.02)
+    assert share > 0.02
+    p = detector.score_rows(log_densities, new).p_value
+    for level in (0.05, 0.2, 0.5):
+        assert (p <= level).double().mean().item() == pytest.approx(level, abs=0.04)
+
+
 def test_measures_of_completed_rows_are_averaged(generator: Generator) -> None:
     """Measures are averaged before they are calibrated, not scores."""
-    rows, folds = normal_rows(300, generator)
-    detector = OutlierDetector.fit(log_densities, rows, folds, neighbors=True)
+    rows, folds = rounded_rows(300, generator)
+    detector = OutlierDetector.fit(log_densities, rows, folds, training_rows=rows)
     x = torch.randn(5, 7, 4, generator=generator)
+    x[0, :, 3].round_()
     assert detector.neighbors is not None
+    assert detector.known_values is not None
     measures = [
         torch.cat([
             -log_densities(part),
             detector.neighbors.mean_log_distance(part).expand(1, 3, -1),
+            detector.known_values.new_values(part).expand(1, 3, -1),
         ])
         for part in x
     ]
@@ -102,7 +139,7 @@ def test_measures_of_completed_rows_are_averaged(generator: Generator) -> None:
 def test_training_rows_are_normal_but_not_suspiciously_normal(generator: Generator) -> None:
     """Copies of training rows have a neighbour at distance zero, and new rows have none."""
     rows, folds = normal_rows(400, generator)
-    detector = OutlierDetector.fit(log_densities, rows, folds, neighbors=True)
+    detector = OutlierDetector.fit(log_densities, rows, folds, training_rows=rows)
     p = detector.score_rows(log_densities, rows).p_value
     held_out = detector.calibration.held_out_p_values()
     assert (p <= 0.05).double().mean() <= 0.05
@@ -112,7 +149,7 @@ def test_training_rows_are_normal_but_not_suspiciously_normal(generator: Generat
 
 def test_one_completion_is_the_row_itself(generator: Generator) -> None:
     rows, folds = normal_rows(300, generator)
-    detector = OutlierDetector.fit(log_densities, rows, folds, neighbors=True)
+    detector = OutlierDetector.fit(log_densities, rows, folds, training_rows=rows)
     x = torch.randn(9, 4, generator=generator)
     alone, completed = (
         detector.score_rows(log_densities, x),
@@ -122,14 +159,15 @@ def test_one_completion_is_the_row_itself(generator: Generator) -> None:
     torch.testing.assert_close(completed.p_value, alone.p_value)
 
 
-@pytest.mark.parametrize("neighbors", [False, True])
-def test_restored_detector_is_identical(neighbors: bool, generator: Generator) -> None:
-    rows, folds = normal_rows(100, generator)
-    detector = OutlierDetector.fit(log_densities, rows, folds, neighbors=neighbors)
+@pytest.mark.parametrize("is_table", [False, True])
+def test_restored_detector_is_identical(is_table: bool, generator: Generator) -> None:
+    rows, folds = rounded_rows(100, generator)
+    training = rows if is_table else None
+    detector = OutlierDetector.fit(log_densities, rows, folds, training_rows=training)
     again = OutlierDetector.restore(detector.state())
     x = torch.randn(20, 4, generator=generator)
     for a, b in zip(
         detector.score_rows(log_densities, x), again.score_rows(log_densities, x), strict=True
     ):
         assert torch.equal(a, b)
-    assert (again.neighbors is None) == (not neighbors)
+    assert (again.neighbors is None) == (not is_table)
