@@ -138,8 +138,9 @@ def _detector(saved: "SavedModel") -> str:
     if not isinstance(recipe, CrossFittedEBM):
         return "the log-density"
     return (
-        f"the log-density at noise levels {_join([f'{s:g}' for s in recipe.scored_levels])}, and "
-        f"the distances to the {NUM_NEIGHBORS} nearest training rows"
+        f"the log-density at noise levels {_join([f'{s:g}' for s in recipe.scored_levels])}, the "
+        f"distances to the {NUM_NEIGHBORS} nearest training rows, and new values in columns whose "
+        "values repeat"
     )
 
 

@@ -158,5 +158,5 @@ def _compare(
     """Return the measures that compare rows with training rows, shape `(N, D) -> (2, N)`."""
     return torch.stack([
         neighbors.mean_log_distance(x, leave_one_out=leave_one_out),
-        known_values.new_values(x, leave_one_out=leave_one_out),
+        known_values.surprise(x, leave_one_out=leave_one_out).sum(1),
     ])

@@ -13,7 +13,7 @@ LIMIT = 0.5
 
 @dataclass(frozen=True)
 class KnownValues:
-    r"""How surprising the new values of a row are.
+    r"""How surprising the new values of a row are, column by column.
 
     The values of many columns repeat: codes, prices, amounts in whole numbers. A value that never
     occurred in such a column is suspicious, even if it lies between known values. The probability
@@ -21,14 +21,14 @@ class KnownValues:
     occur once (Good, 1953):
 
     $$p_j = \frac{\#\{\text{values that occur once}\} + 1/2}{n + 1}, \qquad
-    v(x) = \sum_{j : x_j \text{ is new}} \max\left(\log \frac{1/2}{p_j}, 0\right)$$
+    v_j(x) = \max\left(\log \frac{1/2}{p_j}, 0\right) \text{ if } x_j \text{ is new, else } 0.$$
 
     In a column of measurements nearly every value is new, $p_j$ is close to 1, and the column does
     not count.
 
     Attributes:
         columns: Indices of the columns that count, shape `(C,)`.
-        surprise: $\log(1 / (2 p_j))$ of these columns, shape `(C,)`.
+        surprises: $\log(1 / (2 p_j))$ of these columns, shape `(C,)`.
         values: Different values of these columns, each column in increasing order, shape `(V,)`.
         ends: Where the values of each column end in `values`, shape `(C,)`.
         once: Whether a value occurs once, shape `(V,)`.
@@ -38,12 +38,13 @@ class KnownValues:
         >>> known = KnownValues.fit(torch.stack([price, torch.linspace(0, 1, 5)], 1))
         >>> known.columns  # the values of the other column do not repeat
         tensor([0])
-        >>> known.new_values(torch.tensor([[7.0, 0.3], [8.0, 0.3]])).exp()  # p = 1.5 / 6
-        tensor([1., 2.])
+        >>> known.surprise(torch.tensor([[7.0, 0.3], [8.0, 0.3]])).exp()  # p = 1.5 / 6
+        tensor([[1., 1.],
+                [2., 1.]])
     """
 
     columns: Tensor
-    surprise: Tensor
+    surprises: Tensor
     values: Tensor
     ends: Tensor
     once: Tensor
@@ -51,27 +52,27 @@ class KnownValues:
     @classmethod
     def fit(cls, rows: Tensor) -> Self:
         """Learn which values occur in training rows, shape `(N, D)`. NaN in missing cells."""
-        columns, surprise, values, ends, once = [], [], [rows[:0, 0]], [0], [rows[:0, 0] > 0]
+        columns, surprises, values, ends, once = [], [], [rows[:0, 0]], [0], [rows[:0, 0] > 0]
         for j in range(rows.shape[1]):
             cells = rows[:, j][~rows[:, j].isnan()]
             different, counts = torch.unique(cells, return_counts=True)
             p_new = (int((counts == 1).sum()) + 0.5) / (len(cells) + 1)
             if p_new < LIMIT:
                 columns.append(j)
-                surprise.append(math.log(LIMIT / p_new))
+                surprises.append(math.log(LIMIT / p_new))
                 values.append(different)
                 ends.append(ends[-1] + len(different))
                 once.append(counts == 1)
         return cls(
             torch.tensor(columns, dtype=torch.long, device=rows.device),
-            torch.tensor(surprise, dtype=rows.dtype, device=rows.device),
+            torch.tensor(surprises, dtype=rows.dtype, device=rows.device),
             torch.cat(values),
             torch.tensor(ends[1:], dtype=torch.long, device=rows.device),
             torch.cat(once),
         )
 
-    def new_values(self, x: Tensor, *, leave_one_out: bool = False) -> Tensor:
-        """Return the surprise $v(x)$ of the new values of each row, shape `(N, D) -> (N,)`.
+    def surprise(self, x: Tensor, *, leave_one_out: bool = False) -> Tensor:
+        """Return the surprise $v_j(x)$ of the cells of rows, shape `(N, D) -> (N, D)`.
 
         Args:
             x: Rows, without missing cells.
@@ -79,17 +80,17 @@ class KnownValues:
                 new.
 
         Returns:
-            One number per row, at least zero.
+            One number per cell, at least zero.
         """
-        result, start = x.new_zeros(len(x)), 0
+        result, start = torch.zeros_like(x), 0
         for j, weight, end in zip(
-            self.columns.tolist(), self.surprise.tolist(), self.ends.tolist(), strict=True
+            self.columns.tolist(), self.surprises.tolist(), self.ends.tolist(), strict=True
         ):
             values = self.values[start:end].to(x.dtype)
             place = torch.searchsorted(values, x[:, j].contiguous()).clamp_max(len(values) - 1)
             is_new = values[place] != x[:, j]
             if leave_one_out:
                 is_new |= self.once[start:end][place]
-            result += weight * is_new
+            result[:, j] = weight * is_new
             start = end
         return result

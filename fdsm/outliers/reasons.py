@@ -18,12 +18,14 @@ class Reason(NamedTuple):
         value: Value of the cell, as text.
         expected: Value of similar rows, as text. Empty if it is not known.
         share: Part of the score that is due to the column, between 0 and 1.
+        is_new: Whether the value never occurred in training, although most values do.
     """
 
     column: str
     value: str
     expected: str
     share: float
+    is_new: bool = False
 
 
 def expected_inputs(x: Tensor, rows: Tensor, blocks: Sequence[slice]) -> Tensor:

@@ -1,5 +1,6 @@
 """Why rows of a table are unusual, in the user's values."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -10,11 +11,15 @@ from torch import Tensor
 from ..data import Chain, EncodeColumns, TableSchema
 from ..data.tables import Numeric
 from ..outliers import Reason
+from ..outliers.known_values import LIMIT
 from ..outliers.reasons import distance_shares, expected_inputs, score_gains
 from .saved_model import BATCH, SavedModel
 
 EXPLAINED = 0.5
 """If single columns explain a smaller part of the score, the nearest row is what is expected."""
+NEW = math.log(LIMIT / 0.05)
+"""Surprise of a new value in a column where 5 % of the values are new. A smaller one is not
+mentioned."""
 MIN_SHARE = 0.2
 """Columns that explain less of the score are not named, except for the most important one."""
 
@@ -67,6 +72,9 @@ def _explain_batch(
     likely = torch.where(several, transform.inverse(nearest.cpu()), likely)
     if saved.marginals is not None:
         likely = saved.marginals.nearest_known(likely)
+    assert detector.known_values is not None
+    surprise = detector.known_values.surprise(x)
+    is_new = torch.stack([surprise[:, block].amax(1) > NEW for block in encode.blocks], 1)
     values, likely_values = _as_text(_without_levels(schema), rows), _as_text(schema, likely)
     shares = gains / gains.sum(1, keepdim=True).clamp_min(1e-12)
     names = [column.name for column in schema.used]
@@ -74,7 +82,7 @@ def _explain_batch(
     for i, row in enumerate(shares.tolist()):
         order = sorted(range(len(row)), key=row.__getitem__, reverse=True)[:count]
         result.append([
-            Reason(names[j], values[i][j], likely_values[i][j], row[j])
+            Reason(names[j], values[i][j], likely_values[i][j], row[j], bool(is_new[i, j]))
             for j in order
             if row[j] >= min(MIN_SHARE, row[order[0]]) > 0
         ])
@@ -111,13 +119,15 @@ def in_words(reasons: Sequence[Reason]) -> str:
         'alcohol is 2.1 (expected about 10.4); sky is sun (expected fog)'
         >>> in_words([Reason("unit", "'kg' does not occur in training", "", 1.0)])
         "unit: 'kg' does not occur in training"
+        >>> in_words([Reason("price", "7.03", "6.99", 0.9, is_new=True)])
+        'price is 7.03, a new value (expected about 6.99)'
     """
     texts = []
     for reason in reasons:
         about = "" if as_number(reason.expected) is None else "about "
-        expected = f" (expected {about}{reason.expected})"
+        new = ", a new value" if reason.is_new else ""
         texts.append(
-            f"{reason.column} is {reason.value}{expected}"
+            f"{reason.column} is {reason.value}{new} (expected {about}{reason.expected})"
             if reason.expected
             else f"{reason.column}: {reason.value}"
         )

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ..data import Chain, Dataset, EncodeColumns, FillMissing
+from ..data.tables import DateTime
 from ..data.transforms import Transform
 from ..derivatives import FiniteDifference, as_log_density
 from ..evaluation import Consistency, check_consistency, log_densities
@@ -347,8 +348,12 @@ def _cross_fitted_detector(
     rows = data.train[:HELD_OUT_ROWS]
     folds = recipe.fold_of_rows(len(data.train))[: len(rows)].to(saved.run.device)
     x = saved.completions(rows)[0]
+    assert data.schema is not None
+    known = data.train[:KNOWN_ROWS].clone()
+    # New rows usually have new dates.
+    known[:, [isinstance(column, DateTime) for column in data.schema.used]] = torch.nan
     return OutlierDetector.fit(
-        saved.member_log_densities, x, folds, training_rows=saved.inputs(data.train[:KNOWN_ROWS])
+        saved.member_log_densities, x, folds, training_rows=saved.inputs(known)
     )
 
 

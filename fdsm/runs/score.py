@@ -292,6 +292,7 @@ def _record(saved: SavedModel, data: Path, scored: ScoredRows, fdr: float) -> No
                     "value": reason.value,
                     "expected": _json_value(reason.expected),
                     "share": reason.share,
+                    "is_new": reason.is_new,
                 }
                 for reason in scored.reasons.get(i, [])
             ],

@@ -124,6 +124,35 @@ def test_row_with_several_unusual_columns_names_them_all(
     assert all(abs(float(one.expected)) < 4 for one in reasons)  # a value of the training data
 
 
+def test_new_values_are_named_if_the_values_of_the_column_repeat(tmp_path: Path) -> None:
+    """Prices have two digits and end in 9, but for three rows in 300."""
+    generator = torch.Generator().manual_seed(0)
+    price = 10 * torch.randint(1, 9, (300,), generator=generator) + 9
+    price[:3] = torch.tensor([12, 34, 56])
+    size = torch.randn(300, generator=generator)
+    lines = [f"{p},{s:.4f}" for p, s in zip(price.tolist(), size.tolist(), strict=True)]
+    path = tmp_path / "train.csv"
+    path.write_text("\n".join(["price,size", *lines]) + "\n", encoding="utf-8")
+    saved = train_table(tmp_path / "run", path)
+    rows = torch.tensor([[55.0, 0.0], [59.0, 6.0]])
+    (new, *_), (far, *_) = explain(saved, schema_of(saved), rows.double())
+    assert new[:2] == ("price", "55")
+    assert new.is_new
+    assert far[:2] == ("size", "6")
+    assert not far.is_new
+
+
+def test_a_new_date_is_no_surprise(mixed: SavedModel) -> None:
+    """The dates of the training rows repeat, but those of new rows are new."""
+    assert mixed.detector is not None
+    assert mixed.detector.known_values is not None
+    names = [column.name for column in schema_of(mixed).used]
+    counted = mixed.detector.known_values.columns.tolist()
+    assert names[0] == "day"
+    assert 0 not in counted
+    assert 1 in counted  # the first input of kind
+
+
 def test_reasons_in_words() -> None:
     assert in_words([]) == ""
     assert in_words([Reason("a", "2", "1.5", 0.8)]) == "a is 2 (expected about 1.5)"

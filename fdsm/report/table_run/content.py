@@ -280,6 +280,8 @@ def reason_sentence(reason: Reason) -> str:
     Example:
         >>> reason_sentence(Reason("alcohol", 2.1, 10.4, 0.62))
         'alcohol is 2.1; expected about 10.4 (62 %)'
+        >>> reason_sentence(Reason("price", 7.03, 6.99, math.nan, is_new=True))
+        'price is 7.03, a new value; expected about 6.99'
         >>> reason_sentence(Reason("region", "north", "south", math.nan))
         'region is north; expected south'
         >>> reason_sentence(Reason("unit", "'kPa' does not occur in training", None, 1.0))
@@ -288,7 +290,8 @@ def reason_sentence(reason: Reason) -> str:
     value = "missing" if reason.value is None else _value(reason.value)
     if reason.expected is None and reason.value is not None:
         return f"{reason.column}: {value}"
-    sentence = f"{reason.column} is {value}"
+    new = ", a new value" if reason.is_new else ""
+    sentence = f"{reason.column} is {value}{new}"
     if reason.expected is not None:
         about = "" if isinstance(reason.expected, str) else "about "
         sentence += f"; expected {about}{_value(reason.expected)}"

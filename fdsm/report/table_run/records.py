@@ -174,12 +174,14 @@ class Reason:
         value: Its value in the row. `None` if it is missing.
         expected: The expected value. `None` if there is none.
         share: Share of the score that is due to the column. NaN if it is not known.
+        is_new: Whether the value never occurred in training, although most values do.
     """
 
     column: str
     value: Json
     expected: Json
     share: float
+    is_new: bool = False
 
 
 @dataclass(frozen=True)
@@ -278,7 +280,13 @@ def scored_from_json(value: Mapping[str, Any]) -> ScoredRecord:
 
 def _outlier(value: Mapping[str, Any]) -> Outlier:
     reasons = tuple(
-        Reason(text(one["column"]), one.get("value"), one.get("expected"), real(one.get("share")))
+        Reason(
+            text(one["column"]),
+            one.get("value"),
+            one.get("expected"),
+            real(one.get("share")),
+            one.get("is_new") is True,
+        )
         for one in value.get("reasons") or ()
     )
     return Outlier(text(value["row"]), real(value["score"]), real(value.get("p_value")), reasons)
