@@ -60,13 +60,17 @@ class Calibration:
     folds: Tensor
 
     @classmethod
-    def fit(cls, values: Tensor, folds: Tensor, weights: Tensor) -> Self:
+    def fit(
+        cls, values: Tensor, folds: Tensor, weights: Tensor, smallest_scale: Tensor | float = 0.0
+    ) -> Self:
         """Calibrate measures on held-out rows.
 
         Args:
             values: Measures of held-out rows, shape `(M, n)`, each by the model of the row's fold.
             folds: Fold of each row, shape `(n,)`.
             weights: Weights of the measures in $z$ and in $h$, shape `(2, M)`.
+            smallest_scale: Smallest scale of each measure, shape `(M,)`. Measures with a smaller
+                range are not stretched.
 
         Returns:
             The calibration.
@@ -74,7 +78,8 @@ class Calibration:
         values, weights = values.double()[:, :MAX_ROWS], weights.double()
         center = values.median(1).values
         low, high = (values.quantile(q, 1) for q in (0.1, 0.9))
-        scale = torch.where(high > low, high - low, 1.0)
+        scale = torch.maximum(high - low, torch.as_tensor(smallest_scale).to(values))
+        scale = torch.where(scale > 0, scale, 1.0)
         z = weights @ ((values - center[:, None]) / scale[:, None])
         return cls(weights, center, scale, z, folds[:MAX_ROWS])
 

@@ -1,7 +1,7 @@
 """Outlier scores of rows in the space of a model."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import NamedTuple, Self
 
 import torch
@@ -9,7 +9,7 @@ from torch import Tensor
 
 from .calibration import Calibration
 from .known_values import KnownValues
-from .neighbors import Neighbors
+from .neighbors import Neighbors, mean_log_distance
 
 LOG_DENSITY, NEW_VALUES = 0.5, 0.2
 """Weights of the log-density and new values. That of distances is 1. See docs/outliers.md."""
@@ -89,7 +89,10 @@ class OutlierDetector:
         weights[0, :levels] = LOG_DENSITY / levels
         weights[0, levels:] = torch.tensor([1.0, NEW_VALUES])[: len(own) - levels]
         weights[1, :levels] = 1.0 / levels
-        return cls(Calibration.fit(own, folds, weights), neighbors, known_values)
+        smallest_scale = torch.zeros(len(own))
+        smallest_scale[levels + 1 :] = 1.0  # the surprise of new values is not stretched
+        calibration = Calibration.fit(own, folds, weights, smallest_scale)
+        return cls(calibration, neighbors, known_values)
 
     def score_rows(self, log_densities: LogDensities, x: Tensor) -> Scores:
         """Return the scores and p-values of rows.
@@ -115,7 +118,8 @@ class OutlierDetector:
         Args:
             log_densities: The log-densities that the detector was calibrated with.
             x: Completed rows, shape `(C, N, *E)`.
-            leave_one_out: Whether the rows are training rows, which are not their own neighbors.
+            leave_one_out: Whether copies of training rows are these rows, which are not their own
+                neighbors. If the training rows are different, they always are.
 
         Returns:
             The scores, shape `(N,)` each.
@@ -132,10 +136,10 @@ class OutlierDetector:
     def state(self) -> dict[str, Tensor]:
         """Return the tensors that define the detector."""
         return {
-            f"{part}.{name}": tensor
+            f"{part}.{field.name}": getattr(found, field.name)
             for part in PARTS
-            if getattr(self, part) is not None
-            for name, tensor in vars(getattr(self, part)).items()
+            if (found := getattr(self, part)) is not None
+            for field in fields(found)
         }
 
     @classmethod
@@ -156,7 +160,10 @@ def _compare(
     neighbors: Neighbors, known_values: KnownValues, x: Tensor, *, leave_one_out: bool
 ) -> Tensor:
     """Return the measures that compare rows with training rows, shape `(N, D) -> (2, N)`."""
+    nearest = neighbors.nearest(x)
+    leave_one_out = leave_one_out or neighbors.are_different
+    copies = nearest[:, 0] == 0 if leave_one_out else None
     return torch.stack([
-        neighbors.mean_log_distance(x, leave_one_out=leave_one_out),
-        known_values.surprise(x, leave_one_out=leave_one_out).sum(1),
+        mean_log_distance(nearest, copies),
+        known_values.surprise(x, copies).sum(1),
     ])

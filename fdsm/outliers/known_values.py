@@ -71,13 +71,13 @@ class KnownValues:
             torch.cat(once),
         )
 
-    def surprise(self, x: Tensor, *, leave_one_out: bool = False) -> Tensor:
+    def surprise(self, x: Tensor, copies: Tensor | None = None) -> Tensor:
         """Return the surprise $v_j(x)$ of the cells of rows, shape `(N, D) -> (N, D)`.
 
         Args:
             x: Rows, without missing cells.
-            leave_one_out: Whether `x` are training rows. A value that occurs once then counts as
-                new.
+            copies: Which rows are training rows, shape `(N,)`. A value that occurs once is new to
+                its row.
 
         Returns:
             One number per cell, at least zero.
@@ -89,8 +89,8 @@ class KnownValues:
             values = self.values[start:end].to(x.dtype)
             place = torch.searchsorted(values, x[:, j].contiguous()).clamp_max(len(values) - 1)
             is_new = values[place] != x[:, j]
-            if leave_one_out:
-                is_new |= self.once[start:end][place]
+            if copies is not None:
+                is_new |= self.once[start:end][place] & copies
             result[:, j] = weight * is_new
             start = end
         return result

@@ -1,6 +1,7 @@
 """A local estimate of the log-density from the distances to the nearest rows."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -8,6 +9,7 @@ from torch import Tensor
 NUM_NEIGHBORS = 5
 SMALLEST = 1e-3
 """Added to distances, so that copies of training rows have a finite value."""
+DIFFERENT = 0.99
 CHUNK = 1024
 
 
@@ -26,32 +28,44 @@ class Neighbors:
 
     Example:
         >>> neighbors = Neighbors(torch.tensor([[0.0], [2.0], [3.0]]))
-        >>> neighbors.mean_log_distance(torch.tensor([[1.0]])).exp()  # (1 · 1 · 2)^(1/3)
+        >>> mean_log_distance(neighbors.nearest(torch.tensor([[1.0]]))).exp()  # (1 · 1 · 2)^(1/3)
         tensor([1.2610])
-        >>> neighbors.mean_log_distance(neighbors.rows, leave_one_out=True).exp()  # (2 · 3)^(1/2)
+        >>> own = neighbors.nearest(neighbors.rows)
+        >>> mean_log_distance(own, own[:, 0] == 0).exp()  # (2 · 3)^(1/2), (2 · 1)^(1/2), ...
         tensor([2.4505, 1.4153, 1.7332])
     """
 
     rows: Tensor
 
-    def mean_log_distance(self, x: Tensor, *, leave_one_out: bool = False) -> Tensor:
-        """Return $a(x)$. Larger values are farther from the rows, shape `(N, D) -> (N,)`.
+    @cached_property
+    def are_different(self) -> bool:
+        """Whether at least 99 % of the rows are different. Then a copy of a row is that row."""
+        return len(torch.unique(self.rows, dim=0)) >= DIFFERENT * len(self.rows)
 
-        Args:
-            x: Rows.
-            leave_one_out: Whether `x` are training rows, so that the distance of a row to itself
-                does not count: of the rows at distance zero, one is left out.
+    def nearest(self, x: Tensor) -> Tensor:
+        """Return the six smallest distances to the rows in increasing order, `(N, D) -> (N, 6)`.
 
-        Returns:
-            The mean log-distances.
+        There are fewer if there are fewer rows.
         """
-        rows, parts = self.rows.to(x.dtype), []
-        for part in torch.split(x, CHUNK):
-            distances = torch.cdist(part, rows, p=1.0)
-            nearest = distances.topk(min(NUM_NEIGHBORS + 1, len(rows)), largest=False).values
-            logs = (nearest + SMALLEST).log()
-            values = logs[:, :NUM_NEIGHBORS].mean(1)
-            if leave_one_out:
-                values = torch.where(nearest[:, 0] == 0, logs[:, 1:].mean(1), values)
-            parts.append(values)
-        return torch.cat(parts)
+        rows = self.rows.to(x.dtype)
+        count = min(NUM_NEIGHBORS + 1, len(rows))
+        return torch.cat([
+            torch.cdist(part, rows, p=1.0).topk(count, largest=False).values
+            for part in torch.split(x, CHUNK)
+        ])
+
+
+def mean_log_distance(nearest: Tensor, copies: Tensor | None = None) -> Tensor:
+    """Return $a(x)$ from the distances of `Neighbors.nearest`, shape `(N, 6) -> (N,)`.
+
+    Args:
+        nearest: The smallest distances.
+        copies: Which rows are training rows, shape `(N,)`. Their distance to themselves, the
+            smallest one, does not count.
+
+    Returns:
+        The mean log-distances. Larger values are farther from the rows.
+    """
+    logs = (nearest + SMALLEST).log()
+    values = logs[:, :NUM_NEIGHBORS].mean(1)
+    return values if copies is None else torch.where(copies, logs[:, 1:].mean(1), values)

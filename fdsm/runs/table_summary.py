@@ -78,7 +78,7 @@ def summarize_table(
         train_scores: Outlier scores of the training rows.
         held_out_scores: Outlier scores of rows that the model was not trained on.
         p_values: The p-values of the same rows.
-        sample_auc: AUC of a classifier that separates samples from held-out rows, if it is known.
+        sample_auc: AUC of a classifier that separates samples from training rows, if it is known.
 
     Returns:
         The content of `table.json`.

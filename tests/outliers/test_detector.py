@@ -7,6 +7,7 @@ import torch
 from torch import Generator, Tensor
 
 from fdsm.outliers import Calibration, KnownValues, Neighbors, OutlierDetector
+from fdsm.outliers.neighbors import mean_log_distance
 
 MEANS = torch.tensor([0.0, 0.1, -0.1])
 """Each of three models has another mean."""
@@ -36,13 +37,14 @@ def test_measures_are_minus_the_log_densities_of_the_rows_fold(generator: Genera
         torch.stack([-log_densities(row[None])[level, folds[i], 0] for i, row in enumerate(rows)])
         for level in range(2)
     ])
+    everywhere = torch.ones(300, dtype=torch.bool)
     by_hand = torch.cat([
         by_hand,
-        Neighbors(rows).mean_log_distance(rows, leave_one_out=True)[None],
-        KnownValues.fit(rows).surprise(rows, leave_one_out=True).sum(1)[None],
+        mean_log_distance(Neighbors(rows).nearest(rows), everywhere)[None],
+        KnownValues.fit(rows).surprise(rows, everywhere).sum(1)[None],
     ])
     weights = torch.tensor([[0.25, 0.25, 1.0, 0.2], [0.5, 0.5, 0.0, 0.0]])
-    expected = Calibration.fit(by_hand, folds, weights)
+    expected = Calibration.fit(by_hand, folds, weights, torch.tensor([0.0, 0.0, 0.0, 1.0]))
     for name, value in vars(expected).items():
         torch.testing.assert_close(getattr(detector.calibration, name), value)
     assert detector.neighbors is not None
@@ -106,7 +108,7 @@ def test_p_values_with_new_values_are_uniform(generator: Generator) -> None:
     detector = OutlierDetector.fit(log_densities, rows, folds, training_rows=rows)
     assert detector.known_values is not None
     share = (detector.known_values.surprise(new) > 0).double().mean().item()
-    held_out = detector.known_values.surprise(rows, leave_one_out=True)
+    held_out = detector.known_values.surprise(rows, torch.ones(1500, dtype=torch.bool))
     assert share == pytest.approx((held_out > 0).double().mean().item(), abs=0.004)
     assert share > 0.006
     p = detector.score_rows(log_densities, new).p_value
@@ -125,7 +127,7 @@ def test_measures_of_completed_rows_are_averaged(generator: Generator) -> None:
     measures = [
         torch.cat([
             -log_densities(part),
-            detector.neighbors.mean_log_distance(part).expand(1, 3, -1),
+            mean_log_distance(detector.neighbors.nearest(part)).expand(1, 3, -1),
             detector.known_values.surprise(part).sum(1).expand(1, 3, -1),
         ])
         for part in x
@@ -136,15 +138,24 @@ def test_measures_of_completed_rows_are_averaged(generator: Generator) -> None:
     torch.testing.assert_close(found.p_value, detector.calibration.p_value(mean))
 
 
-def test_training_rows_are_normal_but_not_suspiciously_normal(generator: Generator) -> None:
-    """Copies of training rows have a neighbour at distance zero, and new rows have none."""
+def test_copies_of_different_training_rows_are_these_rows(generator: Generator) -> None:
+    """Their scores do not use the distance to themselves, so they are those of held-out rows."""
+    rows, folds = rounded_rows(400, generator)
+    one_model = lambda x: log_densities(x)[:, :1]
+    detector = OutlierDetector.fit(one_model, rows, torch.zeros_like(folds), training_rows=rows)
+    found = detector.score_rows(one_model, rows)
+    torch.testing.assert_close(found.score, detector.calibration.held_out_scores())
+
+
+def test_copies_are_normal_if_training_rows_repeat(generator: Generator) -> None:
+    """New rows that are copies are expected, so they count as their own neighbours."""
     rows, folds = normal_rows(400, generator)
+    rows = torch.cat([rows[:200], rows[:200]])
     detector = OutlierDetector.fit(log_densities, rows, folds, training_rows=rows)
-    p = detector.score_rows(log_densities, rows).p_value
-    held_out = detector.calibration.held_out_p_values()
-    assert (p <= 0.05).double().mean() <= 0.05
-    assert p.mean() > held_out.mean() + 0.05
-    assert p.min() > 1 / 401  # a density above all held-out ones would have the smallest p-value
+    once = detector.score_completions(log_densities, rows[None], leave_one_out=True)
+    found = detector.score_rows(log_densities, rows)
+    assert (found.score < once.score).double().mean() > 0.9
+    assert found.p_value.min() > 1 / 401  # not suspiciously dense either
 
 
 def test_one_completion_is_the_row_itself(generator: Generator) -> None:

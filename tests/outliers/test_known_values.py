@@ -33,7 +33,7 @@ def test_each_column_has_its_own_values() -> None:
 def test_values_that_occur_once_are_new_to_training_rows() -> None:
     column = torch.tensor([1.0, 1, 1, 2, 2, 2, 3, 3, 4, 5])
     known = KnownValues.fit(column[:, None])
-    found = known.surprise(column[:, None], leave_one_out=True)
+    found = known.surprise(column[:, None], torch.ones(10, dtype=torch.bool))
     assert found[:, 0].tolist() == pytest.approx([0] * 8 + [math.log(11 / 5)] * 2)
 
 

@@ -46,12 +46,12 @@ class EncodeColumns:
     r"""Map the codes of a table, shape `(N, C)`, to model inputs, shape `(N, D)`.
 
     - A numeric column becomes $(x - m) / s$ with the mean and standard deviation of the training
-      cells that are not missing.
-    - A column of two categories becomes one input: $t = -1$ or $1$, standardized in the same way.
-    - A column of $K > 2$ categories becomes $K$ inputs $(e_k - p) / s$, where $e_k$ is the one-hot
-      vector, $p$ has the frequencies of the categories and $s^2 = 1 - \sum_k p_k^2$. The variances
-      of the $K$ inputs add up to 1, so the column weighs as much as a numeric one. The inverse is
-      the largest element of $s y + p$.
+      cells that are not missing. The scale $s$ is at least half the smallest difference of two
+      values, so that the rare values of a column that is nearly constant stay close.
+    - A column of two categories becomes one input: $t = -1$ or $1$, minus its mean.
+    - A column of $K > 2$ categories becomes $K$ inputs $e_k - p$, where $e_k$ is the one-hot
+      vector and $p$ has the frequencies of the categories. The sum of the absolute differences of
+      two categories is always 2. The inverse is the largest element of $y + p$.
     - A missing cell, NaN, becomes NaN in all inputs of the column.
 
     A scale that would be zero is 1. Inputs have torch's default dtype; learned numbers and
@@ -99,9 +99,9 @@ class EncodeColumns:
         expanded = fitted._expand(x)
         mean = expanded.nanmean(0).nan_to_num(0.0)
         variance = (expanded - mean).square().nanmean(0).nan_to_num(0.0)
-        layout = _layout(levels)
-        total = variance.new_zeros(len(levels)).index_add(0, layout.column, variance)
-        scale = total.sqrt()[layout.column]
+        smallest = torch.stack([_smallest_difference(column) for column in expanded.T])
+        scale = torch.maximum(variance.sqrt(), smallest / 2)
+        scale = torch.where(_layout(levels).numeric, scale, 1.0)
         return replace(fitted, mean=mean, scale=torch.where(scale > 0, scale, 1.0))
 
     def sample(self, x: Tensor, generator: Generator | None = None) -> Tensor:
@@ -168,3 +168,9 @@ class EncodeColumns:
         one_hot = torch.where(codes.isnan(), codes, codes.eq(level).double())
         values = torch.where(level >= 0, one_hot, codes)
         return torch.where(layout.binary.to(x.device), 2 * codes - 1, values)
+
+
+def _smallest_difference(column: Tensor) -> Tensor:
+    """Return the smallest difference of two different values, or zero if there is none."""
+    differences = torch.unique(column[~column.isnan()]).diff()
+    return differences.min() if len(differences) else column.new_zeros(())

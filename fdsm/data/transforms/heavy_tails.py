@@ -65,7 +65,7 @@ class NormalizeTails:
             blended = WEIGHT * torch.special.ndtri(rank / (len(values) + 1))
             blended += (1 - WEIGHT) * distinct
             mean = (blended * counts).sum() / len(values)
-            std = ((blended - mean).square() * counts).sum().div(len(values)).sqrt()
+            std = ((blended - mean).square() * counts).sum().div(len(values)).sqrt().clamp_min(1.0)
             places = torch.linspace(0, len(distinct) - 1, KNOTS).round().long()
             chosen = torch.unique(places)
             knot, image = distinct[chosen], (blended[chosen] - mean) / std

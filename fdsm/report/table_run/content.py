@@ -207,7 +207,7 @@ def samples_sentence(table: TableRecord) -> str:
     if math.isnan(table.sample_auc):
         return ""
     return (
-        "A classifier that separates samples from held-out rows has an AUC of "
+        "A classifier that separates samples from training rows has an AUC of "
         f"{table.sample_auc:.2f}. 0.5 means that they cannot be told apart, and 1 that they "
         "always can."
     )

@@ -151,7 +151,7 @@ class TableRecord:
         train_scores: Outlier scores of training rows.
         held_out_scores: Outlier scores of held-out rows.
         calibration: The p-values of held-out rows.
-        sample_auc: AUC of a classifier that separates samples from held-out rows, or NaN.
+        sample_auc: AUC of a classifier that separates samples from training rows, or NaN.
     """
 
     rows: Mapping[str, int]
