@@ -7,6 +7,7 @@ import torch
 from torch import Generator, Tensor
 
 from fdsm.outliers import Neighbors, neighbors
+from fdsm.outliers.neighbors import mean_log_distance
 
 
 def by_loops(x: Tensor, rows: Tensor, skip_equal_index: bool = False) -> list[float]:
