@@ -2,61 +2,36 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from ..atomic_io import replace_file
-from ..data import Array, DataError, ImageFolder, Table, TableSchema, from_path
-from ..data.download import checksums
+from ..data import Array, DataError, ImageFolder, Table, TableSchema, from_path, iter_frames
+from ..data.download import checksums, resolve_path
 from ..data.files.table import ROW
 from ..data.tables.columns import Problems
-from ..data.tables.write import WRITTEN_SUFFIXES, cast_text, is_marked, write_frames
+from ..data.tables.frame import TEXT_SUFFIXES, table_suffix
+from ..data.tables.write import cast_text, uncastable
 from ..outliers import Reason, benjamini_hochberg
 from ..serialize import Json
 from .explain import as_number, explain, in_words
 from .saved_model import SavedModel
+from .scores_file import ScoredRows, require_writable, write_scores
 from .table_summary import histogram
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
 
-Floats = npt.NDArray[np.float64]
-
-MARK, HEADER = "scores", ("p_value", "log_density", "problem")
-"""How files of scores are recognised. Files of fdsm 0.2.0 have these columns too."""
 BLOCK = 50_000
 """Number of rows that are in memory at once."""
 EXPLAINED_P, EXPLAINED_ROWS = 0.05, 2000
 """Rows of a block with a larger p-value, or beyond this number, get no reasons."""
 TOP = 20
 """Number of rows in the record for the report."""
-
-
-@dataclass(frozen=True)
-class ScoredRows:
-    """Scores of all rows of a file.
-
-    Attributes:
-        score: Outlier scores, shape `(N,)`. NaN for rows that could not be scored.
-        p_value: P-values, shape `(N,)`.
-        log_density: Log-densities, shape `(N,)`.
-        flagged: Whether a row is an outlier at the false discovery rate, shape `(N,)`.
-        reasons: Reasons by row.
-        problems: Why a row was not scored, by row.
-    """
-
-    score: Tensor
-    p_value: Tensor
-    log_density: Tensor
-    flagged: Tensor
-    reasons: dict[int, list[Reason]]
-    problems: dict[int, str]
 
 
 def score_file(
@@ -79,15 +54,10 @@ def score_file(
 
     Raises:
         DataError: If the rows do not have the shape of the training rows, or none can be scored.
-        FileExistsError: If the file to write exists and does not hold scores.
+        OSError: If the file to write exists and does not hold scores, or cannot be written.
         ValueError: If the format is not supported.
     """
-    if out.suffix not in WRITTEN_SUFFIXES:
-        raise ValueError(f"scores can be written as .csv or .parquet, not {out.suffix!r}")
-    if out.exists() and not is_marked(out, MARK, HEADER):
-        raise FileExistsError(f"{out} exists and does not hold scores of fdsm")
-    if out.resolve() == data.resolve():
-        raise FileExistsError(f"{out} is the file to score")
+    require_writable(out, data)
     schema = table_schema(saved)
     if schema is None:
         names, rows = _read_images(saved, data)
@@ -95,32 +65,16 @@ def score_file(
         frames: Iterator[pa.Table] = iter([_name_table(names)])
     else:
         source = _table_source(saved, data, schema)
-        again = _is_training_file(saved, data)
-        scored = _collect(
-            (
-                _score_block(saved, schema, torch.from_numpy(codes), problems, again)
-                for codes, problems, _ in _blocks(source)
-            ),
-            fdr,
-        )
-        unreadable = {
-            reason.column
-            for reasons in scored.reasons.values()
-            for reason in reasons
-            if not reason.expected
-        }
-        frames = (
-            _numbered(frame, done)
-            if only_scores
-            else (frame if out.suffix == ".csv" else cast_text(frame, schema, unreadable))
-            for done, frame in _counted(source)
-        )
+        typed = out.suffix == ".parquet" and not only_scores and _is_text(source)
+        as_text: set[str] | None = set() if typed else None
+        scored = _collect(_score_blocks(saved, schema, source, as_text), fdr)
+        frames = _number_rows(len(scored.score)) if only_scores else _frames(source)
+        if as_text is not None:
+            frames = (cast_text(frame, schema, as_text) for frame in frames)
     if not bool((~scored.score.isnan()).any()):
         first = next(iter(scored.problems.values()), "there are no rows")
         raise DataError(f"{data}: no row can be scored. First problem: {first}")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with replace_file(out) as draft:
-        write_frames(draft, out.suffix, _with_scores(frames, scored), MARK)
+    write_scores(out, frames, scored)
     _record(saved, data, scored, fdr)
     return {
         "rows": len(scored.score),
@@ -142,21 +96,7 @@ def table_schema(saved: SavedModel) -> TableSchema | None:
     return None if names is None else TableSchema.of_numbers(names)
 
 
-def default_scores_path(data: Path) -> Path:
-    """Return the default file for the scores of a data file, in the same folder.
-
-    Example:
-        >>> str(default_scores_path(Path("new.csv"))), str(default_scores_path(Path("a.parquet")))
-        ('new.scores.csv', 'a.scores.parquet')
-        >>> str(default_scores_path(Path("new.npy")))
-        'new.npy.scores.csv'
-    """
-    if data.suffix in {".csv", ".parquet"}:
-        return data.with_name(f"{data.stem}.scores{data.suffix}")
-    return data.with_name(f"{data.name}.scores.csv")
-
-
-def _is_training_file(saved: SavedModel, path: Path) -> bool:
+def is_training_file(saved: SavedModel, path: Path) -> bool:
     """Return whether a file is the one that the model was trained on."""
     known = [file.get("sha256") for file in saved.run.config["data"].get("files", [])]
     return path.is_file() and checksums(path, "sha256")[0] in known
@@ -165,6 +105,18 @@ def _is_training_file(saved: SavedModel, path: Path) -> bool:
 def _smallest_p_value(saved: SavedModel) -> float:
     assert saved.detector is not None
     return 1 / (len(saved.detector.calibration.folds) + 1)
+
+
+def _score_blocks(
+    saved: SavedModel, schema: TableSchema, source: Table | Array, as_text: set[str] | None
+) -> Iterator[ScoredRows]:
+    """Score a table in blocks, and add columns of text without the right type to `as_text`."""
+    again = is_training_file(saved, resolve_path(source.path))
+    blocks = source.iter_codes(BLOCK) if isinstance(source, Table) else [source.read_codes()]
+    for codes, problems, frame in blocks:
+        if as_text is not None:
+            as_text |= uncastable(frame, schema)
+        yield _score_block(saved, schema, torch.from_numpy(codes), problems, again)
 
 
 def _score_block(
@@ -232,46 +184,6 @@ def _collect(blocks: "Sequence[ScoredRows] | Iterator[ScoredRows]", fdr: float) 
     return ScoredRows(score, p_value, log_density, flagged, reasons, problems)
 
 
-def _with_scores(frames: "Iterator[pa.Table]", scored: ScoredRows) -> "Iterator[pa.Table]":
-    """Return the blocks of a table with the columns of scores after their own."""
-    done = 0
-    for frame in frames:
-        taken, table = set(frame.column_names), frame
-        for name, values in _columns(scored, done, len(frame)).items():
-            table = table.append_column(f"fdsm_{name}" if name in taken else name, values)
-        yield table
-        done += len(frame)
-
-
-def _columns(scored: ScoredRows, start: int, count: int) -> "dict[str, pa.Array]":
-    """Return the columns of scores for some rows."""
-    import pyarrow as pa
-
-    part = slice(start, start + count)
-    missing = scored.score[part].isnan().numpy()
-
-    def number(x: Tensor) -> "pa.Array":
-        return pa.array(_seven_digits(x[part].numpy()), pa.float64(), mask=missing)
-
-    rows = range(start, start + count)
-    return {
-        "score": number(scored.score),
-        "p_value": number(scored.p_value),
-        "log_density": number(scored.log_density),
-        "flagged": pa.array(scored.flagged[part].numpy(), pa.bool_(), mask=missing),
-        "reasons": pa.array([in_words(scored.reasons.get(i, [])) for i in rows], pa.string()),
-        "problem": pa.array([scored.problems.get(i, "") for i in rows], pa.string()),
-    }
-
-
-def _seven_digits(x: Floats) -> Floats:
-    """Round to seven significant digits, which is the precision of the model."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        exponent = np.floor(np.log10(np.abs(x)))
-    factor = 10.0 ** (6 - np.nan_to_num(exponent, nan=0.0, posinf=0.0, neginf=0.0))
-    return np.round(x * factor) / factor
-
-
 def _record(saved: SavedModel, data: Path, scored: ScoredRows, fdr: float) -> None:
     """Write a summary for the report into the folder of the run, if it has one for tables."""
     table = saved.run.folder / "table.json"
@@ -328,23 +240,23 @@ def _table_source(saved: SavedModel, path: Path, schema: TableSchema) -> Table |
     return replace(source, schema=schema)
 
 
-def _blocks(source: Table | Array) -> "Iterator[tuple[Floats, Problems, pa.Table]]":
+def _is_text(source: Table | Array) -> bool:
+    return isinstance(source, Table) and table_suffix(Path(source.path)) in TEXT_SUFFIXES
+
+
+def _frames(source: Table | Array) -> "Iterator[pa.Table]":
+    """Return the blocks of a table with the cells as they are in the file."""
     if isinstance(source, Table):
-        yield from source.iter_codes(BLOCK)
+        assert source.schema is not None
+        for frame in iter_frames(resolve_path(source.path), BLOCK, source.schema.names):
+            yield frame.original
     else:
-        yield source.read_codes()
+        yield source.read_codes()[2]
 
 
-def _counted(source: Table | Array) -> "Iterator[tuple[int, pa.Table]]":
-    """Return the blocks of a table, each with the number of rows before it."""
-    done = 0
-    for _, _, frame in _blocks(source):
-        yield done, frame
-        done += len(frame)
-
-
-def _numbered(frame: "pa.Table", done: int) -> "pa.Table":
-    return _name_table([str(done + i + 1) for i in range(len(frame))])
+def _number_rows(count: int) -> "Iterator[pa.Table]":
+    for start in range(0, count, BLOCK):
+        yield _name_table([str(i + 1) for i in range(start, min(start + BLOCK, count))])
 
 
 def _name_table(names: Sequence[str]) -> "pa.Table":

@@ -19,8 +19,9 @@ from fdsm.data import Chain, DataError, Digits, Identity, ImageFolder, Table
 from fdsm.objectives import SSMVR
 from fdsm.outliers import benjamini_hochberg
 from fdsm.recipes import VAE, Autoencoder
-from fdsm.runs import RunError, SavedModel, evaluate, score
-from fdsm.runs.score import default_scores_path, score_file
+from fdsm.runs import RunError, SavedModel, evaluate, score, scores_file
+from fdsm.runs.score import score_file
+from fdsm.runs.scores_file import ScoredRows, default_scores_path
 
 from ..recipes.recipe_cases import silent, tiny
 from .run_cases import (
@@ -132,7 +133,7 @@ def test_model_without_filling_does_not_score_rows_with_missing_cells(
     texts = {
         1: "a cell is missing",
         2: "b: 'twelve' is not a number",
-        4: "b: 'inf' is not a number",
+        4: "b: 'inf' is too large a number",
         5: "has 1 cells instead of 2",
         7: "all cells are missing",
     }
@@ -235,14 +236,14 @@ def test_failure_leaves_the_old_scores(
     score_file(saved, new, out)
     before = out.read_bytes()
     monkeypatch.setattr(score, "BLOCK", 40)
-    columns = score._columns
+    columns = scores_file._columns
 
-    def fail(scored: score.ScoredRows, start: int, count: int) -> "dict[str, pa.Array]":
+    def fail(scored: ScoredRows, start: int, count: int) -> "dict[str, pa.Array]":
         if start:
             raise OSError(28, "No space left on device")
         return columns(scored, start, count)
 
-    monkeypatch.setattr(score, "_columns", fail)
+    monkeypatch.setattr(scores_file, "_columns", fail)
     with pytest.raises(OSError, match="No space left on device") as error:
         score_file(saved, new, out)
     assert error.value.filename == str(out)

@@ -45,9 +45,9 @@ class Frame(NamedTuple):
     Attributes:
         table: The table. All cells of rows with a wrong number of cells are missing.
         ragged: The problem of each row with a wrong number of cells, by its index.
-        original: The cells as they are in the file, if it was read in blocks: text is unchanged,
-            and rows with a wrong number of cells have theirs. The last cell of a row that is too
-            long has the rest of the row. Otherwise the same as `table`.
+        original: The cells as they are in the file, if it was read in blocks. Rows with a wrong
+            number of cells have theirs; the last cell of a row that is too long has the rest of
+            the row. Otherwise the same as `table`.
     """
 
     table: pa.Table
@@ -115,8 +115,9 @@ def iter_text(
         pending = content[len(body) :]  # comments if nothing follows, otherwise rows
         if body:
             cells, ragged = _parse(body, text_format, path, types, [""])
+            cells = _with_points(cells, text_format)
             yield Frame(
-                _insert_missing_rows(_with_points(cells, text_format), ragged),
+                _insert_missing_rows(cells, ragged),
                 _problems(ragged),
                 _insert_ragged_rows(cells, ragged, text_format.delimiter),
             )

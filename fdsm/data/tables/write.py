@@ -5,10 +5,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..errors import DataError
 from .schema import TableSchema
+from .text_format import MISSING, cells_of_any_length
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
+    from pyarrow import parquet
 
 WRITTEN_SUFFIXES = (".csv", ".parquet")
 
@@ -21,22 +24,34 @@ def write_frames(path: Path, suffix: str, frames: "Iterable[pa.Table]", mark: st
         suffix: The format, `".csv"` or `".parquet"`.
         frames: The blocks, with the same columns.
         mark: Metadata of a parquet file, by which `is_marked` recognises it.
+
+    Raises:
+        DataError: If a column has a type that parquet files cannot hold.
     """
     if suffix == ".csv":
         _write_csv(path, frames)
         return
     import pyarrow as pa
-    from pyarrow import parquet
 
     writer = None
     try:
         for frame in frames:
             if writer is None:
-                writer = parquet.ParquetWriter(path, frame.schema.with_metadata({"fdsm": mark}))
+                writer = _parquet_writer(path, frame.schema.with_metadata({"fdsm": mark}))
             writer.write_table(pa.Table.from_arrays(frame.columns, schema=writer.schema))
     finally:
         if writer is not None:
             writer.close()
+
+
+def _parquet_writer(path: Path, schema: "pa.Schema") -> "parquet.ParquetWriter":
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        return parquet.ParquetWriter(path, schema)
+    except pa.ArrowNotImplementedError as error:
+        raise DataError(f"the table cannot be written as .parquet: {error}. Use .csv") from error
 
 
 def _write_csv(path: Path, frames: "Iterable[pa.Table]") -> None:
@@ -81,33 +96,65 @@ def is_marked(path: Path, mark: str, columns: Iterable[str]) -> bool:
         except (pa.ArrowException, OSError):
             return False
         return metadata.get(b"fdsm") == mark.encode()
-    with path.open(encoding="utf-8", errors="replace", newline="") as file:
+    with path.open(encoding="utf-8", errors="replace", newline="") as file, cells_of_any_length():
         header = next(csv.reader(file), [])
     return {name.removeprefix("fdsm_") for name in header}.issuperset(columns)
 
 
-def cast_text(frame: "pa.Table", schema: TableSchema, as_text: set[str]) -> "pa.Table":
-    """Return a table of text with the types of the training data, where all cells can be read.
+def uncastable(frame: "pa.Table", schema: TableSchema) -> set[str]:
+    """Return the columns of a table of text that do not have the types of the training data.
 
     Args:
         frame: The table.
         schema: The columns of the training data.
-        as_text: Names of columns that stay text.
+
+    Returns:
+        The names of columns with cells that cannot be read.
+    """
+    import pyarrow as pa
+
+    found = set()
+    for name, kind in _types(frame, schema).items():
+        try:
+            _cast(frame.column(name), kind)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            found.add(name)
+    return found
+
+
+def cast_text(frame: "pa.Table", schema: TableSchema, as_text: set[str]) -> "pa.Table":
+    """Return a table of text with the types of the training data.
+
+    Args:
+        frame: The table.
+        schema: The columns of the training data.
+        as_text: Names of columns that stay text: `uncastable` in any block of the file.
 
     Returns:
         The table.
     """
-    import pyarrow as pa
-
-    from .encoding import arrow_type
-
-    for column in schema.columns:
-        place = frame.schema.get_field_index(column.name)
-        if place < 0 or column.name in as_text:
-            continue
-        try:
-            cells = frame.column(place).cast(arrow_type(column.type))
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            continue
-        frame = frame.set_column(place, column.name, cells)
+    for name, kind in _types(frame, schema).items():
+        if name not in as_text:
+            place = frame.schema.get_field_index(name)
+            frame = frame.set_column(place, name, _cast(frame.column(place), kind))
     return frame
+
+
+def _types(frame: "pa.Table", schema: TableSchema) -> "dict[str, pa.DataType]":
+    """Return the types of the columns that are not text in the training data."""
+    from .encoding import arrow_type
+    from .inference import is_text
+
+    names = set(frame.column_names)
+    types = {column.name: arrow_type(column.type) for column in schema.columns}
+    return {n: kind for n, kind in types.items() if n in names and not is_text(kind)}
+
+
+def _cast(column: "pa.ChunkedArray", kind: "pa.DataType") -> "pa.ChunkedArray":
+    """Return a column of text in another type. Texts that mean a missing cell are missing."""
+    import pyarrow as pa
+    import pyarrow.compute as pc  # type: ignore[import-untyped]
+
+    trimmed = pc.utf8_trim_whitespace(column)
+    missing = pc.is_in(trimmed, value_set=pa.array(MISSING))
+    return pc.if_else(missing, None, trimmed).cast(kind)

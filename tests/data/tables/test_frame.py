@@ -54,9 +54,7 @@ def test_version_1_of_feather_is_named(tmp_path: Path) -> None:
     path = tmp_path / "a.feather"
     path.write_bytes(b"FEA1" + bytes(100) + b"FEA1")
     for read in (read_frame, lambda path: list(iter_frames(path, 10))):
-        with pytest.raises(
-            DataError, match=r"a\.feather is not .* version 1 .* Write or"
-        ):
+        with pytest.raises(DataError, match=r"a\.feather is not .* version 1 .* Write or"):
             read(path)
 
 

@@ -110,7 +110,7 @@ def test_rows_of_another_length_are_missing_rows_with_a_problem() -> None:
 @pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("size", [1, 2, 100])
 def test_blocks_have_the_original_cells_of_all_rows(size: int, newline: str) -> None:
-    """Missing markers, decimal commas, spaces and rows of another length are unchanged."""
+    """Missing markers, spaces and rows of another length are kept. Commas become points."""
     lines = [
         "a;b;c",
         "1,5;NA;-",
@@ -124,10 +124,10 @@ def test_blocks_have_the_original_cells_of_all_rows(size: int, newline: str) -> 
     content = newline.join(lines).encode() + newline.encode()
     blocks = list(iter_text(io.BytesIO(content), PATH, size))
     assert [row for block in blocks for row in rows(block.original)] == [
-        ["1,5", "NA", "-"],
+        ["1.5", "NA", "-"],
         ["2,5", None, None],
         ["3,5", "x;y", "z;4;5"],
-        [" 6,5", "?", "w"],
+        [" 6.5", "?", "w"],
         ["7", '"', None],
         *[["1", "2", "3"]] * 3,
     ]
