@@ -47,8 +47,7 @@ def score(
     if not 0 < fdr < 1:
         raise UsageError(f"--fdr must be between 0 and 1, but is {fdr}")
     from ..runs import SavedModel
-    from ..runs.score import score_file
-    from ..runs.scores_file import default_scores_path
+    from ..runs.score import default_scores_path, score_file
 
     saved = SavedModel.load(open_run(run, trust=trust, device=device))
     path = out or default_scores_path(data)

@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -15,23 +17,47 @@ from ..data.download import checksums, resolve_path
 from ..data.files.table import ROW
 from ..data.tables.columns import Problems
 from ..data.tables.frame import TEXT_SUFFIXES, table_suffix
-from ..data.tables.write import cast_text, uncastable
+from ..data.tables.write import cast_text, require_replaceable, uncastable, write_frames
 from ..outliers import Reason, benjamini_hochberg
 from ..serialize import Json
 from .explain import as_number, explain, in_words
 from .saved_model import SavedModel
-from .scores_file import ScoredRows, require_writable, write_scores
 from .table_summary import histogram
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
 
+Floats = npt.NDArray[np.float64]
+
+MARK, HEADER = "scores", ("p_value", "log_density", "problem")
+"""How files of scores are recognised. Files of fdsm 0.2.0 have these columns too."""
 BLOCK = 50_000
 """Number of rows that are in memory at once."""
 EXPLAINED_P, EXPLAINED_ROWS = 0.05, 2000
 """Rows of a block with a larger p-value, or beyond this number, get no reasons."""
 TOP = 20
 """Number of rows in the record for the report."""
+
+
+@dataclass(frozen=True)
+class ScoredRows:
+    """Scores of all rows of a file.
+
+    Attributes:
+        score: Outlier scores, shape `(N,)`. NaN for rows that could not be scored.
+        p_value: P-values, shape `(N,)`.
+        log_density: Log-densities, shape `(N,)`.
+        flagged: Whether a row is an outlier at the false discovery rate, shape `(N,)`.
+        reasons: Reasons by row.
+        problems: Why a row was not scored, by row.
+    """
+
+    score: Tensor
+    p_value: Tensor
+    log_density: Tensor
+    flagged: Tensor
+    reasons: dict[int, list[Reason]]
+    problems: dict[int, str]
 
 
 def score_file(
@@ -57,7 +83,7 @@ def score_file(
         OSError: If the file to write exists and does not hold scores, or cannot be written.
         ValueError: If the format is not supported.
     """
-    require_writable(out, data)
+    require_replaceable(out, MARK, HEADER, data)
     schema = table_schema(saved)
     if schema is None:
         names, rows = _read_images(saved, data)
@@ -74,7 +100,9 @@ def score_file(
     if not bool((~scored.score.isnan()).any()):
         first = next(iter(scored.problems.values()), "there are no rows")
         raise DataError(f"{data}: no row can be scored. First problem: {first}")
-    write_scores(out, frames, scored)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with replace_file(out) as draft:
+        write_frames(draft, out.suffix, _with_scores(frames, scored), MARK)
     _record(saved, data, scored, fdr)
     return {
         "rows": len(scored.score),
@@ -94,6 +122,20 @@ def table_schema(saved: SavedModel) -> TableSchema | None:
     if names is None and len(saved.shape) == 1 and not saved.is_integer:
         names = [str(i) for i in range(saved.run.config["stored_shape"][0])]
     return None if names is None else TableSchema.of_numbers(names)
+
+
+def default_scores_path(data: Path) -> Path:
+    """Return the default file for the scores of a data file, in the same folder.
+
+    Example:
+        >>> str(default_scores_path(Path("new.csv"))), str(default_scores_path(Path("a.parquet")))
+        ('new.scores.csv', 'a.scores.parquet')
+        >>> str(default_scores_path(Path("new.npy")))
+        'new.npy.scores.csv'
+    """
+    if data.suffix in {".csv", ".parquet"}:
+        return data.with_name(f"{data.stem}.scores{data.suffix}")
+    return data.with_name(f"{data.name}.scores.csv")
 
 
 def is_training_file(saved: SavedModel, path: Path) -> bool:
@@ -182,6 +224,46 @@ def _collect(blocks: "Sequence[ScoredRows] | Iterator[ScoredRows]", fdr: float) 
     score, p_value, log_density = (torch.cat(column) for column in zip(*parts, strict=True))
     flagged = benjamini_hochberg(p_value, fdr)
     return ScoredRows(score, p_value, log_density, flagged, reasons, problems)
+
+
+def _with_scores(frames: "Iterator[pa.Table]", scored: ScoredRows) -> "Iterator[pa.Table]":
+    """Return the blocks of a table with the columns of scores after their own."""
+    done = 0
+    for frame in frames:
+        taken, table = set(frame.column_names), frame
+        for name, values in _columns(scored, done, len(frame)).items():
+            table = table.append_column(f"fdsm_{name}" if name in taken else name, values)
+        yield table
+        done += len(frame)
+
+
+def _columns(scored: ScoredRows, start: int, count: int) -> "dict[str, pa.Array]":
+    """Return the columns of scores for some rows."""
+    import pyarrow as pa
+
+    part = slice(start, start + count)
+    missing = scored.score[part].isnan().numpy()
+
+    def number(x: Tensor) -> "pa.Array":
+        return pa.array(_seven_digits(x[part].numpy()), pa.float64(), mask=missing)
+
+    rows = range(start, start + count)
+    return {
+        "score": number(scored.score),
+        "p_value": number(scored.p_value),
+        "log_density": number(scored.log_density),
+        "flagged": pa.array(scored.flagged[part].numpy(), pa.bool_(), mask=missing),
+        "reasons": pa.array([in_words(scored.reasons.get(i, [])) for i in rows], pa.string()),
+        "problem": pa.array([scored.problems.get(i, "") for i in rows], pa.string()),
+    }
+
+
+def _seven_digits(x: Floats) -> Floats:
+    """Round to seven significant digits, which is the precision of the model."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        exponent = np.floor(np.log10(np.abs(x)))
+    factor = 10.0 ** (6 - np.nan_to_num(exponent, nan=0.0, posinf=0.0, neginf=0.0))
+    return np.round(x * factor) / factor
 
 
 def _record(saved: SavedModel, data: Path, scored: ScoredRows, fdr: float) -> None:

@@ -19,9 +19,8 @@ from fdsm.data import Chain, DataError, Digits, Identity, ImageFolder, Table
 from fdsm.objectives import SSMVR
 from fdsm.outliers import benjamini_hochberg
 from fdsm.recipes import VAE, Autoencoder
-from fdsm.runs import RunError, SavedModel, evaluate, score, scores_file
-from fdsm.runs.score import score_file
-from fdsm.runs.scores_file import ScoredRows, default_scores_path
+from fdsm.runs import RunError, SavedModel, evaluate, score
+from fdsm.runs.score import default_scores_path, score_file
 
 from ..recipes.recipe_cases import silent, tiny
 from .run_cases import (
@@ -236,14 +235,14 @@ def test_failure_leaves_the_old_scores(
     score_file(saved, new, out)
     before = out.read_bytes()
     monkeypatch.setattr(score, "BLOCK", 40)
-    columns = scores_file._columns
+    columns = score._columns
 
-    def fail(scored: ScoredRows, start: int, count: int) -> "dict[str, pa.Array]":
+    def fail(scored: score.ScoredRows, start: int, count: int) -> "dict[str, pa.Array]":
         if start:
             raise OSError(28, "No space left on device")
         return columns(scored, start, count)
 
-    monkeypatch.setattr(scores_file, "_columns", fail)
+    monkeypatch.setattr(score, "_columns", fail)
     with pytest.raises(OSError, match="No space left on device") as error:
         score_file(saved, new, out)
     assert error.value.filename == str(out)

@@ -27,8 +27,8 @@ HEAD_BYTES = 2**20
 """Number of bytes that the format is recognized from."""
 BLOCK_BYTES = 2**22
 """Number of bytes that pyarrow parses at once."""
-MAX_OPEN_LINES = 10_000
-"""Largest number of lines of a quoted cell at the end of a block."""
+MAX_OPEN_BYTES = 2**24
+"""Largest size of the rest of a quoted cell at the end of a block."""
 
 _NULLS = [*MISSING, *(f" {text}" for text in MISSING)]
 _FOREIGN = {
@@ -193,12 +193,13 @@ def _take_lines(lines: Iterator[bytes], count: int) -> bytes:
     """Return the next lines. A quoted cell with line breaks is not cut."""
     block = b"".join(islice(lines, count))
     if block.count(b'"') % 2:
-        more = b""
-        for line in islice(lines, MAX_OPEN_LINES):
-            more += line
-            if line.count(b'"') % 2:
+        more, size = [block], 0
+        for line in lines:
+            more.append(line)
+            size += len(line)
+            if line.count(b'"') % 2 or size > MAX_OPEN_BYTES:
                 break
-        block += more
+        block = b"".join(more)
     return block
 
 

@@ -1,6 +1,7 @@
 """Write tables in blocks as csv or parquet files."""
 
 import csv
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -99,6 +100,35 @@ def is_marked(path: Path, mark: str, columns: Iterable[str]) -> bool:
     with path.open(encoding="utf-8", errors="replace", newline="") as file, cells_of_any_length():
         header = next(csv.reader(file), [])
     return {name.removeprefix("fdsm_") for name in header}.issuperset(columns)
+
+
+def require_replaceable(path: Path, mark: str, columns: Iterable[str], data: Path) -> None:
+    """Check that a file can be written, before its content is computed.
+
+    Args:
+        path: The file to write. An existing file is only replaced if it was written by
+            `write_frames`.
+        mark: The metadata of a parquet file.
+        columns: Names of columns that a csv file must have.
+        data: The file that the content is computed from.
+
+    Raises:
+        FileExistsError: If the file exists and has another content, or is the data.
+        NotADirectoryError: If the folder is a file.
+        PermissionError: If the folder is read-only.
+        ValueError: If the format is not supported.
+    """
+    if path.suffix not in WRITTEN_SUFFIXES:
+        raise ValueError(f"{mark} can be written as .csv or .parquet, not {path.suffix!r}")
+    if path.exists() and data.exists() and path.samefile(data):
+        raise FileExistsError(f"{path} is the file to score. Choose another file for the {mark}")
+    if path.is_dir() or (path.exists() and not is_marked(path, mark, columns)):
+        raise FileExistsError(f"{path} exists and does not hold {mark} of fdsm")
+    folder = next(folder for folder in path.absolute().parents if folder.exists())
+    if not folder.is_dir():
+        raise NotADirectoryError(f"{path} cannot be written: {folder} is not a folder")
+    if not os.access(folder, os.W_OK):
+        raise PermissionError(f"{path} cannot be written: the folder {folder} is read-only")
 
 
 def uncastable(frame: "pa.Table", schema: TableSchema) -> set[str]:

@@ -107,6 +107,13 @@ def test_rows_of_another_length_are_missing_rows_with_a_problem() -> None:
     assert frame.ragged == {1: "has 1 cells instead of 2", 2: "has 3 cells instead of 2"}
 
 
+def test_a_quoted_cell_may_have_more_lines_than_a_block() -> None:
+    cell = "x\n" * 2**19
+    content = f'a,b\n1,"{cell}"\n2,y\n'.encode()
+    blocks = list(iter_text(io.BytesIO(content), PATH, 1000))
+    assert [row for block in blocks for row in rows(block.table)] == [["1", cell], ["2", "y"]]
+
+
 @pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("size", [1, 2, 100])
 def test_blocks_have_the_original_cells_of_all_rows(size: int, newline: str) -> None:
