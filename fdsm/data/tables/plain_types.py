@@ -22,11 +22,12 @@ def plain_types(frame: "pa.Table") -> "pa.Table":
         >>> plain_types(pa.table({"grade": pa.array([3, 1, 3]).dictionary_encode()}))["grade"].type
         DictionaryType(dictionary<values=large_string, indices=int32, ordered=0>)
     """
-    for i, field in enumerate(frame.schema):
-        plain = _plain(frame.column(i))
-        if plain.type != field.type:
-            frame = frame.set_column(i, field.name, plain)
-    return frame
+    import pyarrow as pa
+
+    columns = [_plain(column) for column in frame.columns]
+    if [column.type for column in columns] == frame.schema.types:
+        return frame
+    return pa.Table.from_arrays(columns, frame.column_names)
 
 
 def _plain(column: "pa.ChunkedArray") -> "pa.ChunkedArray":

@@ -312,13 +312,13 @@ def _with_points(table: pa.Table, text_format: TextFormat) -> pa.Table:
     """Replace decimal commas of numbers in columns of text, such as those with bad cells."""
     if text_format.decimal != ",":
         return table
-    for i, field in enumerate(table.schema):
-        if pa.types.is_string(field.type):
-            column = table.column(i)
+    columns = table.columns
+    for i, column in enumerate(columns):
+        if pa.types.is_string(column.type):
             commas = pc.match_substring_regex(column, DECIMAL_COMMA)
             points = pc.replace_substring(column, ",", ".")
-            table = table.set_column(i, field.name, pc.if_else(commas, points, column))
-    return table
+            columns[i] = pc.if_else(commas, points, column)
+    return pa.Table.from_arrays(columns, schema=table.schema)
 
 
 def _problems(ragged: Sequence["pa.lib.InvalidRow"]) -> dict[int, str]:

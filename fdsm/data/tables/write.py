@@ -163,11 +163,14 @@ def cast_text(frame: "pa.Table", schema: TableSchema, as_text: set[str]) -> "pa.
     Returns:
         The table.
     """
-    for name, kind in _types(frame, schema).items():
-        if name not in as_text:
-            place = frame.schema.get_field_index(name)
-            frame = frame.set_column(place, name, _cast(frame.column(place), kind))
-    return frame
+    import pyarrow as pa
+
+    types = {n: kind for n, kind in _types(frame, schema).items() if n not in as_text}
+    columns = [
+        _cast(column, types[name]) if name in types else column
+        for name, column in zip(frame.column_names, frame.columns, strict=True)
+    ]
+    return pa.Table.from_arrays(columns, frame.column_names)
 
 
 def _types(frame: "pa.Table", schema: TableSchema) -> "dict[str, pa.DataType]":

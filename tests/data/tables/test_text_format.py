@@ -91,6 +91,6 @@ def test_integers_in_the_first_row_are_values_without_fractions_below() -> None:
 
 def test_the_time_for_titles_is_linear_in_the_number_of_columns() -> None:
     row = ",".join(["1.5"] * 5000) + "\n"
-    start = time.perf_counter()
+    start = time.process_time()
     assert detect_format(row * 30).skip == 0
-    assert time.perf_counter() - start < 3
+    assert time.process_time() - start < 3
