@@ -1,6 +1,7 @@
 """Scoring a file of new data with a trained model."""
 
 import json
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,7 +35,7 @@ MARK, HEADER = "scores", ("p_value", "log_density", "problem")
 BLOCK = 50_000
 """Number of rows that are in memory at once."""
 EXPLAINED_P, EXPLAINED_ROWS = 0.05, 2000
-"""Rows of a block with a larger p-value, or beyond this number, get no reasons."""
+"""Rows with a larger p-value, or after this number of rows with higher scores, get no reasons."""
 TOP = 20
 """Number of rows in the record for the report."""
 
@@ -155,10 +156,17 @@ def _score_blocks(
     """Score a table in blocks, and add columns of text without the right type to `as_text`."""
     again = is_training_file(saved, resolve_path(source.path))
     blocks = source.iter_codes(BLOCK) if isinstance(source, Table) else [source.read_codes()]
+    highest = torch.full((EXPLAINED_ROWS,), -torch.inf).double()
     for codes, problems, frame in blocks:
         if as_text is not None:
             as_text |= uncastable(frame, schema)
-        yield _score_block(saved, schema, torch.from_numpy(codes), problems, again)
+        threshold = float(highest[-1])
+        block = _score_block(
+            saved, schema, torch.from_numpy(codes), problems, again, threshold=threshold
+        )
+        known = block.score.nan_to_num(-torch.inf, posinf=torch.inf)
+        highest = torch.cat([highest, known]).topk(EXPLAINED_ROWS).values
+        yield block
 
 
 def _score_block(
@@ -167,8 +175,9 @@ def _score_block(
     rows: Tensor,
     problems: Problems,
     leave_one_out: bool = False,
+    threshold: float = -math.inf,
 ) -> ScoredRows:
-    """Score rows, and explain the unusual ones of a table."""
+    """Score rows, and explain the unusual ones of a table if their score reaches a threshold."""
     unreadable = {} if schema is None else _unreadable_rows(saved, rows, problems)
     good = torch.tensor([i for i in range(len(rows)) if i not in unreadable], dtype=torch.long)
     score, p_value, log_density = (torch.full((len(rows),), torch.nan).double() for _ in range(3))
@@ -184,7 +193,7 @@ def _score_block(
     reasons: dict[int, list[Reason]] = {}
     detector = saved.detector
     if schema is not None and detector is not None and detector.neighbors is not None:
-        chosen = explained.nonzero().flatten()
+        chosen = (explained & (score >= threshold)).nonzero().flatten()
         chosen = chosen[score[chosen].argsort(descending=True)][:EXPLAINED_ROWS]
         found = explain(saved, schema, rows[chosen])
         reasons = dict(zip(chosen.tolist(), found, strict=True))
@@ -199,10 +208,13 @@ def _unreadable_rows(saved: SavedModel, rows: Tensor, problems: Problems) -> dic
     """Return why rows of a table cannot be scored, by row."""
     found = {i: cells[0][1] for i, cells in problems.items() if cells[0][0] == ROW}
     missing = rows.isnan()
-    for i in missing.any(1).nonzero().flatten().tolist():
-        if i not in problems and bool(missing[i].all()):
+    for i in missing.all(1).nonzero().flatten().tolist():
+        if i not in problems:
             found[i] = "all cells are missing"
-        elif i not in found and not saved.fills_missing:
+    if saved.fills_missing:
+        return found
+    for i in missing.any(1).nonzero().flatten().tolist():
+        if i not in found:
             cells = [Reason(column, text, "", 1.0) for column, text in problems.get(i, [])]
             found[i] = in_words(cells) or "a cell is missing, which this model cannot fill"
     return found
