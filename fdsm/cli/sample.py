@@ -32,15 +32,18 @@ def sample(
         json: Print the files as JSON.
 
     Raises:
-        UsageError: If the number of samples is not positive.
+        UsageError: If the number of samples is not positive, or the file to write has the
+            training data.
     """
     if n < 1:
         raise UsageError(f"-n must be at least 1, but is {n}")
     from ..runs import SavedModel
     from ..runs.samples import save_sample_file, save_samples
-    from ..runs.score import table_schema
+    from ..runs.score import is_training_file, table_schema
 
     saved = SavedModel.load(open_run(run, trust=trust, device=device))
+    if out is not None and is_training_file(saved, out):
+        raise UsageError(f"{out} has the training data of {run}. Choose another --out")
     schema = table_schema(saved)
     samples = saved.sample(n, progress("Sampling"), seed=seed)
     if out is not None and out.suffix and not out.is_dir():

@@ -1,6 +1,7 @@
 """Scoring a file of new data with a trained model."""
 
 import json
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,11 +13,12 @@ import torch
 from torch import Tensor
 
 from ..atomic_io import replace_file
-from ..data import Array, DataError, ImageFolder, Table, TableSchema, from_path
-from ..data.download import checksums
+from ..data import Array, DataError, ImageFolder, Table, TableSchema, from_path, iter_frames
+from ..data.download import checksums, resolve_path
 from ..data.files.table import ROW
 from ..data.tables.columns import Problems
-from ..data.tables.write import WRITTEN_SUFFIXES, cast_text, is_marked, write_frames
+from ..data.tables.frame import TEXT_SUFFIXES, table_suffix
+from ..data.tables.write import cast_text, require_replaceable, uncastable, write_frames
 from ..outliers import Reason, benjamini_hochberg
 from ..serialize import Json
 from .explain import as_number, explain, in_words
@@ -33,7 +35,7 @@ MARK, HEADER = "scores", ("p_value", "log_density", "problem")
 BLOCK = 50_000
 """Number of rows that are in memory at once."""
 EXPLAINED_P, EXPLAINED_ROWS = 0.05, 2000
-"""Rows of a block with a larger p-value, or beyond this number, get no reasons."""
+"""Rows with a larger p-value, or after this number of rows with higher scores, get no reasons."""
 TOP = 20
 """Number of rows in the record for the report."""
 
@@ -79,15 +81,10 @@ def score_file(
 
     Raises:
         DataError: If the rows do not have the shape of the training rows, or none can be scored.
-        FileExistsError: If the file to write exists and does not hold scores.
+        OSError: If the file to write exists and does not hold scores, or cannot be written.
         ValueError: If the format is not supported.
     """
-    if out.suffix not in WRITTEN_SUFFIXES:
-        raise ValueError(f"scores can be written as .csv or .parquet, not {out.suffix!r}")
-    if out.exists() and not is_marked(out, MARK, HEADER):
-        raise FileExistsError(f"{out} exists and does not hold scores of fdsm")
-    if out.resolve() == data.resolve():
-        raise FileExistsError(f"{out} is the file to score")
+    require_replaceable(out, MARK, HEADER, data)
     schema = table_schema(saved)
     if schema is None:
         names, rows = _read_images(saved, data)
@@ -95,26 +92,12 @@ def score_file(
         frames: Iterator[pa.Table] = iter([_name_table(names)])
     else:
         source = _table_source(saved, data, schema)
-        again = _is_training_file(saved, data)
-        scored = _collect(
-            (
-                _score_block(saved, schema, torch.from_numpy(codes), problems, again)
-                for codes, problems, _ in _blocks(source)
-            ),
-            fdr,
-        )
-        unreadable = {
-            reason.column
-            for reasons in scored.reasons.values()
-            for reason in reasons
-            if not reason.expected
-        }
-        frames = (
-            _numbered(frame, done)
-            if only_scores
-            else (frame if out.suffix == ".csv" else cast_text(frame, schema, unreadable))
-            for done, frame in _counted(source)
-        )
+        typed = out.suffix == ".parquet" and not only_scores and _is_text(source)
+        as_text: set[str] | None = set() if typed else None
+        scored = _collect(_score_blocks(saved, schema, source, as_text), fdr)
+        frames = _number_rows(len(scored.score)) if only_scores else _frames(source)
+        if as_text is not None:
+            frames = (cast_text(frame, schema, as_text) for frame in frames)
     if not bool((~scored.score.isnan()).any()):
         first = next(iter(scored.problems.values()), "there are no rows")
         raise DataError(f"{data}: no row can be scored. First problem: {first}")
@@ -156,7 +139,7 @@ def default_scores_path(data: Path) -> Path:
     return data.with_name(f"{data.name}.scores.csv")
 
 
-def _is_training_file(saved: SavedModel, path: Path) -> bool:
+def is_training_file(saved: SavedModel, path: Path) -> bool:
     """Return whether a file is the one that the model was trained on."""
     known = [file.get("sha256") for file in saved.run.config["data"].get("files", [])]
     return path.is_file() and checksums(path, "sha256")[0] in known
@@ -167,14 +150,34 @@ def _smallest_p_value(saved: SavedModel) -> float:
     return 1 / (len(saved.detector.calibration.folds) + 1)
 
 
+def _score_blocks(
+    saved: SavedModel, schema: TableSchema, source: Table | Array, as_text: set[str] | None
+) -> Iterator[ScoredRows]:
+    """Score a table in blocks, and add columns of text without the right type to `as_text`."""
+    again = is_training_file(saved, resolve_path(source.path))
+    blocks = source.iter_codes(BLOCK) if isinstance(source, Table) else [source.read_codes()]
+    highest = torch.full((EXPLAINED_ROWS,), -torch.inf).double()
+    for codes, problems, frame in blocks:
+        if as_text is not None:
+            as_text |= uncastable(frame, schema)
+        threshold = float(highest[-1])
+        block = _score_block(
+            saved, schema, torch.from_numpy(codes), problems, again, threshold=threshold
+        )
+        known = block.score.nan_to_num(-torch.inf, posinf=torch.inf)
+        highest = torch.cat([highest, known]).topk(EXPLAINED_ROWS).values
+        yield block
+
+
 def _score_block(
     saved: SavedModel,
     schema: TableSchema | None,
     rows: Tensor,
     problems: Problems,
     leave_one_out: bool = False,
+    threshold: float = -math.inf,
 ) -> ScoredRows:
-    """Score rows, and explain the unusual ones of a table."""
+    """Score rows, and explain the unusual ones of a table if their score reaches a threshold."""
     unreadable = {} if schema is None else _unreadable_rows(saved, rows, problems)
     good = torch.tensor([i for i in range(len(rows)) if i not in unreadable], dtype=torch.long)
     score, p_value, log_density = (torch.full((len(rows),), torch.nan).double() for _ in range(3))
@@ -190,7 +193,7 @@ def _score_block(
     reasons: dict[int, list[Reason]] = {}
     detector = saved.detector
     if schema is not None and detector is not None and detector.neighbors is not None:
-        chosen = explained.nonzero().flatten()
+        chosen = (explained & (score >= threshold)).nonzero().flatten()
         chosen = chosen[score[chosen].argsort(descending=True)][:EXPLAINED_ROWS]
         found = explain(saved, schema, rows[chosen])
         reasons = dict(zip(chosen.tolist(), found, strict=True))
@@ -205,10 +208,13 @@ def _unreadable_rows(saved: SavedModel, rows: Tensor, problems: Problems) -> dic
     """Return why rows of a table cannot be scored, by row."""
     found = {i: cells[0][1] for i, cells in problems.items() if cells[0][0] == ROW}
     missing = rows.isnan()
-    for i in missing.any(1).nonzero().flatten().tolist():
-        if i not in problems and bool(missing[i].all()):
+    for i in missing.all(1).nonzero().flatten().tolist():
+        if i not in problems:
             found[i] = "all cells are missing"
-        elif i not in found and not saved.fills_missing:
+    if saved.fills_missing:
+        return found
+    for i in missing.any(1).nonzero().flatten().tolist():
+        if i not in found:
             cells = [Reason(column, text, "", 1.0) for column, text in problems.get(i, [])]
             found[i] = in_words(cells) or "a cell is missing, which this model cannot fill"
     return found
@@ -329,23 +335,23 @@ def _table_source(saved: SavedModel, path: Path, schema: TableSchema) -> Table |
     return replace(source, schema=schema)
 
 
-def _blocks(source: Table | Array) -> "Iterator[tuple[Floats, Problems, pa.Table]]":
+def _is_text(source: Table | Array) -> bool:
+    return isinstance(source, Table) and table_suffix(Path(source.path)) in TEXT_SUFFIXES
+
+
+def _frames(source: Table | Array) -> "Iterator[pa.Table]":
+    """Return the blocks of a table with the cells as they are in the file."""
     if isinstance(source, Table):
-        yield from source.iter_codes(BLOCK)
+        assert source.schema is not None
+        for frame in iter_frames(resolve_path(source.path), BLOCK, source.schema.names):
+            yield frame.original
     else:
-        yield source.read_codes()
+        yield source.read_codes()[2]
 
 
-def _counted(source: Table | Array) -> "Iterator[tuple[int, pa.Table]]":
-    """Return the blocks of a table, each with the number of rows before it."""
-    done = 0
-    for _, _, frame in _blocks(source):
-        yield done, frame
-        done += len(frame)
-
-
-def _numbered(frame: "pa.Table", done: int) -> "pa.Table":
-    return _name_table([str(done + i + 1) for i in range(len(frame))])
+def _number_rows(count: int) -> "Iterator[pa.Table]":
+    for start in range(0, count, BLOCK):
+        yield _name_table([str(i + 1) for i in range(start, min(start + BLOCK, count))])
 
 
 def _name_table(names: Sequence[str]) -> "pa.Table":

@@ -5,7 +5,7 @@ import pytest
 
 from fdsm.cli import main
 
-from .cli_cases import run_fails, run_json
+from .cli_cases import QUICK, run_fails, run_json
 
 
 def test_samples_are_repeatable_and_depend_on_the_seed(
@@ -67,3 +67,19 @@ def test_wrong_options_are_explained(
     assert found == code
     assert message in error
     assert not list(Path().glob("x.*"))
+
+
+def test_training_data_are_not_overwritten(
+    table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_json(["train", str(table), *QUICK], capsys)
+    before = table.read_bytes()
+    moved = table.with_name("moved.csv")
+    moved.write_bytes(before)
+    for path in (table, moved):
+        code, error = run_fails(["sample", "runs/measurements", "--out", str(path)], capsys)
+        assert code == 2
+        assert f"{path} has the training data of runs/measurements" in error
+        assert path.read_bytes() == before
+    for _ in range(2):
+        run_json(["sample", "runs/measurements", "-n", "2", "--out", "s.csv"], capsys)

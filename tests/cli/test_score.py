@@ -62,7 +62,7 @@ def test_other_files_are_not_overwritten(
     before = table.read_text()
     code, error = run_fails(["score", str(trained), str(table), "--out", str(table)], capsys)
     assert code == 1
-    assert "does not hold scores" in error
+    assert "is the file to score" in error
     assert table.read_text() == before
     run_json(["score", str(trained), str(table)], capsys)
     run_json(["score", str(trained), str(table)], capsys)

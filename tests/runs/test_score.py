@@ -132,7 +132,7 @@ def test_model_without_filling_does_not_score_rows_with_missing_cells(
     texts = {
         1: "a cell is missing",
         2: "b: 'twelve' is not a number",
-        4: "b: 'inf' is not a number",
+        4: "b: 'inf' is too large a number",
         5: "has 1 cells instead of 2",
         7: "all cells are missing",
     }
@@ -340,6 +340,23 @@ def test_blocks_of_a_file_give_the_same_scores(
         assert next(values) == pytest.approx(next(values), rel=1e-4, abs=1e-4, nan_ok=True)
     assert whole[22]["reasons"].startswith("c is 9.5")
     assert whole[8]["problem"] == "has 2 cells instead of 7"
+
+
+def test_only_the_most_unusual_rows_of_a_large_file_get_reasons(
+    mixed: SavedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All rows are outliers of different size; two of them are explained so far as they come."""
+    sizes = [6, 9, 7, 8, 5, 20, 4, 30]
+    rows = [mixed_row(i, 0.8, 0.0) for i in range(len(sizes))]
+    for row, size in zip(rows, sizes, strict=True):
+        row[6] = str(size)
+    monkeypatch.setattr(score, "BLOCK", 4)
+    monkeypatch.setattr(score, "EXPLAINED_ROWS", 2)
+    score_file(mixed, write_rows(tmp_path / "new.csv", rows), tmp_path / "scores.csv")
+    found = read(tmp_path / "scores.csv")
+    order = np.argsort([float(row["score"]) for row in found])
+    assert order.tolist() == np.argsort(sizes).tolist()
+    assert [bool(row["reasons"]) for row in found] == [s in {9, 8, 20, 30} for s in sizes]
 
 
 def test_parquet_keeps_types_and_has_the_scores_of_the_text(

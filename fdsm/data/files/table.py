@@ -114,7 +114,8 @@ class Table:
 
         Yields:
             The codes, problems and table of each block, as `read_codes` returns them. Rows are
-            counted from the beginning of the block.
+            counted from the beginning of the block. The table has the cells as they are in the
+            file: the cells of a text file are text.
 
         Raises:
             DataError: If the file is not a table, or lacks columns of the schema.
@@ -140,7 +141,7 @@ class Table:
             codes, problems = self.schema.encode(frame.table)
         for row, text in frame.ragged.items():
             problems[row] = [(ROW, text)]
-        return codes, problems, frame.table
+        return codes, problems, frame.original
 
 
 class TableSource(Protocol):

@@ -14,6 +14,8 @@ from .text_format import MISSING
 
 Floats = npt.NDArray[np.float64]
 
+_MISSING = pa.array(MISSING, pa.large_string())
+
 LARGEST = float(np.finfo(np.float32).max)
 """Numbers above this size cannot be inputs of a model."""
 
@@ -61,7 +63,7 @@ def distinct_text(column: pa.ChunkedArray) -> DistinctText:
     """Return the distinct texts of a column, without surrounding spaces and missing markers."""
     encoded = _combined(_as_large_text(column)).dictionary_encode()
     trimmed = pc.utf8_trim_whitespace(encoded.dictionary)
-    missing = pc.is_in(trimmed, value_set=pa.array(MISSING, pa.large_string()))
+    missing = pc.is_in(trimmed, value_set=_MISSING)
     cleaned = pc.if_else(missing, None, trimmed).dictionary_encode()
     inner = np.append(cleaned.indices.fill_null(-1).to_numpy(), -1).astype(np.int64)
     outer = encoded.indices.fill_null(-1).to_numpy()
@@ -82,6 +84,7 @@ def numbers_of_text(column: pa.ChunkedArray) -> tuple[Floats, npt.NDArray[np.boo
     try:
         numbers = column.cast(pa.float64()).to_numpy()
     except pa.ArrowInvalid:
+        column = pc.if_else(pc.is_in(column, value_set=_MISSING), None, column)
         plain = pc.match_substring_regex(column, _NUMBER).fill_null(False)
         numbers = np.array(pc.if_else(plain, column, None).cast(pa.float64()).to_numpy())
         rows = np.flatnonzero(~plain.to_numpy())

@@ -172,7 +172,8 @@ def _encode_dates(
     codes = distinct.spread(seconds)
     bad = np.isnan(codes) & (distinct.indices >= 0)
     if bad.sum() >= MIN_CELLS and np.isnan(codes).all():
-        raise _OtherType(f"is text such as {_example(cells, bad)!r}, but was a date")
+        example, expected = _example(cells, bad), column.format or ISO
+        raise _OtherType(f"is text such as {example!r}, but was a date in the format {expected}")
     return codes, bad
 
 
@@ -186,10 +187,16 @@ def _encode_categories(
     distinct = distinct_categories(cells)
     values = pc.utf8_lower(distinct.values) if column.boolean else distinct.values
     position = {level: i for i, level in enumerate(column.levels)}
+    if column.boolean:
+        position |= _BOOLEANS
     unknown = len(position) - 1 if column.merged else np.nan
     per_value = np.array([position.get(v, unknown) for v in values.to_pylist()], np.float64)
     codes = distinct.spread(per_value)
     return codes, np.isnan(codes) & (distinct.indices >= 0)
+
+
+_BOOLEANS = {"0": 0, "f": 0, "no": 0, "1": 1, "t": 1, "yes": 1}
+"""Other spellings of the categories `"false"` and `"true"`."""
 
 
 def _differs(column: Constant, cells: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
@@ -216,21 +223,29 @@ def _report(
     rows = np.flatnonzero(bad)
     if not len(rows):
         return
-    text = _PROBLEMS[type(column)](column)
+    text = _PROBLEMS[type(column)]
     chosen = cells.take(pa.array(rows))
     if not is_supported(cells.type):
         chosen = pa.chunked_array([pa.array([str(cell) for cell in chosen.to_pylist()])])
     values = distinct_categories(chosen)
-    messages = [f"{value!r} {text}" for value in values.values.to_pylist()]
+    messages = [f"{value!r} {text(column, value)}" for value in values.values.to_pylist()]
     for row, i in zip(rows.tolist(), values.indices.tolist(), strict=True):
         problems.setdefault(row, []).append((column.name, messages[i]))
 
 
+def _number_problem(column: Numeric, value: str) -> str:
+    try:
+        float(value)
+    except ValueError:
+        return "is not a number"
+    return "is too large a number"
+
+
 _PROBLEMS: dict[type, Callable[..., str]] = {
-    Numeric: lambda column: "is not a number",
-    DateTime: lambda column: "is not a date",
-    Categorical: lambda column: "does not occur in the training data",
-    Constant: lambda column: f"differs from {column.value!r}, the only value in training",
+    Numeric: _number_problem,
+    DateTime: lambda column, value: f"is not a date in the format {column.format or ISO}",
+    Categorical: lambda column, value: "does not occur in the training data",
+    Constant: lambda column, value: f"differs from {column.value!r}, the only value in training",
 }
 
 

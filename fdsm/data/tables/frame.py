@@ -10,6 +10,7 @@ from typing import IO, TYPE_CHECKING, cast
 import numpy as np
 
 from ..errors import DataError
+from .plain_types import plain_types
 from .text_format import require_different
 
 if TYPE_CHECKING:
@@ -79,11 +80,11 @@ def parse_frame(
     suffix = table_suffix(path)
     if suffix not in PARQUET_SUFFIXES | ARROW_SUFFIXES:
         return parse_text(_decompress(content, path), path, known, as_text)
-    table = _parse_binary(content, path, suffix)
+    table = plain_types(_parse_binary(content, path, suffix))
     require_different(table.column_names, path)
     if not table.num_rows:
         raise DataError(f"{path} has {table.num_columns} columns but no rows. Add rows")
-    return Frame(table, {})
+    return Frame(table, {}, table)
 
 
 def require_rectangular(frame: "Frame", path: Path) -> "pa.Table":
@@ -131,12 +132,14 @@ def iter_frames(path: str | Path, rows: int, known: Collection[str] = ()) -> Ite
             with parquet.ParquetFile(path) as file:
                 require_different(file.schema_arrow.names, path)
                 for batch in file.iter_batches(rows):
-                    yield Frame(pa.Table.from_batches([batch]), {})
+                    table = pa.Table.from_batches([batch])
+                    yield Frame(plain_types(table), {}, table)
             return
         table = _open_arrow(pa.memory_map(str(path)))
         require_different(table.column_names, path)
         for start in range(0, table.num_rows, rows):
-            yield Frame(table.slice(start, rows), {})
+            part = table.slice(start, rows)
+            yield Frame(plain_types(part), {}, part)
 
 
 def sample_frame(
@@ -191,6 +194,9 @@ def _open_arrow(source: "pa.NativeFile") -> "pa.Table":
     """Read an arrow file, which may have the file format or the stream format."""
     import pyarrow as pa
 
+    if source.read(4) == b"FEA1":
+        raise pa.ArrowInvalid("it has version 1 of the feather format. Version 2 is needed")
+    source.seek(0)
     try:
         return pa.ipc.open_file(source).read_all()
     except pa.ArrowInvalid:

@@ -68,7 +68,10 @@ def infer_column(
     if categorical:
         return _categorical(name, column, distinct_categories(column))
     if is_numeric(kind) or (numeric and pa.types.is_boolean(kind)):
-        return _numeric(name, str(kind), numbers_of_column(column), 0, keep=numeric)
+        numbers = numbers_of_column(column)
+        missing = pc.sum(column.is_null(nan_is_null=True)).as_py()
+        unreadable = int(np.isnan(numbers).sum()) - missing  # infinite ones
+        return _numeric(name, str(kind), numbers, unreadable, keep=numeric)
     if is_date(kind):
         return _date(name, column)
     if pa.types.is_boolean(kind):
@@ -115,7 +118,8 @@ def distinct_categories(column: pa.ChunkedArray) -> DistinctText:
 
 
 def _text(name: str, column: pa.ChunkedArray, *, keep_numbers: bool) -> Column:
-    mixed = _may_be_numeric(column)
+    # A dictionary says that numbers are categories.
+    mixed = not pa.types.is_dictionary(column.type) and _may_be_numeric(column)
     if keep_numbers or mixed:
         found = _numeric_text(name, column, keep=keep_numbers)
         if found is not None:

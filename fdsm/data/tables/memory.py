@@ -7,10 +7,17 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import DataError
+from .plain_types import plain_types
 from .text_format import positions, require_different
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
+
+
+_NOT_A_TABLE = (
+    "is not a table. Give a pandas, polars or pyarrow table, a dictionary of columns, or an array "
+    "of shape (N, C)"
+)
 
 
 @runtime_checkable
@@ -54,7 +61,7 @@ def frame_from(table: object) -> "pa.Table":
     """
     frame = _convert(table)
     require_different(frame.column_names, "the table")
-    return _without_views(frame)
+    return plain_types(frame)
 
 
 def _convert(table: object) -> "pa.Table":
@@ -67,9 +74,10 @@ def _convert(table: object) -> "pa.Table":
     if hasattr(table, "__arrow_c_stream__"):
         try:
             return _without_index(pa.table(table))
-        except (ValueError, pa.ArrowTypeError):  # a column mixes types, or a name is repeated
+        except (ValueError, TypeError, OverflowError, NotImplementedError) as error:
+            # A column mixes types or is sparse, or a name is repeated.
             if not isinstance(table, _HasColumns):
-                raise
+                raise DataError(f"a {type(table).__name__} {_NOT_A_TABLE}") from error
             require_different([str(name) for name in table.columns], "the table")
             return _from_columns({str(name): table[name] for name in table.columns})
     if hasattr(table, "__dataframe__"):
@@ -86,50 +94,36 @@ def _convert(table: object) -> "pa.Table":
 def _from_columns(columns: Mapping[str, object]) -> "pa.Table":
     import pyarrow as pa
 
-    arrays = {name: _to_array(values) for name, values in columns.items()}
+    arrays = {name: _to_array(name, values) for name, values in columns.items()}
     lengths = {name: len(array) for name, array in arrays.items()}
     if len(set(lengths.values())) > 1:
         raise DataError(f"the columns have different numbers of rows: {lengths}")
     return pa.table(arrays)
 
 
-def _to_array(values: object) -> "pa.Array":
+def _to_array(name: str, values: Any) -> "pa.Array":  # ruff: ignore[any-type]
     import pyarrow as pa
 
     try:
         return pa.array(values, from_pandas=True)
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
-        cells = [None if v is None or v != v else str(v) for v in values]  # type: ignore[attr-defined]
-        return pa.array(cells, pa.string())
+    except (ValueError, TypeError, OverflowError, NotImplementedError):
+        cells = np.asarray(values) if hasattr(values, "__array__") else values
+    kind = cells.dtype.kind if isinstance(cells, np.ndarray) else "O"
+    if kind == "c":
+        raise DataError(
+            f"column {name!r} has complex numbers. Give the real and the imaginary part as two "
+            "columns"
+        )
+    if kind == "f":  # a sparse column, or more digits than float64
+        return pa.array(cells.astype(np.float64), from_pandas=True)
+    return pa.array([None if v is None or v != v else str(v) for v in cells], pa.string())
 
 
 def _from_array(array: npt.NDArray[Any], given: str) -> "pa.Table":
     if array.ndim != 2 or array.dtype.kind not in "biufUSOM":
-        raise DataError(
-            f"a {given} of shape {array.shape} and type {array.dtype} is not a table. Give a "
-            "pandas, polars or pyarrow table, a dictionary of columns, or an array of shape (N, C)"
-        )
+        raise DataError(f"a {given} of shape {array.shape} and type {array.dtype} {_NOT_A_TABLE}")
     values = array.astype(str) if array.dtype.kind == "S" else array
     return _from_columns(dict(zip(positions(array.shape[1]), values.T, strict=True)))
-
-
-def _without_views(frame: "pa.Table") -> "pa.Table":
-    """Return a table with strings instead of string views, for which arrow has few functions."""
-    import pyarrow as pa
-
-    text = pa.large_string()
-    for i, (name, kind) in enumerate(zip(frame.column_names, frame.schema.types, strict=True)):
-        column = frame.column(i)
-        if pa.types.is_string_view(kind):
-            frame = frame.set_column(i, name, column.cast(text))
-        elif pa.types.is_dictionary(kind) and pa.types.is_string_view(kind.value_type):
-            chunks = [
-                pa.DictionaryArray.from_arrays(part.indices, part.dictionary.cast(text))
-                for part in column.chunks
-            ]
-            column = pa.chunked_array(chunks, pa.dictionary(kind.index_type, text))
-            frame = frame.set_column(i, name, column)
-    return frame
 
 
 def _without_index(frame: "pa.Table") -> "pa.Table":

@@ -2,11 +2,12 @@
 
 import csv
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from typing import IO, NamedTuple
 
+import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 from pyarrow import csv as arrow_csv
@@ -17,6 +18,7 @@ from .text_format import (
     MISSING,
     WHITESPACE,
     TextFormat,
+    cells_of_any_length,
     detect_format,
     require_different,
 )
@@ -25,10 +27,16 @@ HEAD_BYTES = 2**20
 """Number of bytes that the format is recognized from."""
 BLOCK_BYTES = 2**22
 """Number of bytes that pyarrow parses at once."""
-MAX_OPEN_LINES = 10_000
-"""Largest number of lines of a quoted cell at the end of a block."""
+MAX_OPEN_BYTES = 2**24
+"""Largest size of the rest of a quoted cell at the end of a block."""
 
 _NULLS = [*MISSING, *(f" {text}" for text in MISSING)]
+_FOREIGN = {
+    "HTML or XML": re.compile(r"\s*<(!doctype|html|\?xml)", re.I),
+    "JSON": re.compile(r'\s*(\{\s*"|\[\s*[\[{])'),
+    "PDF": re.compile(r"%PDF-"),
+}
+"""How text begins that is not a table."""
 
 
 class Frame(NamedTuple):
@@ -37,10 +45,14 @@ class Frame(NamedTuple):
     Attributes:
         table: The table. All cells of rows with a wrong number of cells are missing.
         ragged: The problem of each row with a wrong number of cells, by its index.
+        original: The cells as they are in the file, if it was read in blocks. Rows with a wrong
+            number of cells have theirs; the last cell of a row that is too long has the rest of
+            the row. Otherwise the same as `table`.
     """
 
     table: pa.Table
     ragged: Mapping[int, str]
+    original: pa.Table
 
 
 def parse_text(
@@ -67,7 +79,9 @@ def parse_text(
     if not body:
         raise DataError(f"{path} has a header but no rows. Add rows")
     types = dict.fromkeys(set(as_text) & set(text_format.names), pa.string())
-    return _parse(body, text_format, path, types)
+    table, ragged = _parse(body, text_format, path, types, _NULLS)
+    table = _insert_missing_rows(_with_points(table, text_format), ragged)
+    return Frame(table, _problems(ragged), table)
 
 
 def iter_text(
@@ -100,7 +114,13 @@ def iter_text(
         body = _without_final_comments(content, text_format)
         pending = content[len(body) :]  # comments if nothing follows, otherwise rows
         if body:
-            yield _parse(body, text_format, path, types)
+            cells, ragged = _parse(body, text_format, path, types, [""])
+            cells = _with_points(cells, text_format)
+            yield Frame(
+                _insert_missing_rows(cells, ragged),
+                _problems(ragged),
+                _insert_ragged_rows(cells, ragged, text_format.delimiter),
+            )
 
 
 def decode_text(content: bytes, path: Path) -> bytes:
@@ -152,10 +172,10 @@ def _detect(head: bytes, path: Path, known: Collection[str]) -> TextFormat:
     text = head.decode()
     if all(line[:1] in {"", "#"} for line in map(str.strip, text.splitlines())):
         raise DataError(f"{path} is empty. Add rows")
-    try:
-        found = detect_format(text, known)
-    except csv.Error as error:
-        raise DataError(f"{path} is not a readable table: {error}. Check its quotes") from error
+    for name, beginning in _FOREIGN.items():
+        if beginning.match(text):
+            raise DataError(f"{path} is not a table but {name}. Give a table of text cells")
+    found = detect_format(text, known)
     require_different(found.names, path)
     return found
 
@@ -173,39 +193,40 @@ def _take_lines(lines: Iterator[bytes], count: int) -> bytes:
     """Return the next lines. A quoted cell with line breaks is not cut."""
     block = b"".join(islice(lines, count))
     if block.count(b'"') % 2:
-        more = b""
-        for line in islice(lines, MAX_OPEN_LINES):
-            more += line
-            if line.count(b'"') % 2:
+        more, size = [block], 0
+        for line in lines:
+            more.append(line)
+            size += len(line)
+            if line.count(b'"') % 2 or size > MAX_OPEN_BYTES:
                 break
-        block += more
+        block = b"".join(more)
     return block
 
 
 def _parse(
-    body: bytes, text_format: TextFormat, path: Path, types: dict[str, pa.DataType]
-) -> Frame:
+    body: bytes,
+    text_format: TextFormat,
+    path: Path,
+    types: dict[str, pa.DataType],
+    nulls: Sequence[str],
+) -> tuple[pa.Table, list["pa.lib.InvalidRow"]]:
+    """Return the rows with the right number of cells, and all other rows."""
     ragged: list[pa.lib.InvalidRow] = []
     try:
-        table = _read(body, text_format, types, ragged, threads=True)
+        table = _read(body, text_format, types, nulls, ragged, threads=True)
         if ragged:  # only a single thread counts the rows
-            table = _read(body, text_format, types, ragged, threads=False)
+            table = _read(body, text_format, types, nulls, ragged, threads=False)
     except pa.ArrowInvalid as error:
         raise DataError(f"{path} is not a readable table: {error}. Check its quotes") from error
-    _require_closed_quotes(body, table, path)
-    if text_format.decimal == ",":
-        table = _with_points(table)
-    problems = {
-        row.number - 1: f"has {row.actual_columns} cells instead of {row.expected_columns}"
-        for row in ragged
-    }
-    return Frame(_with_empty_rows(table, problems), problems)
+    _require_closed_quotes(body, table, ragged, path)
+    return table, ragged
 
 
 def _read(
     body: bytes,
     text_format: TextFormat,
     types: dict[str, pa.DataType],
+    nulls: Sequence[str],
     ragged: list["pa.lib.InvalidRow"],
     *,
     threads: bool,
@@ -229,7 +250,7 @@ def _read(
             arrow_csv.ConvertOptions(
                 check_utf8=False,
                 column_types=types,
-                null_values=_NULLS,
+                null_values=nulls,
                 true_values=["true", "True", "TRUE"],
                 false_values=["false", "False", "FALSE"],
                 strings_can_be_null=True,
@@ -270,33 +291,73 @@ def _without_final_comments(body: bytes, text_format: TextFormat) -> bytes:
     return body[:end]
 
 
-def _require_closed_quotes(body: bytes, table: pa.Table, path: Path) -> None:
-    if body.count(b'"') % 2 == 0 or not table.num_rows:
+def _require_closed_quotes(
+    body: bytes, table: pa.Table, ragged: Sequence["pa.lib.InvalidRow"], path: Path
+) -> None:
+    if body.count(b'"') % 2 == 0 or not table.num_rows + len(ragged):
         return
-    last = [column[-1].as_py() for column in table.columns if pa.types.is_string(column.type)]
+    count = table.num_rows + len(ragged)
+    if ragged and ragged[-1].number == count:
+        last = [ragged[-1].text]
+    else:
+        last = [column[-1].as_py() for column in table.columns if pa.types.is_string(column.type)]
     if any(text is not None and "\n" in text for text in last):
         raise DataError(
             f"{path} is not a readable table: a quote is not closed, at the latest in row "
-            f"{table.num_rows:,}. Check its quotes"
+            f"{count:,}. Check its quotes"
         )
 
 
-def _with_points(table: pa.Table) -> pa.Table:
+def _with_points(table: pa.Table, text_format: TextFormat) -> pa.Table:
     """Replace decimal commas of numbers in columns of text, such as those with bad cells."""
-    for i, field in enumerate(table.schema):
-        if pa.types.is_string(field.type):
-            column = table.column(i)
+    if text_format.decimal != ",":
+        return table
+    columns = table.columns
+    for i, column in enumerate(columns):
+        if pa.types.is_string(column.type):
             commas = pc.match_substring_regex(column, DECIMAL_COMMA)
             points = pc.replace_substring(column, ",", ".")
-            table = table.set_column(i, field.name, pc.if_else(commas, points, column))
-    return table
+            columns[i] = pc.if_else(commas, points, column)
+    return pa.Table.from_arrays(columns, schema=table.schema)
 
 
-def _with_empty_rows(table: pa.Table, rows: Collection[int]) -> pa.Table:
-    """Insert rows of missing cells, so that they have the given indices."""
-    if not rows:
+def _problems(ragged: Sequence["pa.lib.InvalidRow"]) -> dict[int, str]:
+    return {
+        row.number - 1: f"has {row.actual_columns} cells instead of {row.expected_columns}"
+        for row in ragged
+    }
+
+
+def _insert_missing_rows(table: pa.Table, ragged: Sequence["pa.lib.InvalidRow"]) -> pa.Table:
+    """Insert rows of missing cells where rows have a wrong number of cells."""
+    if not ragged:
         return table
-    count = table.num_rows + len(rows)
-    good = iter(range(table.num_rows))
-    order = [None if i in rows else next(good) for i in range(count)]
-    return table.take(pa.array(order, pa.int64()))
+    missing = [pa.nulls(len(ragged), kind) for kind in table.schema.types]
+    return _insert(table, ragged, pa.Table.from_arrays(missing, schema=table.schema))
+
+
+def _insert_ragged_rows(
+    table: pa.Table, ragged: Sequence["pa.lib.InvalidRow"], delimiter: str
+) -> pa.Table:
+    """Insert the rows with a wrong number of cells into a table of text."""
+    if not ragged:
+        return table
+    width, rows = table.num_columns, []
+    for row in ragged:
+        with cells_of_any_length():
+            cells = next(csv.reader([row.text], delimiter=delimiter))
+        if len(cells) > width:
+            cells[width - 1 :] = [delimiter.join(cells[width - 1 :])]
+        rows.append(cells + [None] * (width - len(cells)))
+    columns = [pa.array(column, pa.string()) for column in zip(*rows, strict=True)]
+    return _insert(table, ragged, pa.Table.from_arrays(columns, schema=table.schema))
+
+
+def _insert(table: pa.Table, ragged: Sequence["pa.lib.InvalidRow"], rows: pa.Table) -> pa.Table:
+    """Insert rows into a table at the numbers of ragged rows."""
+    count = table.num_rows + len(ragged)
+    places = np.array([row.number - 1 for row in ragged])
+    order = np.empty(count, np.int64)
+    order[places] = np.arange(table.num_rows, count)
+    order[np.delete(np.arange(count), places)] = np.arange(table.num_rows)
+    return pa.concat_tables([table, rows]).take(pa.array(order))

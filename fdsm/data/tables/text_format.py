@@ -3,7 +3,8 @@
 import csv
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,13 +22,17 @@ WHITESPACE = " "
 SAMPLE_LINES = 200
 """Number of lines that the format is recognized from."""
 
-DECIMAL_COMMA = r"^[+-]?\d*,\d+([eE][+-]?\d+)?$"
+TITLE_LINES = 20
+"""Number of lines in which titles are recognized."""
+
+DECIMAL_COMMA = r"^ *[+-]?\d*,\d+([eE][+-]?\d+)? *$"
 """Regular expression of a number with a decimal comma."""
 
 _COMMA = re.compile(DECIMAL_COMMA)
 _POINT = re.compile(r"[+-]?\d*\.\d+([eE][+-]?\d+)?")
 _GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+|\d*,\d+)([eE][+-]?\d+)?|[+-]?inf(inity)?", re.I)
+_SEPARATOR = re.compile(r"sep=.", re.I)
 _DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([T ].*)?")
 
 
@@ -39,7 +44,7 @@ class TextFormat:
         delimiter: The character between cells. A space stands for any number of spaces and tabs.
         decimal: The decimal mark, a point or a comma.
         names: Names of the columns. `"0"`, `"1"`, … if there is no header.
-        skip: Number of lines before the first row: comments, empty lines and the header.
+        skip: Number of lines before the first row: titles, comments, empty lines and the header.
     """
 
     delimiter: str
@@ -48,6 +53,17 @@ class TextFormat:
     skip: int
 
 
+@contextmanager
+def cells_of_any_length() -> Generator[None]:
+    """Let Python's csv reader accept cells of more than 131,072 characters."""
+    limit = csv.field_size_limit(2**31 - 1)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(limit)
+
+
+@cells_of_any_length()
 def detect_format(text: str, known: Collection[str] = ()) -> TextFormat:
     r"""Recognize the format of a table from its beginning.
 
@@ -58,9 +74,6 @@ def detect_format(text: str, known: Collection[str] = ()) -> TextFormat:
     Returns:
         The format.
 
-    Raises:
-        csv.Error: If a quote is not closed.
-
     Example:
         >>> detect_format("# made by hand\nlength;width\n1,5;2\n")
         TextFormat(delimiter=';', decimal=',', names=('length', 'width'), skip=2)
@@ -69,6 +82,8 @@ def detect_format(text: str, known: Collection[str] = ()) -> TextFormat:
         text = text.replace("\r", "\n")
     lines = text.replace("\r", " ").split("\n")
     start = next((i for i, line in enumerate(lines) if line.strip() and line[0] != "#"), 0)
+    start += _title_lines(lines[start : start + TITLE_LINES])
+    start += next((i for i, line in enumerate(lines[start:]) if line.strip()), 0)
     delimiter = _find_delimiter(lines[start:])
     width = len(next(_rows(lines[start:], delimiter))[0])
     if start and lines[start - 1][:1] == "#":
@@ -85,7 +100,9 @@ def detect_format(text: str, known: Collection[str] = ()) -> TextFormat:
         return TextFormat(delimiter, decimal, positions(_usual_width(rows)), start)
     first = rows[0]
     if rows[1:] and _usual_width(rows[1:]) == width + 1:
-        first = ["", *first]  # R leaves out the name of the first column
+        ends = {row[-1] for row in rows[1:] if len(row) > width}
+        # All rows end with a delimiter, or R has left out the name of the first column.
+        first = [*first, ""] if ends == {""} else ["", *first]
     return TextFormat(delimiter, decimal, _names(first), start + numbered[0][1])
 
 
@@ -106,7 +123,9 @@ def require_different(names: Sequence[str], path: Path | str) -> None:
 
 
 def _names(cells: Sequence[str]) -> tuple[str, ...]:
-    return tuple(cell or str(i) for i, cell in enumerate(cells))
+    given = set(cells)
+    unnamed = [f"unnamed {i}" if str(i) in given else str(i) for i in range(len(cells))]
+    return tuple(cell or other for cell, other in zip(cells, unnamed, strict=True))
 
 
 def _rows(lines: Sequence[str], delimiter: str) -> Iterator[tuple[list[str], int]]:
@@ -123,6 +142,21 @@ def _rows(lines: Sequence[str], delimiter: str) -> Iterator[tuple[list[str], int
 
 def _usual_width(rows: Sequence[Sequence[str]]) -> int:
     return Counter(map(len, rows)).most_common(1)[0][0]
+
+
+def _title_lines(lines: Sequence[str]) -> int:
+    """Return the number of lines before the header, such as a title or Excel's `sep=;`."""
+    if _SEPARATOR.fullmatch(lines[0].strip()):
+        return 1
+    for delimiter in DELIMITERS:
+        rows = list(_rows(lines, delimiter))
+        for i, (row, _) in enumerate(rows[:-1]):
+            below = [cells for cells, _ in rows[i + 1 :]]
+            is_header = len(row) > 1 and len(row) == _usual_width(below)
+            if is_header and not any(map(_is_data, row)) and _names_numbers(row, below):
+                titles = [len(cells) for cells, _ in rows[:i]]
+                return rows[i - 1][1] if titles and max(titles) < len(row) else 0
+    return 0
 
 
 def _find_delimiter(lines: Sequence[str]) -> str:
@@ -164,7 +198,7 @@ def _is_header(
     if _has_known_names(first, set(known)):
         return True
     if not any(first) or any(map(_is_data, first)):
-        return _names_numbers(first, rows)
+        return _names_numbers(first, rows) or _is_numbered(first, rows)
     columns = zip(first, *(row for row in rows if len(row) == len(first)), strict=True)
     repeated = 0
     for name, *cells in columns:
@@ -190,6 +224,14 @@ def _names_numbers(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
         if present and all(map(_is_data, present)) and name not in MISSING:
             votes += -1 if _is_data(name) else 1
     return votes > 0 and len(set(first)) == len(first)
+
+
+def _is_numbered(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether the first row has the numbers of columns, as pandas writes them."""
+    if not first[0]:
+        return tuple(first[1:]) == positions(len(first) - 1) != ()
+    fractions = any(_POINT.fullmatch(cell) for row in rows for cell in row)
+    return len(first) > 1 and tuple(first) == positions(len(first)) and fractions
 
 
 def _is_data(cell: str) -> bool:

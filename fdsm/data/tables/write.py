@@ -1,14 +1,18 @@
 """Write tables in blocks as csv or parquet files."""
 
 import csv
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..errors import DataError
 from .schema import TableSchema
+from .text_format import MISSING, cells_of_any_length
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
+    from pyarrow import parquet
 
 WRITTEN_SUFFIXES = (".csv", ".parquet")
 
@@ -21,22 +25,34 @@ def write_frames(path: Path, suffix: str, frames: "Iterable[pa.Table]", mark: st
         suffix: The format, `".csv"` or `".parquet"`.
         frames: The blocks, with the same columns.
         mark: Metadata of a parquet file, by which `is_marked` recognises it.
+
+    Raises:
+        DataError: If a column has a type that parquet files cannot hold.
     """
     if suffix == ".csv":
         _write_csv(path, frames)
         return
     import pyarrow as pa
-    from pyarrow import parquet
 
     writer = None
     try:
         for frame in frames:
             if writer is None:
-                writer = parquet.ParquetWriter(path, frame.schema.with_metadata({"fdsm": mark}))
+                writer = _parquet_writer(path, frame.schema.with_metadata({"fdsm": mark}))
             writer.write_table(pa.Table.from_arrays(frame.columns, schema=writer.schema))
     finally:
         if writer is not None:
             writer.close()
+
+
+def _parquet_writer(path: Path, schema: "pa.Schema") -> "parquet.ParquetWriter":
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        return parquet.ParquetWriter(path, schema)
+    except pa.ArrowNotImplementedError as error:
+        raise DataError(f"the table cannot be written as .parquet: {error}. Use .csv") from error
 
 
 def _write_csv(path: Path, frames: "Iterable[pa.Table]") -> None:
@@ -81,33 +97,97 @@ def is_marked(path: Path, mark: str, columns: Iterable[str]) -> bool:
         except (pa.ArrowException, OSError):
             return False
         return metadata.get(b"fdsm") == mark.encode()
-    with path.open(encoding="utf-8", errors="replace", newline="") as file:
+    with path.open(encoding="utf-8", errors="replace", newline="") as file, cells_of_any_length():
         header = next(csv.reader(file), [])
     return {name.removeprefix("fdsm_") for name in header}.issuperset(columns)
 
 
-def cast_text(frame: "pa.Table", schema: TableSchema, as_text: set[str]) -> "pa.Table":
-    """Return a table of text with the types of the training data, where all cells can be read.
+def require_replaceable(path: Path, mark: str, columns: Iterable[str], data: Path) -> None:
+    """Check that a file can be written, before its content is computed.
+
+    Args:
+        path: The file to write. An existing file is only replaced if it was written by
+            `write_frames`.
+        mark: The metadata of a parquet file.
+        columns: Names of columns that a csv file must have.
+        data: The file that the content is computed from.
+
+    Raises:
+        FileExistsError: If the file exists and has another content, or is the data.
+        NotADirectoryError: If the folder is a file.
+        PermissionError: If the folder is read-only.
+        ValueError: If the format is not supported.
+    """
+    if path.suffix not in WRITTEN_SUFFIXES:
+        raise ValueError(f"{mark} can be written as .csv or .parquet, not {path.suffix!r}")
+    if path.exists() and data.exists() and path.samefile(data):
+        raise FileExistsError(f"{path} is the file to score. Choose another file for the {mark}")
+    if path.is_dir() or (path.exists() and not is_marked(path, mark, columns)):
+        raise FileExistsError(f"{path} exists and does not hold {mark} of fdsm")
+    folder = next(folder for folder in path.absolute().parents if folder.exists())
+    if not folder.is_dir():
+        raise NotADirectoryError(f"{path} cannot be written: {folder} is not a folder")
+    if not os.access(folder, os.W_OK):
+        raise PermissionError(f"{path} cannot be written: the folder {folder} is read-only")
+
+
+def uncastable(frame: "pa.Table", schema: TableSchema) -> set[str]:
+    """Return the columns of a table of text that do not have the types of the training data.
 
     Args:
         frame: The table.
         schema: The columns of the training data.
-        as_text: Names of columns that stay text.
+
+    Returns:
+        The names of columns with cells that cannot be read.
+    """
+    import pyarrow as pa
+
+    found = set()
+    for name, kind in _types(frame, schema).items():
+        try:
+            _cast(frame.column(name), kind)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            found.add(name)
+    return found
+
+
+def cast_text(frame: "pa.Table", schema: TableSchema, as_text: set[str]) -> "pa.Table":
+    """Return a table of text with the types of the training data.
+
+    Args:
+        frame: The table.
+        schema: The columns of the training data.
+        as_text: Names of columns that stay text: `uncastable` in any block of the file.
 
     Returns:
         The table.
     """
     import pyarrow as pa
 
-    from .encoding import arrow_type
+    types = {n: kind for n, kind in _types(frame, schema).items() if n not in as_text}
+    columns = [
+        _cast(column, types[name]) if name in types else column
+        for name, column in zip(frame.column_names, frame.columns, strict=True)
+    ]
+    return pa.Table.from_arrays(columns, frame.column_names)
 
-    for column in schema.columns:
-        place = frame.schema.get_field_index(column.name)
-        if place < 0 or column.name in as_text:
-            continue
-        try:
-            cells = frame.column(place).cast(arrow_type(column.type))
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            continue
-        frame = frame.set_column(place, column.name, cells)
-    return frame
+
+def _types(frame: "pa.Table", schema: TableSchema) -> "dict[str, pa.DataType]":
+    """Return the types of the columns that are not text in the training data."""
+    from .encoding import arrow_type
+    from .inference import is_text
+
+    names = set(frame.column_names)
+    types = {column.name: arrow_type(column.type) for column in schema.columns}
+    return {n: kind for n, kind in types.items() if n in names and not is_text(kind)}
+
+
+def _cast(column: "pa.ChunkedArray", kind: "pa.DataType") -> "pa.ChunkedArray":
+    """Return a column of text in another type. Texts that mean a missing cell are missing."""
+    import pyarrow as pa
+    import pyarrow.compute as pc  # type: ignore[import-untyped]
+
+    trimmed = pc.utf8_trim_whitespace(column)
+    missing = pc.is_in(trimmed, value_set=pa.array(MISSING))
+    return pc.if_else(missing, None, trimmed).cast(kind)

@@ -45,7 +45,7 @@ def test_new_arrays_are_read_with_the_schema(tmp_path: Path) -> None:
     np.save(tmp_path / "new.npy", new)
     codes, problems, frame = Array(tmp_path / "new.npy", schema=schema).read_codes()
     np.testing.assert_array_equal(codes, [[1, np.nan, 3], [np.nan, 2, 3]])
-    assert problems == {1: [("0", "'inf' is not a number")]}
+    assert problems == {1: [("0", "'inf' is too large a number")]}
     assert frame.column_names == ["0", "1", "2"]
     with pytest.raises(ValueError, match="Array has no schema"):
         Array(tmp_path / "new.npy").read_codes()

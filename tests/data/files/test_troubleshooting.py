@@ -171,6 +171,7 @@ ROWS: dict[str, Callable[[Path], object]] = {
     ).load(),
     "has a header but no rows": load_text("a,b\n"),
     "is empty. Add rows": load_text(""),
+    "is not a table but JSON": load_text('[{"a": 1}, {"a": 2}]'),
     "is not a text file but binary": binary_csv,
     "is not a readable table": load_text('a,b\n1,"2\n' + "1,2\n" * 50_000),
     "is not a readable parquet file": lambda data: from_path(

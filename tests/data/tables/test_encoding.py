@@ -112,10 +112,12 @@ def test_all_columns_may_be_text() -> None:
     ("column", "value", "problem"),
     [
         ("x", "12 kg", "'12 kg' is not a number"),
-        ("x", float("inf"), "'inf' is not a number"),
+        ("x", float("inf"), "'inf' is too large a number"),
+        ("x", "1e308", "'1e308' is too large a number"),
         ("c", "z", "'z' does not occur in the training data"),
-        ("d", "soon", "'soon' is not a date"),
-        ("t", "31.02.", "'31.02.' is not a date"),
+        ("d", "soon", "'soon' is not a date in the format ISO 8601"),
+        ("d", "31.12.2024", "'31.12.2024' is not a date in the format ISO 8601"),
+        ("t", "31.02.", "'31.02.' is not a date in the format %d.%m.%Y"),
         ("k", 6, "'6' differs from '5', the only value in training"),
     ],
 )
@@ -134,6 +136,17 @@ def test_each_problem_is_reported_with_its_row_and_column(
     assert np.isnan(codes[1:, bad]).all()
     assert np.isfinite(np.delete(codes, bad, 1)).all()
     assert np.isfinite(codes[0]).all()
+
+
+def test_booleans_have_several_spellings() -> None:
+    schema = TableSchema((Categorical("b", "bool", ("false", "true"), True),))
+    words = ["true", "True", "T", "1", "yes", "false", "FALSE", "f", "0", "No", "", None, "maybe"]
+    codes, problems = schema.encode(pa.table({"b": words}))
+    expected = [1, 1, 1, 1, 1, 0, 0, 0, 0, 0, np.nan, np.nan, np.nan]
+    np.testing.assert_array_equal(codes[:, 0], expected)
+    assert problems == {12: [("b", "'maybe' does not occur in the training data")]}
+    codes, problems = schema.encode(pa.table({"b": [1, 0, 1]}))
+    assert (codes[:, 0].tolist(), problems) == ([1, 0, 1], {})
 
 
 def test_times_of_day_may_be_text() -> None:
@@ -211,7 +224,7 @@ def test_missing_columns_and_other_types_raise_one_error() -> None:
         "- column 'c' is missing",
         "- column 'm' is missing",
         "- column 'x' is text such as 'word 0', but was numeric",
-        "- column 'd' is text such as 'never', but was a date",
+        "- column 'd' is text such as 'never', but was a date in the format ISO 8601",
         "- column 't' has the type double, but was a date. The table has 'flag', 'd', 't', 'x'",
     ]
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import csv, feather, ipc, parquet
 
-from fdsm.data import DataError, iter_frames, read_frame
+from fdsm.data import DataError, TableSchema, iter_frames, read_frame
 from fdsm.data.tables.frame import parse_frame, sample_frame
 
 TABLE = pa.table({
@@ -48,6 +48,37 @@ def test_binary_formats_are_read_in_blocks(tmp_path: Path, name: str, rows: int)
     blocks = [frame.table for frame in iter_frames(write(tmp_path / name), rows)]
     assert all(0 < block.num_rows <= rows for block in blocks)
     assert pa.concat_tables(blocks).to_pydict() == TABLE.to_pydict()
+
+
+def test_version_1_of_feather_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.feather"
+    path.write_bytes(b"FEA1" + bytes(100) + b"FEA1")
+    for read in (read_frame, lambda path: list(iter_frames(path, 10))):
+        with pytest.raises(DataError, match=r"a\.feather is not .* version 1 .* Write or"):
+            read(path)
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.feather", "a.arrow"])
+def test_types_with_few_functions_are_plain_and_the_original_is_kept(
+    tmp_path: Path, name: str
+) -> None:
+    """String views and dictionaries of numbers can be encoded and are written as they were."""
+    views = pa.array(["u", "v", "u"], pa.string_view())
+    table = pa.table({"s": views, "k": pa.array([3, 1, 3]).dictionary_encode()})
+    match name:
+        case "a.parquet":
+            parquet.write_table(table, tmp_path / name)
+        case "a.feather":
+            feather.write_feather(table, tmp_path / name)
+        case _:
+            with ipc.new_stream(tmp_path / name, table.schema) as stream:
+                stream.write_table(table)
+    (block,) = iter_frames(tmp_path / name, 10)
+    assert block.original.schema.field("s").type == pa.string_view()
+    for found in (read_frame(tmp_path / name), block.table):
+        assert found.take([2, 1])["s"].to_pylist() == ["u", "v"]
+        codes, _ = TableSchema.of_numbers(["k"]).encode(found)
+        assert codes.tolist() == [[3.0], [1.0], [3.0]]
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.CSV.gz", "a.tsv", "a.txt", "a.data.gz"])

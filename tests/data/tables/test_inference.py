@@ -1,5 +1,7 @@
 """Tests of the inference of the types of columns."""
 
+import math
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -46,6 +48,8 @@ COLUMNS: dict[str, tuple[list[object], Column]] = {
     "running with a gap": ([1, 2, 3, 5, 6, 7], Numeric("c", "int64", True)),
     "running fractions": ([i / 10 for i in range(1, 20)], Numeric("c")),
     "few in a row": ([1, 2, 3], Numeric("c", "int64", True)),
+    "infinite": ([math.inf, *NORMAL, 1e308], Numeric("c", missing=2, unreadable=2)),
+    "infinite and gaps": ([math.inf, *NORMAL, None], Numeric("c", missing=2, unreadable=1)),
     "constant": ([3, 3, None, 3], Constant("c", "int64", "3", 1)),
     "constant fraction": ([0.1] * 5, Constant("c", "double", "0.1")),
     "constant text": (["kg", " kg", "NA"], Constant("c", "string", "kg", 1)),

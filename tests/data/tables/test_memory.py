@@ -4,7 +4,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from fdsm.data import DataError, frame_from
+from fdsm.data import DataError, TableSchema, frame_from
+from fdsm.data.tables import Categorical
 
 COLUMNS = {"x": [1.5, None, 3.0], "s": ["a", None, "c"]}
 
@@ -51,6 +52,34 @@ def test_a_column_of_mixed_types_is_text() -> None:
     expected = {"a": ["1", "x", None, None], "b": [1, 2, 3, 4]}
     assert frame_from(HasColumns()).to_pydict() == expected
     assert frame_from({"a": [1, "x", None, np.nan], "b": [1, 2, 3, 4]}).to_pydict() == expected
+
+
+def test_numbers_that_arrow_cannot_hold_are_text_or_float64() -> None:
+    """Integers beyond 64 bits, and numpy's type of 80 bits."""
+    large = [2**70, 2**70 + 10**18, None]
+    assert frame_from({"n": large}).column("n").to_pylist() == [str(large[0]), str(large[1]), None]
+    assert frame_from(np.full((2, 1), 0.5, np.longdouble)).column("0").to_pylist() == [0.5, 0.5]
+
+
+def test_pandas_columns_that_arrow_refuses_are_read_or_explained() -> None:
+    pd = pytest.importorskip("pandas")
+    sparse = pd.DataFrame({"x": pd.arrays.SparseArray([0.0, 1.5]), "m": [1, "a"]})
+    assert frame_from(sparse).to_pydict() == {"x": [0.0, 1.5], "m": ["1", "a"]}
+    with pytest.raises(DataError, match="column 'z' has complex numbers"):
+        frame_from(pd.DataFrame({"z": [1j, 2j]}))
+    with pytest.raises(DataError, match="a Series is not a table"):
+        frame_from(pd.Series([1.0, 2.0]))
+
+
+@pytest.mark.parametrize("values", [[3, 1, 3], [True, False, True], [0.5, 1.0, 0.5]])
+def test_categories_of_pandas_are_categories_whatever_their_values(values: list[object]) -> None:
+    pd = pytest.importorskip("pandas")
+    frame = frame_from(pd.DataFrame({"c": pd.Categorical(values * 5)}))
+    (column,) = TableSchema.infer(frame).columns
+    assert isinstance(column, Categorical)
+    texts = [str(v).lower().removesuffix(".0") for v in values]
+    assert column.levels == (texts[0], texts[1])
+    assert frame.column("c").to_pylist() == texts * 5
 
 
 def test_other_objects_raise_with_advice() -> None:

@@ -107,12 +107,53 @@ def test_rows_of_another_length_are_missing_rows_with_a_problem() -> None:
     assert frame.ragged == {1: "has 1 cells instead of 2", 2: "has 3 cells instead of 2"}
 
 
+def test_a_quoted_cell_may_have_more_lines_than_a_block() -> None:
+    cell = "x\n" * 2**19
+    content = f'a,b\n1,"{cell}"\n2,y\n'.encode()
+    blocks = list(iter_text(io.BytesIO(content), PATH, 1000))
+    assert [row for block in blocks for row in rows(block.table)] == [["1", cell], ["2", "y"]]
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("size", [1, 2, 100])
+def test_blocks_have_the_original_cells_of_all_rows(size: int, newline: str) -> None:
+    """Missing markers, spaces and rows of another length are kept. Commas become points."""
+    lines = [
+        "a;b;c",
+        "1,5;NA;-",
+        "2,5",
+        '3,5;"x;y";"z";4;5',
+        "",
+        " 6,5;?;w",
+        '"7";""""',
+        *["1;2;3"] * 3,
+    ]
+    content = newline.join(lines).encode() + newline.encode()
+    blocks = list(iter_text(io.BytesIO(content), PATH, size))
+    assert [row for block in blocks for row in rows(block.original)] == [
+        ["1.5", "NA", "-"],
+        ["2,5", None, None],
+        ["3,5", "x;y", "z;4;5"],
+        [" 6.5", "?", "w"],
+        ["7", '"', None],
+        *[["1", "2", "3"]] * 3,
+    ]
+    first = [row[0] for block in blocks for row in rows(block.table)]
+    assert first == ["1.5", None, None, " 6.5", None, "1", "1", "1"]
+
+
 UNREADABLE = {
     "blank": (b" \n\n", "a.csv is empty"),
     "comments": (b"# one\n# two\n", "a.csv is empty"),
     "header only": (b"a,b\n", "has a header but no rows"),
     "zeros": (b"a,b\n1,\x002\n", "is not a text file but binary"),
     "image": (b"\x89PNG\r\n\x1a\n" + bytes(range(1, 256)), "is not a text file but binary"),
+    "open quote in a short row": (b'a,b\n1,2\n"3,4\n5,6\n', "a quote is not closed"),
+    "html": (b"\n<!DOCTYPE html>\n<html>1,2</html>\n", "is not a table but HTML or XML"),
+    "json": (b'[\n {"a": 1},\n {"a": 2}\n]\n', "is not a table but JSON"),
+    "json lines": (b'{"a": 1, "b": 2}\n{"a": 1, "b": 3}\n', "is not a table but JSON"),
+    "json arrays": (b"[[1, 2], [3, 4]]", "is not a table but JSON"),
+    "pdf": (b"%PDF-1.4\n1 0 obj\nendobj\n", "is not a table but PDF"),
     "open quote": (b'a,b\n1,"2\n' + b"1,2\n" * 50, "a quote is not closed"),
     "long open quote": (b'a,b\n1,"2\n' + b"1,2\n" * 50_000, "Check its quotes"),
     "duplicates": (
@@ -150,13 +191,17 @@ def test_lines_longer_than_a_block_are_read() -> None:
     assert table.column("c7")[1].as_py() == "x" * 100_000
 
 
-def test_the_time_is_linear_in_the_number_of_columns() -> None:
+@pytest.mark.parametrize("number", ["1.5", "1,5"])
+def test_the_time_is_linear_in_the_number_of_columns(number: str) -> None:
     d = 5_000
-    content = (",".join(f"c{i}" for i in range(d)) + "\n" + ",".join(["1.5"] * d) + "\n").encode()
-    start = time.perf_counter()
-    table = parse_text(content, PATH).table
-    assert time.perf_counter() - start < 3
-    assert table.shape == (1, d)
+    names, row = ";".join(f"c{i}" for i in range(d)), ";".join([number] * d)
+    content = f"{names}\n{row}\n".encode()
+    for read in (parse_text, lambda *args: next(iter_text(io.BytesIO(args[0]), args[1], 10))):
+        start = time.process_time()
+        table = read(content, PATH).table
+        assert time.process_time() - start < 3
+        assert table.shape == (1, d)
+        assert table["c9"].cast(pa.float64()).to_pylist() == [1.5]
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 100])

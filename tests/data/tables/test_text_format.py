@@ -1,11 +1,13 @@
 """Tests of the recognition of delimiters, decimal marks and headers."""
 
 import csv
+import time
 
 import pytest
 
 from fdsm.data.tables.text_format import TextFormat, detect_format
 
+ABC = ("a", "b", "c")
 FORMATS = {
     "comma": ("a,b\n1,2\n", TextFormat(",", ".", ("a", "b"), 1)),
     "semicolon": ("a;b\n1;2\n", TextFormat(";", ".", ("a", "b"), 1)),
@@ -14,6 +16,13 @@ FORMATS = {
     "spaces": ("a   b\n1.5  2\n 3   4\n", TextFormat(" ", ".", ("a", "b"), 1)),
     "spaces without a header": ("0.5 2 1\n 3 4 5\n", TextFormat(" ", ".", ("0", "1", "2"), 0)),
     "no header": ("1,2\n3,4\n", TextFormat(",", ".", ("0", "1"), 0)),
+    "numbers of columns": ("0,1\n0.5,1\n1,2\n", TextFormat(",", ".", ("0", "1"), 1)),
+    "numbers and an index": (",0,1\n0,1,2\n", TextFormat(",", ".", ("unnamed 0", "0", "1"), 1)),
+    "delimiter after each row": ("a,b\n1,2,\n3,4,\n", TextFormat(",", ".", ("a", "b", "2"), 1)),
+    "title": ("Plants\n\na;b\n1,5;2\n2,5;4\n", TextFormat(";", ",", ("a", "b"), 3)),
+    "two titles": ("Plants, 2024\nby me\na\tb\tc\n1\t2\t3\n", TextFormat("\t", ".", ABC, 3)),
+    "separator for Excel": ("sep=;\na;b\n1;2\n3;4\n", TextFormat(";", ".", ("a", "b"), 2)),
+    "units": ("a,b\nm,kg\n1,2\n3,4\n", TextFormat(",", ".", ("a", "b"), 1)),
     "one column": ("a\n1\n", TextFormat(",", ".", ("a",), 1)),
     "one number": ("3.5", TextFormat(",", ".", ("0",), 0)),
     "sentences": ("note\ngood work\nbad work\n", TextFormat(",", ".", ("note",), 1)),
@@ -68,6 +77,20 @@ def test_known_names_that_are_numbers_may_be_values() -> None:
     assert detect_format("2020,7\n4,5\n", ("2020", "2021", "2022")).skip == 0
 
 
-def test_an_open_quote_of_many_characters_raises() -> None:
-    with pytest.raises(csv.Error):
-        detect_format('a,b\n1,"' + "x" * 200_000)
+@pytest.mark.parametrize("cell", ["x" * 2**20, '"' + "x y\n" * 2**18 + '"'])
+def test_cells_may_have_a_megabyte(cell: str) -> None:
+    limit = csv.field_size_limit()
+    assert detect_format(f"a,b\n{cell},2\n") == TextFormat(",", ".", ("a", "b"), 1)
+    assert csv.field_size_limit() == limit
+
+
+def test_integers_in_the_first_row_are_values_without_fractions_below() -> None:
+    assert detect_format("0,1\n1,0\n0,1\n").skip == 0
+    assert detect_format("0,1,3\n0.5,1,2\n").skip == 0
+
+
+def test_the_time_for_titles_is_linear_in_the_number_of_columns() -> None:
+    row = ",".join(["1.5"] * 5000) + "\n"
+    start = time.process_time()
+    assert detect_format(row * 30).skip == 0
+    assert time.process_time() - start < 3

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import csv, parquet
 
-from fdsm.data import TableSchema, frame_from
-from fdsm.data.tables.write import cast_text, is_marked, write_frames
+from fdsm.data import DataError, TableSchema, frame_from
+from fdsm.data.tables.write import cast_text, is_marked, uncastable, write_frames
 
 BLOCKS = [
     pa.table({"x": [1, 2], "kind": ["a", 'say "b", c']}),
@@ -58,7 +58,23 @@ def test_text_gets_the_types_of_the_training_data() -> None:
 
 
 def test_columns_with_unreadable_cells_stay_text() -> None:
-    schema = TableSchema.infer(frame_from({"n": [1, 2, 4, 3], "m": [1, 2, 4, 3]}))
-    text = pa.table({"n": ["7", "8"], "m": ["12 kg", "3"]})
-    assert str(cast_text(text, schema, as_text={"n"})["n"].type) == "string"
-    assert cast_text(text, schema, as_text=set())["m"].to_pylist() == ["12 kg", "3"]
+    """Missing markers do not make a column text, but unreadable cells and types do."""
+    columns = {"n": [1, 2, 4, 3], "m": [1, 2, 4, 3], "gone": [None] * 4}
+    schema = TableSchema.infer(frame_from(columns))
+    text = pa.table({"n": [" 7", "NA"], "m": ["12 kg", "3"], "gone": ["x", None]})
+    assert uncastable(text, schema) == {"m", "gone"}
+    read = cast_text(text, schema, as_text={"m", "gone"})
+    assert read.to_pydict() == {"n": [7, None], "m": ["12 kg", "3"], "gone": ["x", None]}
+    assert [str(kind) for kind in read.schema.types] == ["int64", "string", "string"]
+
+
+def test_types_that_parquet_cannot_hold_raise(tmp_path: Path) -> None:
+    interval = pa.array([pa.MonthDayNano([1, 2, 3])])
+    with pytest.raises(DataError, match=r"cannot be written as \.parquet: .*month.*Use \.csv"):
+        write_frames(tmp_path / "t.parquet", ".parquet", [pa.table({"i": interval})])
+
+
+def test_a_header_of_any_length_is_not_mistaken_for_scores(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("x" * 200_000)
+    assert not is_marked(path, "scores", ["p_value"])
