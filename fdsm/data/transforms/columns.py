@@ -70,9 +70,9 @@ class EncodeColumns:
         >>> fitted.blocks
         (slice(0, 1, None), slice(1, 4, None))
         >>> fitted.deterministic(codes)
-        tensor([[-1.0000,  0.8165, -0.4082, -0.4082],
-                [ 1.0000, -0.4082,  0.8165, -0.4082],
-                [    nan, -0.4082, -0.4082,  0.8165]])
+        tensor([[-1.0000,  0.6667, -0.3333, -0.3333],
+                [ 1.0000, -0.3333,  0.6667, -0.3333],
+                [    nan, -0.3333, -0.3333,  0.6667]])
         >>> fitted.inverse(fitted.deterministic(codes)).tolist()
         [[1.0, 0.0], [3.0, 1.0], [nan, 2.0]]
     """

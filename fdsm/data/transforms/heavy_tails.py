@@ -26,8 +26,9 @@ class NormalizeTails:
 
     Here $q$ is the piecewise linear function through the normal scores of the training values,
     $q(v) = Φ^{-1}(\text{rank}(v) / (n + 1))$. It has slope 1 outside the range of the training
-    values. The mean $m$ and the standard deviation $s$ standardize the result. The map is strictly
-    increasing. Inputs should be standardized. NaN stays NaN.
+    values. $m$ is the mean of the result, and $s$ its standard deviation, or 1 if that is smaller:
+    where most values are equal, the others are not moved away. The map is strictly increasing.
+    Inputs should be standardized. NaN stays NaN.
 
     Attributes:
         mapped: Indices of the mapped columns, shape `(M,)`. Learned.
@@ -65,7 +66,8 @@ class NormalizeTails:
             blended = WEIGHT * torch.special.ndtri(rank / (len(values) + 1))
             blended += (1 - WEIGHT) * distinct
             mean = (blended * counts).sum() / len(values)
-            std = ((blended - mean).square() * counts).sum().div(len(values)).sqrt().clamp_min(1.0)
+            variance = ((blended - mean).square() * counts).sum() / len(values)
+            std = variance.sqrt().clamp_min(1.0)
             places = torch.linspace(0, len(distinct) - 1, KNOTS).round().long()
             chosen = torch.unique(places)
             knot, image = distinct[chosen], (blended[chosen] - mean) / std

@@ -41,29 +41,44 @@ def test_inputs_have_the_default_dtype_and_codes_float64(
         assert fitted.log_det(make_codes(3)).dtype == dtype
 
 
-def test_each_column_has_mean_0_and_total_variance_1_over_known_cells() -> None:
+def test_inputs_have_mean_0_and_numbers_variance_1_over_known_cells() -> None:
     codes = make_codes()
     fitted = EncodeColumns(LEVELS).fit(codes)
     y = fitted.deterministic(codes).double()
     assert torch.equal(y.nanmean(0).abs() < 1e-6, torch.ones(11).bool())
-    for block in fitted.blocks:
-        variance = y[:, block].square().nanmean(0).sum()
-        assert float(variance) == pytest.approx(1, abs=1e-5)
+    for count, block in zip(LEVELS, fitted.blocks, strict=True):
+        if not count:
+            assert float(y[:, block].square().nanmean()) == pytest.approx(1, abs=1e-5)
 
 
-def test_categories_are_scaled_one_hot_vectors() -> None:
+def test_categories_are_centred_one_hot_vectors() -> None:
     codes = torch.tensor([[0.0], [0.0], [1.0], [2.0]])
     fitted = EncodeColumns((3,)).fit(codes)
-    p = torch.tensor([0.5, 0.25, 0.25])
-    scale = math.sqrt(1 - float(p.square().sum()))
-    expected = (torch.eye(3)[[0, 0, 1, 2]] - p) / scale
+    expected = torch.eye(3)[[0, 0, 1, 2]] - torch.tensor([0.5, 0.25, 0.25])
     torch.testing.assert_close(fitted.deterministic(codes), expected)
     two = EncodeColumns((2,)).fit(torch.tensor([[0.0], [0.0], [0.0], [1.0]]))
-    # -1 and 1 with frequencies 3/4 and 1/4: mean -1/2, variance 3/4
+    # -1 and 1 with frequencies 3/4 and 1/4 have the mean -1/2
     torch.testing.assert_close(
-        two.deterministic(torch.tensor([[0.0], [1.0]])),
-        torch.tensor([[-0.5], [1.5]]) / math.sqrt(0.75),
+        two.deterministic(torch.tensor([[0.0], [1.0]])), torch.tensor([[-0.5], [1.5]])
     )
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_rare_categories_are_no_farther_away_than_others(count: int) -> None:
+    """Two categories differ by 2 in sum, however rare one of them is."""
+    codes = torch.zeros(1000, 1)
+    codes[:10] = 1.0
+    codes[10:300] = count - 1.0
+    y = EncodeColumns((count,)).fit(codes).deterministic(codes)
+    assert float((y[0] - y[999]).abs().sum()) == pytest.approx(2)
+
+
+def test_rare_values_of_a_nearly_constant_column_are_two_per_step_away() -> None:
+    """Standardized, one restart in 100 rows would be ten standard deviations away."""
+    restarts = torch.zeros(100, 1)
+    restarts[0], restarts[1] = 1.0, 2.0
+    y = EncodeColumns((0,)).fit(restarts).deterministic(restarts)[:, 0]
+    assert (y[:3] - y[99]).tolist() == pytest.approx([2, 4, 0])
 
 
 @settings(max_examples=50, deadline=None)

@@ -60,9 +60,28 @@ def test_map_at_the_knots_is_the_blend_of_normal_scores_and_the_value() -> None:
     y = NormalizeTails().fit(x).deterministic(x)[:, 0]
     scores = torch.from_numpy(stats.norm.ppf(torch.arange(1, 101).numpy() / 101))
     blended = 0.85 * scores + 0.15 * x[:, 0]
-    torch.testing.assert_close(y, standardized(blended))
+    assert blended.std(correction=0) < 1  # so it is not stretched
+    torch.testing.assert_close(y, blended - blended.mean())
     torch.testing.assert_close(y.mean(), torch.tensor(0.0), atol=1e-9, rtol=0)
-    torch.testing.assert_close(y.std(correction=0), torch.tensor(1.0))
+
+
+def test_a_map_with_a_larger_spread_is_standardized() -> None:
+    """Two values far away: 15 % of their distance stays."""
+    x = torch.cat([torch.linspace(-1, 1, 98), torch.tensor([-50.0, 50.0])])[:, None]
+    y = NormalizeTails().fit(x).deterministic(x)[:, 0]
+    ranks = torch.from_numpy(stats.rankdata(x[:, 0].numpy()))
+    blended = 0.85 * torch.special.ndtri(ranks / 101) + 0.15 * x[:, 0]
+    assert blended.std(correction=0) > 1
+    torch.testing.assert_close(y, standardized(blended))
+
+
+def test_rare_values_of_a_column_of_zeros_keep_their_normal_scores() -> None:
+    """97 % zeros: stretched to unit variance, the others would be 5 to 9 away."""
+    values = torch.arange(1, 31) / 10
+    x = standardized(torch.cat([torch.zeros(970), values])[:, None])
+    y = NormalizeTails().fit(x).deterministic(x)[:, 0]
+    assert 1 < float(y[-30] - y[0]) < 2.5
+    assert float(y[-1] - y[0]) < 5
 
 
 def test_rank_of_repeated_values_is_the_mean_of_their_ranks() -> None:
@@ -72,7 +91,7 @@ def test_rank_of_repeated_values_is_the_mean_of_their_ranks() -> None:
     y = NormalizeTails().fit(x).deterministic(x)[:, 0]
     ranks = torch.from_numpy(stats.rankdata(x[:, 0].numpy()))
     blended = 0.85 * torch.special.ndtri(ranks / 42) + 0.15 * x[:, 0]
-    torch.testing.assert_close(y, standardized(blended))
+    torch.testing.assert_close(y, blended - blended.mean())
 
 
 def test_map_is_increasing_and_has_slope_one_over_s_outside_the_data(table: Tensor) -> None:
