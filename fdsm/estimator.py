@@ -4,6 +4,7 @@ import signal
 import sys
 import tempfile
 import threading
+import warnings
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import replace
@@ -19,6 +20,7 @@ from .data.files.table import split_frame
 from .data.tables.columns import Categorical, Column, Constant, Problems, UsedColumn
 from .data.tables.inference import is_numeric
 from .outliers import Reason
+from .outliers.known_values import copies_sentence
 from .recipes import CrossFittedEBM, choose_preset, prepare_source
 from .recipes.recipe import seeded
 from .runs import Run, SavedModel, TrainingInterrupted, train
@@ -122,6 +124,8 @@ class ScoreMatchingDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         schema = self._infer_schema(X, frame)
         source = prepare_source(Table("data in memory"))
         data = split_frame(source, frame, schema, {})  # type: ignore[arg-type]
+        if copies := copies_sentence(data.train):
+            warnings.warn(copies, stacklevel=2)
         recipe = choose_preset(source, data).recipe
         assert isinstance(recipe, CrossFittedEBM)
         plan = recipe.plan

@@ -180,7 +180,7 @@ def _summary(run: "Run", result: dict[str, Any], facts: dict[str, Any]) -> list[
             "Samples: not compared with the rows, which needs scikit-learn and 20 rows."
             if auc is None
             else f"Samples: a classifier told samples from rows with an AUC of {auc:.2f} "
-            "(0.5 is perfect)."
+            "(0.5 or less means that it cannot)."
         )
     return lines
 

@@ -191,6 +191,8 @@ def _recipe_of_file(
 
 def _describe_data(name: str, source: "Source", data: "Dataset") -> str:
     """Return the number of rows, the types of the columns and problems of cells in words."""
+    from ..outliers.known_values import copies_sentence
+
     parts = {"training": data.train, "validation": data.validation, "test": data.test}
     counts = ", ".join(f"{len(rows):,} {part}" for part, rows in parts.items() if len(rows))
     total = sum(map(len, parts.values()))
@@ -203,6 +205,8 @@ def _describe_data(name: str, source: "Source", data: "Dataset") -> str:
         if dropped := data.record.get("dropped_rows"):
             sentences.append(f"{dropped:,} rows without any value were left out.")
         sentences += [f"{one[0].upper()}{one[1:]}." for one in unreadable_cells(data.schema)]
+        if copies := copies_sentence(data.train):
+            sentences.append(f"{copies}.")
         return " ".join(sentences)
     if data.columns is None:
         size = getattr(source, "size", None)

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Self
 
 import torch
@@ -100,12 +101,11 @@ class Calibration:
 
     def p_value(self, values: Tensor) -> Tensor:
         """Return the cross-conformal p-value, shape `(M, K, N) -> (N,)`."""
-        known, new = self.held_out_scores(), self.fold_scores(values)
+        new = self.fold_scores(values)
         count = torch.ones_like(new[0])
-        for k in range(self.num_folds):
-            fold = known[self.folds == k].sort().values
-            count += len(fold) - torch.searchsorted(fold, new[k].contiguous())
-        return count / (len(known) + 1)
+        for fold, own in zip(self._sorted_scores, new, strict=True):
+            count += len(fold) - torch.searchsorted(fold, own.contiguous())
+        return count / (len(self.folds) + 1)
 
     def held_out_p_values(self) -> Tensor:
         """Return the p-value of each held-out row by the rows of the other folds, shape `(n,)`.
@@ -125,6 +125,12 @@ class Calibration:
     def held_out_scores(self) -> Tensor:
         """Return the scores of the held-out rows, shape `(n,)`."""
         return self._score(self.held_out)
+
+    @cached_property
+    def _sorted_scores(self) -> list[Tensor]:
+        """Scores of the held-out rows of each fold, in increasing order."""
+        scores = self.held_out_scores()
+        return [scores[self.folds == k].sort().values for k in range(self.num_folds)]
 
     def _score(self, z_and_h: Tensor) -> Tensor:
         """Return the score of $z$ and $h$, shape `(2, *N) -> (*N)`."""

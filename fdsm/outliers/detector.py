@@ -124,14 +124,20 @@ class OutlierDetector:
         Returns:
             The scores, shape `(N,)` each.
         """
+        values = self.measures(log_densities, x, leave_one_out=leave_one_out)
+        return Scores(self.calibration.score(values), self.calibration.p_value(values))
+
+    def measures(
+        self, log_densities: LogDensities, x: Tensor, *, leave_one_out: bool = False
+    ) -> Tensor:
+        """Return the measures of completed rows by each fold, shape `(C, N, *E) -> (M, K, N)`."""
         rows = x.flatten(0, 1)
         values = -log_densities(rows)
         if self.neighbors is not None and self.known_values is not None:
             more = _compare(self.neighbors, self.known_values, rows, leave_one_out=leave_one_out)
             more = more.to(values.dtype)[:, None].expand(-1, values.shape[1], -1)
             values = torch.cat([values, more])
-        values = values.view(*values.shape[:2], *x.shape[:2]).mean(2)
-        return Scores(self.calibration.score(values), self.calibration.p_value(values))
+        return values.view(*values.shape[:2], *x.shape[:2]).mean(2)
 
     def state(self) -> dict[str, Tensor]:
         """Return the tensors that define the detector."""

@@ -29,7 +29,7 @@ from ..typing import LogDensity
 from .density_grid import save_density_grid
 from .samples import save_samples
 from .saved_model import SavedModel
-from .table_summary import summarize_table
+from .table_summary import correlation, summarize_table
 
 REFERENCE_ROWS = 10_000
 """Largest number of training rows to which reference densities are fitted."""
@@ -259,36 +259,39 @@ def sample_problems(samples: Tensor, data: Dataset) -> list[str]:
     if data.schema is not None:
         numeric = [i for i, levels in enumerate(data.schema.num_levels) if not levels]
         names = [data.schema.used[i].name for i in numeric]
-        drawn, known = _without_gaps(drawn[:, numeric]), _without_gaps(known[:, numeric])
+        drawn, known = drawn[:, numeric], known[:, numeric]
     if names is None:
         names, drawn, known = ["all values"], drawn.reshape(-1, 1), known.reshape(-1, 1)
-    if not bool(drawn.isfinite().all()):
+    if bool(drawn.isinf().any()) or (data.schema is None and bool(drawn.isnan().any())):
         return ["some samples are not finite"]
     if len(drawn) < 2 or not names:
         return []
-    spread = known.std(0).clamp_min(torch.finfo(torch.float32).tiny)
-    shift = (drawn.mean(0) - known.mean(0)).abs() / spread
-    error = (drawn.std(0) / len(drawn) ** 0.5) / spread
-    ratio = drawn.std(0) / spread
+    spread = _std(known).clamp_min(torch.finfo(torch.float32).tiny)
+    shift = (drawn.nanmean(0) - known.nanmean(0)).abs() / spread
+    count = (~drawn.isnan()).sum(0)
+    error = (_std(drawn) / count**0.5) / spread
+    ratio = _std(drawn) / spread
     problems = []
-    for name, s, e, r in zip(names, shift.tolist(), error.tolist(), ratio.tolist(), strict=True):
+    numbers = (shift.tolist(), error.tolist(), ratio.tolist(), count.tolist())
+    for name, s, e, r, n in zip(names, *numbers, strict=True):
         if s > SAMPLE_SHIFT + 3 * e:
             problems.append(f"{name}: the mean is off by {s:.2g} standard deviations of the data")
-        elif len(drawn) >= 50 and not 1 / SAMPLE_SPREAD < r < SAMPLE_SPREAD:
+        elif n >= 50 and not 1 / SAMPLE_SPREAD < r < SAMPLE_SPREAD:
             problems.append(f"{name}: the standard deviation is {r:.2g} times that of the data")
     return problems + _correlation_problems(names, drawn, known)
 
 
-def _without_gaps(x: Tensor) -> Tensor:
-    """Return rows with the mean of the column in each missing cell."""
-    return torch.where(x.isnan(), x.nanmean(0), x)
+def _std(x: Tensor) -> Tensor:
+    """Return the standard deviation of the known cells of each column, shape `(C,)`."""
+    count = (~x.isnan()).sum(0)
+    return ((x - x.nanmean(0)).square().nansum(0) / (count - 1).clamp_min(1)).sqrt()
 
 
 def _correlation_problems(names: list[str], drawn: Tensor, known: Tensor) -> list[str]:
     """Return a sentence for the pair of columns whose correlation differs most, if clearly."""
     if len(names) < 2 or len(drawn) < 50:
         return []
-    ours, true = torch.corrcoef(drawn.T), torch.corrcoef(known.T)
+    ours, true = (torch.from_numpy(correlation(x.numpy())) for x in (drawn, known))
     difference = (ours - true).abs().nan_to_num(0.0).triu()
     worst = int(difference.argmax())
     i, j = divmod(worst, len(names))

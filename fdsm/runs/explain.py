@@ -59,7 +59,7 @@ def _explain_batch(
     expected = expected_inputs(x, near, encode.blocks)
 
     def score(y: Tensor) -> Tensor:
-        return detector.score_rows(saved.member_log_densities, y).score
+        return detector.calibration.score(detector.measures(saved.member_log_densities, y[None]))
 
     gains = score_gains(score, x, expected, known.to(x.device)).cpu()
     likely = torch.stack([
@@ -84,7 +84,7 @@ def _explain_batch(
         result.append([
             Reason(names[j], values[i][j], likely_values[i][j], row[j], bool(is_new[i, j]))
             for j in order
-            if row[j] >= min(MIN_SHARE, row[order[0]]) > 0
+            if row[j] >= min(MIN_SHARE, row[order[0]]) > 0 and values[i][j] != likely_values[i][j]
         ])
     return result
 

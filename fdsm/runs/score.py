@@ -35,7 +35,8 @@ MARK, HEADER = "scores", ("p_value", "log_density", "problem")
 BLOCK = 50_000
 """Number of rows that are in memory at once."""
 EXPLAINED_P, EXPLAINED_ROWS = 0.05, 2000
-"""Rows with a larger p-value, or after this number of rows with higher scores, get no reasons."""
+"""Rows that are not flagged and have a larger p-value, or after this number of rows with higher
+scores, get no reasons."""
 TOP = 20
 """Number of rows in the record for the report."""
 
@@ -94,7 +95,9 @@ def score_file(
         source = _table_source(saved, data, schema)
         typed = out.suffix == ".parquet" and not only_scores and _is_text(source)
         as_text: set[str] | None = set() if typed else None
-        scored = _collect(_score_blocks(saved, schema, source, as_text), fdr)
+        scored = _collect(
+            _score_blocks(saved, schema, source, as_text, max(EXPLAINED_P, fdr)), fdr
+        )
         frames = _number_rows(len(scored.score)) if only_scores else _frames(source)
         if as_text is not None:
             frames = (cast_text(frame, schema, as_text) for frame in frames)
@@ -151,7 +154,11 @@ def _smallest_p_value(saved: SavedModel) -> float:
 
 
 def _score_blocks(
-    saved: SavedModel, schema: TableSchema, source: Table | Array, as_text: set[str] | None
+    saved: SavedModel,
+    schema: TableSchema,
+    source: Table | Array,
+    as_text: set[str] | None,
+    explained_p: float,
 ) -> Iterator[ScoredRows]:
     """Score a table in blocks, and add columns of text without the right type to `as_text`."""
     again = is_training_file(saved, resolve_path(source.path))
@@ -160,10 +167,9 @@ def _score_blocks(
     for codes, problems, frame in blocks:
         if as_text is not None:
             as_text |= uncastable(frame, schema)
-        threshold = float(highest[-1])
-        block = _score_block(
-            saved, schema, torch.from_numpy(codes), problems, again, threshold=threshold
-        )
+        limits = {"explained_p": explained_p, "threshold": float(highest[-1])}
+        rows = torch.from_numpy(codes)
+        block = _score_block(saved, schema, rows, problems, leave_one_out=again, **limits)
         known = block.score.nan_to_num(-torch.inf, posinf=torch.inf)
         highest = torch.cat([highest, known]).topk(EXPLAINED_ROWS).values
         yield block
@@ -174,7 +180,9 @@ def _score_block(
     schema: TableSchema | None,
     rows: Tensor,
     problems: Problems,
+    *,
     leave_one_out: bool = False,
+    explained_p: float = EXPLAINED_P,
     threshold: float = -math.inf,
 ) -> ScoredRows:
     """Score rows, and explain the unusual ones of a table if their score reaches a threshold."""
@@ -185,7 +193,7 @@ def _score_block(
         return ScoredRows(score, p_value, log_density, score > 0, {}, unreadable)
     scores = saved.score(rows[good], leave_one_out=leave_one_out)
     explained = torch.zeros(len(rows), dtype=torch.bool)
-    explained[good] = scores.p_value <= EXPLAINED_P
+    explained[good] = scores.p_value <= explained_p
     place = {int(row): i for i, row in enumerate(good.tolist())}
     new_values = {place[i]: len(cells) for i, cells in problems.items() if i in place}
     scores = saved.with_new_values(scores, new_values)

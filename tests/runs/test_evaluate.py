@@ -222,6 +222,21 @@ def test_samples_that_are_not_finite_are_a_problem(value: float) -> None:
     assert sample_problems(samples, data) == ["some samples are not finite"]
 
 
+def test_only_known_cells_of_samples_and_data_are_compared() -> None:
+    """98 % of a column are missing: filled with the mean, its spread would be a seventh."""
+    data = normal_table()
+    x = data.train.double()
+    x[:980, 1] = math.nan
+    schema = TableSchema.of_numbers(["length", "weight"])
+    data = replace(data, train=x, record={}, schema=schema)
+    samples = x.flip(0)
+    samples[:20, 1] += 0.2 * 10
+    assert sample_problems(samples, data) == []
+    samples[:20, 1] += 3 * 10
+    (problem,) = sample_problems(samples, data)
+    assert problem.startswith("weight: the mean is off by 3")
+
+
 def test_images_are_compared_as_a_whole() -> None:
     pixels = torch.randint(0, 256, (200, 1, 4, 4), generator=Generator().manual_seed(0))
     images = pixels.to(torch.uint8)

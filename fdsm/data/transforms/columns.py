@@ -10,6 +10,9 @@ from torch import Generator, Tensor
 
 from .transform import require_state
 
+LARGEST = 1e6
+"""Inputs are clipped here, so that densities of rows that are extremely far away are finite."""
+
 
 class _Layout(NamedTuple):
     """For each of the D model inputs: its column, and what it is.
@@ -111,7 +114,8 @@ class EncodeColumns:
     def deterministic(self, x: Tensor) -> Tensor:
         """Return model inputs, shape `(N, D)`."""
         mean, scale = self._learned(x)
-        return ((self._expand(x) - mean) / scale).to(torch.get_default_dtype())
+        inputs = ((self._expand(x) - mean) / scale).clamp(-LARGEST, LARGEST)
+        return inputs.to(torch.get_default_dtype())
 
     def inverse(self, y: Tensor) -> Tensor:
         """Return codes, shape `(N, C)`, float64. Categories are integers."""
