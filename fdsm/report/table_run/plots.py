@@ -308,9 +308,11 @@ def plot_correlations(correlations: Correlations) -> list[Plot]:
     matrices = {"training rows": correlations.data, "samples": correlations.samples}
     names = distinct_labels(correlations.columns)
     legend = number_legend(correlations.columns, names)
+    shortened = "" if names == list(correlations.columns) else "Long names are shortened."
+    caption = " ".join(filter(None, (shortened, legend)))
     with page_style():
         return [
-            Plot(f"Correlations of {title}", legend, _plot_matrix(names, np.array(matrix)))
+            Plot(f"Correlations of {title}", caption, _plot_matrix(names, np.array(matrix)))
             for title, matrix in matrices.items()
             if matrix is not None
         ]
