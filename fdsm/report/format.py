@@ -163,6 +163,17 @@ class Metric:
         better = f"{self.better.capitalize()} is better." if self.better else ""
         return " ".join(filter(None, (self.meaning, better)))
 
+    def explanation_for(self, rows: str) -> str:
+        """Return the explanation for metrics measured on other rows than test rows.
+
+        Args:
+            rows: Name of the rows, such as `held-out`.
+
+        Returns:
+            The explanation.
+        """
+        return self.explanation.replace("test row", f"{rows} row")
+
 
 OOD_AUC = Metric(
     "ood_auc",

@@ -33,6 +33,7 @@ from .records import (
     real,
     text,
 )
+from .table_run.missing import missing_shares
 from .table_run.records import scored_from_json, table_from_json
 from .target import RowInfo, TargetInfo
 
@@ -133,7 +134,9 @@ def _read_run(folder: Path, name: str, note: Note) -> RunRecord | None:
         "result.json": lambda path: parse_result(_read_object(path)),
         "samples.png": _read_samples,
         "density_grid.npz": _read_density_grid,
-        "table.json": lambda path: {"table": table_from_json(_read_object(path))},
+        "table.json": lambda path: {
+            "table": table_from_json(_read_object(path), missing_shares(run.record))
+        },
     }
     for path in sorted((folder / "scored").glob("*.json")):
         parts[f"scored/{text(path.name)}"] = lambda path: {

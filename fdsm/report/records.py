@@ -235,6 +235,16 @@ class RunRecord(FolderRecord):
         return real(self.record.get("parameters"))
 
     @property
+    def is_cross_fitted(self) -> bool:
+        """Whether each row is held out by one member of an ensemble, without a test set."""
+        return _class_name(_objects(self.record.get("recipe"))) == "CrossFittedEBM"
+
+    @property
+    def measured_rows(self) -> str:
+        """Name of the rows on which metrics are measured: `test` or `held-out`."""
+        return "held-out" if self.is_cross_fitted else "test"
+
+    @property
     def problems(self) -> tuple[str, ...]:
         """Reasons not to trust the model, as sentences."""
         problems = (self.result or {}).get("problems")
@@ -302,6 +312,7 @@ class RunRecord(FolderRecord):
             training += f" with batches of {batch:,.0f}"
         found = {
             "data": ": ".join(filter(None, (self.data, _size(data, self.record.get("shape"))))),
+            "held out": self._held_out(real(recipe.get("folds"))),
             "preset": origin("preset"),
             "recipe file": recipe_file,
             "model": origin("description") or _class_name(recipe),
@@ -309,6 +320,15 @@ class RunRecord(FolderRecord):
             "training": training,
         }
         return {name: value for name, value in found.items() if value}
+
+    def _held_out(self, members: float) -> str:
+        """Return how rows are held out by the members of a cross-fitted ensemble."""
+        if not self.is_cross_fitted or not members > 1:
+            return ""
+        return (
+            f"each row once, by one of the {members:,.0f} members of the ensemble; the others "
+            "learn from it"
+        )
 
     def _final(self, name: str, so_far: float) -> float:
         return so_far if self.result is None else real(self.result.get(name, so_far))
@@ -318,14 +338,15 @@ def _size(data: Mapping[str, Any], shape: Json) -> str:
     """Return the number of rows in each split, and of columns or the shape of an event."""
     rows = {name: real(count) for name, count in _objects(data.get("rows")).items()}
     known = {text(name): count for name, count in rows.items() if math.isfinite(count)}
-    splits = ", ".join(f"{count:,.0f} {name}" for name, count in known.items())
+    splits = [f"{count:,.0f} {name}" for name, count in known.items() if count]
+    split = f" ({', '.join(splits)})" if len(splits) > 1 else ", all for training"
     columns = data.get("columns")
     event = ""
     if isinstance(columns, list):
         event = f"{len(columns):,} column{'' if len(columns) == 1 else 's'}"
     elif isinstance(shape, list) and shape:
         event = " × ".join(map(text, shape)) + " values per row"
-    count = f"{sum(known.values()):,.0f} rows ({splits})" if known else ""
+    count = f"{sum(known.values()):,.0f} rows{split}" if splits else ""
     return ", ".join(filter(None, (count, event)))
 
 

@@ -161,8 +161,9 @@ def result_columns(groups: Sequence[Group]) -> list[Column[Group]]:
     names = dict.fromkeys(name for run in runs for name in run.metrics)
     names |= dict.fromkeys(name for group in groups for name in group.info.published)
     costs = (STEP_TIME, STEP_TIME_WITH_VALIDATION, MEMORY)
-    metrics = [_metric_column(name) for name in names if name not in costs]
-    step, with_validation, memory = (_metric_column(name, "cost") for name in costs)
+    rows = groups[0].first.measured_rows
+    metrics = [_metric_column(name, rows) for name in names if name not in costs]
+    step, with_validation, memory = (_metric_column(name, rows, "cost") for name in costs)
     bases = baselines(groups)
     columns = [
         *metrics,
@@ -239,9 +240,10 @@ def comparison_table(group: Group) -> Table:
     columns = [Column("model", "model", model_value), *map(reference_column, references)]
     metrics = [metric_info(name) for name in names]
     table = build_table("metric", columns, [(one.heading, one.name) for one in metrics])
-    legend = tuple((one.heading, one.explanation) for one in metrics if one.explanation)
-    one_seed = len(group.counted) == 1
-    caption = f"± is the standard error over {'test rows' if one_seed else 'seeds'}."
+    rows = group.first.measured_rows
+    legend = tuple((m.heading, m.explanation_for(rows)) for m in metrics if m.explanation)
+    over = f"{rows} rows" if len(group.counted) == 1 else "seeds"
+    caption = f"± is the standard error over {over}."
     return replace(table, legend=legend, caption=caption)
 
 
@@ -268,7 +270,9 @@ def format_mean(group: Group, name: str) -> str:
     return shown + ONE_SEED if count == 1 and "±" in shown else shown
 
 
-def _metric_column(name: str, kind: Literal["metric", "cost"] = "metric") -> Column[Group]:
+def _metric_column(
+    name: str, rows: str, kind: Literal["metric", "cost"] = "metric"
+) -> Column[Group]:
     metric = metric_info(name)
 
     def published(group: Group) -> str:
@@ -280,7 +284,7 @@ def _metric_column(name: str, kind: Literal["metric", "cost"] = "metric") -> Col
         metric.heading,
         lambda group: format_mean(group, name),
         published,
-        metric.explanation,
+        metric.explanation_for(rows),
         kind,
     )
 
@@ -370,7 +374,8 @@ def _test_set_errors(groups: Sequence[Group], keys: Mapping[str, str]) -> str:
         if errors and all(map(math.isfinite, errors)):
             ends = (format_number(float(f"{end(errors):.2g}")) for end in (min, max))
             ranges.append(f"{heading} ± {' to '.join(dict.fromkeys(ends))}")
-    start = "This excludes test-set sampling error, which all seeds share"
+    rows = "held-out" if groups[0].first.is_cross_fitted else "test-set"
+    start = f"This excludes {rows} sampling error, which all seeds share"
     return f"{start}: {'; '.join(ranges)}." if ranges else ""
 
 

@@ -300,6 +300,7 @@ def _record(saved: SavedModel, data: Path, scored: ScoredRows, fdr: float) -> No
             "row": i + 1,
             "score": float(scored.score[i]),
             "p_value": float(scored.p_value[i]),
+            "flagged": bool(scored.flagged[i]),
             "reasons": [
                 {
                     "column": reason.column,
@@ -330,9 +331,11 @@ def _record(saved: SavedModel, data: Path, scored: ScoredRows, fdr: float) -> No
 
 
 def _json_value(text: str) -> Json:
-    """Return text as a number if it is one, and `None` if it is empty."""
+    """Return text as a number if it is written like one, and `None` if it is empty."""
     number = as_number(text)
-    return (text or None) if number is None else number
+    if number is None or not math.isfinite(number):
+        return text or None
+    return number if np.format_float_positional(number, trim="-") == text else text
 
 
 def _table_source(saved: SavedModel, path: Path, schema: TableSchema) -> Table | Array:

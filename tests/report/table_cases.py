@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from .report_cases import write_user_run
+from .report_cases import edit, write_user_run
 
 TABLE: dict[str, Any] = {
     "rows": {"train": 10, "held_out": 4, "samples": 20},
@@ -92,6 +92,17 @@ def write_table_run(folder: Path, *, scored: bool = True) -> Path:
     if scored:
         (folder / "scored").mkdir()
         (folder / "scored" / "new.json").write_text(json.dumps(SCORED))
+    return folder
+
+
+def write_cross_fitted_run(folder: Path) -> Path:
+    """Write a run on a table in which each row is held out by one of four members."""
+    write_table_run(folder)
+    recipe = {"recipe.class": "fdsm.recipes.CrossFittedEBM", "recipe.folds": 4}
+    rows = {"train": 1320, "validation": 0, "test": 0}
+    edit(folder / "config.json", {**recipe, "data.rows": rows})
+    lines = [{"iteration": i, "seconds": 0.5 * i, "validation": {"loss": 1 / i}} for i in (1, 2)]
+    (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     return folder
 
 

@@ -23,7 +23,7 @@ from .report_cases import (
     write_study,
     write_user_run,
 )
-from .table_cases import SCORED, TABLE, changed, write_table_run
+from .table_cases import SCORED, TABLE, changed, write_cross_fitted_run, write_table_run
 
 VOID = {"meta", "br", "img", "link", "input", "hr"}
 HOSTILE = (
@@ -219,8 +219,12 @@ def test_a_run_on_a_table_shows_columns_outliers_and_samples(tmp_path: Path) -> 
     assert ["alcohol", "numeric", "", "10 %"] in rows
     assert ["region", "categorical", "2 categories: north, south", "0"] in rows
     assert ["id", "identifier", "unique per row", "–"] in rows
-    reasons = "alcohol is 2.1; expected about 10.4 (62 %)region is east; expected north (20 %)"
-    assert ["7", "1,234", "0.2", reasons] in rows
+    reasons = (
+        "alcohol is 2.1; expected about 10.4 (62 %)region is east; expected north (20 %)".replace(
+            " %", "\u00a0%"
+        )
+    )
+    assert ["7flagged", "1,234", "0.2", reasons] in rows
     titles = re.findall(r"<h3>([^<]*)</h3>", (tmp_path / "page.html").read_text(encoding="utf-8"))
     assert titles[:6] == [
         "Columns", "Outlier scores of new.csv", "Most unusual rows of new.csv",
@@ -234,6 +238,26 @@ def test_a_run_on_a_table_shows_columns_outliers_and_samples(tmp_path: Path) -> 
     ]  # fmt: skip
     identifiers = [a["id"] for _, a in page.tags if "id" in a]
     assert len(identifiers) == len(set(identifiers))
+
+
+def test_columns_that_the_model_does_not_use_show_their_missing_cells(tmp_path: Path) -> None:
+    folder = write_table_run(tmp_path / "runs" / "measurements")
+    columns = [{"name": "id", "missing": 250}]
+    edit(folder / "config.json", {"recipe.data": {"schema": {"columns": columns}}})
+    rows = [[cell.strip() for cell in row] for row in page_of([folder]).rows]
+    assert ["id", "identifier", "unique per row", "25 %"] in rows
+    edit(folder / "config.json", {"recipe.data": {"schema": [columns]}})
+    assert "could not be read" not in page_of([folder]).text
+
+
+def test_a_cross_fitted_run_has_held_out_rows_and_no_test_rows(tmp_path: Path) -> None:
+    page = page_of([write_cross_fitted_run(tmp_path / "runs" / "measurements")])
+    assert "measurements.csv: 1,320 rows, all for training, 12 columns" in page.text
+    assert "each row once, by one of the 4 members of the ensemble" in page.text
+    assert "Exact score-matching loss per held-out row" in page.text
+    assert "± is the standard error over held-out rows." in page.text
+    assert "held-out loss against iteration" in page.text
+    assert not re.search(r"test row|0 test|[Vv]alidation:", page.text)
 
 
 def test_each_group_on_a_table_is_shown_with_its_label(tmp_path: Path) -> None:

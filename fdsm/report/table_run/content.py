@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ...measurement import format_number
 from ...serialize import Json
 from ..format import DASH, typeset
-from ..records import text
+from ..records import real, text
 from .records import (
     Calibration,
     Column,
@@ -38,12 +40,14 @@ class ScoredContent:
         record: Its scores.
         summary: Number of rows and of flagged rows, as a sentence.
         plots: Plots of the scores.
+        fdr: False discovery rate as text. Empty if it is not known.
         outliers: Rows with the highest scores.
     """
 
     record: ScoredRecord
     summary: str
     plots: "Sequence[Drawn]"
+    fdr: str
     outliers: "tuple[OutlierRow, ...]"
 
 
@@ -54,6 +58,7 @@ class OutlierRow:
     row: str
     score: str
     p_value: str
+    flagged: bool
     reasons: tuple[str, ...]
 
 
@@ -115,6 +120,7 @@ def table_content(
             one,
             scored_sentence(one),
             draw(f"scored {place}", plot_scores(table, one)),
+            _rate(one.fdr),
             tuple(map(_outlier_row, one.top)),
         )
         for place, one in enumerate(files)
@@ -172,9 +178,12 @@ def scored_sentence(scored: ScoredRecord) -> str:
     """Return the number of rows of a scored file, and how many are flagged."""
     rows = f"{scored.rows:,} row{'' if scored.rows == 1 else 's'}"
     flagged = f"{rows}, {scored.flagged:,} flagged"
-    if math.isnan(scored.fdr):
-        return f"{flagged}."
-    return f"{flagged} at a false discovery rate of {100 * scored.fdr:g} %."
+    rate = _rate(scored.fdr)
+    return f"{flagged} at a false discovery rate of {rate}." if rate else f"{flagged}."
+
+
+def _rate(fdr: float) -> str:
+    return "" if math.isnan(fdr) else f"{100 * fdr:g} %"
 
 
 def calibration_sentence(calibration: Calibration) -> str:
@@ -208,7 +217,7 @@ def samples_sentence(table: TableRecord) -> str:
         return ""
     return (
         "A classifier that separates samples from training rows has an AUC of "
-        f"{table.sample_auc:.2f}. 0.5 means that they cannot be told apart, and 1 that they "
+        f"{table.sample_auc:.2f}. 0.5 or less means that it cannot tell them apart, and 1 that it "
         "always can."
     )
 
@@ -264,6 +273,7 @@ def _outlier_row(outlier: Outlier) -> OutlierRow:
         outlier.row,
         _number(outlier.score),
         _number(outlier.p_value),
+        outlier.flagged,
         tuple(map(reason_sentence, outlier.reasons)),
     )
 
@@ -280,6 +290,8 @@ def reason_sentence(reason: Reason) -> str:
     Example:
         >>> reason_sentence(Reason("alcohol", 2.1, 10.4, 0.62))
         'alcohol is 2.1; expected about 10.4 (62 %)'
+        >>> reason_sentence(Reason("zip", "94105", 10001.0, math.nan))
+        'zip is 94105; expected about 10001'
         >>> reason_sentence(Reason("price", 7.03, 6.99, math.nan, is_new=True))
         'price is 7.03, a new value; expected about 6.99'
         >>> reason_sentence(Reason("region", "north", "south", math.nan))
@@ -299,9 +311,9 @@ def reason_sentence(reason: Reason) -> str:
 
 
 def _value(value: Json) -> str:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return text(value)
-    return f"{value:,}" if isinstance(value, int) else _number(value)
+    """Return a value as it is in the file of scores: numbers with all digits, no separators."""
+    number = real(value)
+    return np.format_float_positional(number, trim="-") if math.isfinite(number) else text(value)
 
 
 def _number(value: float) -> str:

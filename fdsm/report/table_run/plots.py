@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from ...measurement import format_number
 from ..format import typeset
 from ..plots import INK, LIGHT, Plot, page_style, set_log_scale
+from .labels import distinct_labels, number_legend, shorten, ticks_that_fit
 from .records import (
     Calibration,
     ColumnHistogram,
@@ -35,8 +36,8 @@ DATA, NEW = LIGHT[:2]
 REACH = 1.5
 """The axis of scores ends at this many widths of the range of known rows beyond that range."""
 
-NAME_LENGTH = 16
-"""Longest name of a column or level in a plot, in characters."""
+LEVEL_LENGTH = 12
+"""Longest name of a level in a plot, in characters."""
 
 MAX_NUMBERS = 8
 """Correlation matrices with more columns have no numbers in their cells."""
@@ -110,8 +111,8 @@ def _plot_density(table: TableRecord, scored: ScoredRecord | None) -> Plot:
     axes.yaxis.set_major_locator(MaxNLocator(4))
     _finish(figure, axes, scored)
     look_for = (
-        "Held-out rows should have nearly the distribution of training rows. If their scores are "
-        "clearly higher, the model has memorized training rows."
+        "Held-out rows show what to expect of new rows. Training rows are scored by members that "
+        "have seen them, so their scores are always somewhat lower."
     )
     if scored is not None:
         look_for += f" Rows of {scored.file} to the right of both curves are unusual."
@@ -133,7 +134,7 @@ def _plot_shares(table: TableRecord, scored: ScoredRecord | None) -> Plot:
     _finish(figure, axes, scored)
     caption = "Share of rows with at least this score, on a logarithmic axis."
     if scored is None:
-        caption += " The curves should be close."
+        caption += " New rows should follow the curve of held-out rows."
     elif math.isnan(scored.threshold):
         caption += f" No row of {scored.file} is flagged, so there is no threshold."
     else:
@@ -147,7 +148,7 @@ def _curves(table: TableRecord, scored: ScoredRecord | None) -> list[Curve]:
         ("held-out rows", table.held_out_scores, {"color": DATA, "linewidth": 1.5}),
     ]
     if scored is not None:
-        curves.append((_short(scored.file, 32), scored.histogram, {"color": NEW, "linewidth": 2}))
+        curves.append((shorten(scored.file, 32), scored.histogram, {"color": NEW, "linewidth": 2}))
     return curves
 
 
@@ -217,14 +218,14 @@ def _plot_bins(histogram: ColumnHistogram) -> Figure:
         axes.stairs(np.array(histogram.samples.shares), edges, color=NEW, linewidth=1.5)
     axes.set_xlim(edges[0], edges[-1])
     axes.set_ylim(bottom=0)
-    axes.xaxis.set_major_locator(MaxNLocator(3))
     axes.yaxis.set_major_locator(MaxNLocator(3))
     axes.yaxis.set_major_formatter(PERCENT)
     if histogram.is_date:
         ticks, labels = date_ticks(edges[0], edges[-1])
-        axes.set_xticks(ticks, labels)
     else:
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: typeset(format_number(x))))
+        ticks, labels, power = ticks_that_fit(edges[0], edges[-1])
+        axes.set_xlabel(power, loc="right")
+    axes.set_xticks(ticks, labels)
     return figure
 
 
@@ -239,7 +240,7 @@ def _plot_levels(histogram: ColumnHistogram) -> Figure:
         axes.plot(
             shares, places, color=NEW, marker="|", markersize=9, markeredgewidth=2, linestyle=""
         )
-    axes.set_yticks(places, [_short(level, 12) for level in histogram.levels])
+    axes.set_yticks(places, distinct_labels(histogram.levels, LEVEL_LENGTH))
     axes.set_ylim(count - 0.4, -0.6)
     axes.set_xlim(left=0)
     axes.grid(visible=False, axis="y")
@@ -305,24 +306,26 @@ def plot_correlations(correlations: Correlations) -> list[Plot]:
         One plot for each matrix.
     """
     matrices = {"training rows": correlations.data, "samples": correlations.samples}
-    names = correlations.columns
+    names = distinct_labels(correlations.columns)
+    legend = number_legend(correlations.columns, names)
+    shortened = "" if names == list(correlations.columns) else "Long names are shortened."
+    caption = " ".join(filter(None, (shortened, legend)))
     with page_style():
         return [
-            Plot(f"Correlations of {title}", "", _plot_matrix(names, np.array(matrix)))
+            Plot(f"Correlations of {title}", caption, _plot_matrix(names, np.array(matrix)))
             for title, matrix in matrices.items()
             if matrix is not None
         ]
 
 
-def _plot_matrix(columns: Sequence[str], matrix: NDArray[np.float64]) -> Figure:
-    count = len(columns)
+def _plot_matrix(names: Sequence[str], matrix: NDArray[np.float64]) -> Figure:
+    count = len(names)
     figure = Figure(figsize=(5.2, 5.2), layout="constrained")
     axes = figure.subplots()
     for column, row in itertools.combinations_with_replacement(range(count), 2):
         if not math.isnan(matrix[row, column]):
             _draw_cell(axes, row, column, matrix[row, column], numbers=count <= MAX_NUMBERS)
     size = min(9.0, 150 / count + 2)
-    names = [_short(name) for name in columns]
     axes.set_xticks(range(count), names, rotation=90, fontsize=size)
     axes.set_yticks(range(count), names, fontsize=size)
     axes.set(xlim=(-0.5, count - 0.5), ylim=(count - 0.5, -0.5), aspect="equal")
@@ -340,8 +343,3 @@ def _draw_cell(axes: Axes, row: int, column: int, value: float, *, numbers: bool
         axes.add_patch(Rectangle(corner, side, side, color=colour, alpha=0.35, linewidth=0))
     if numbers:
         axes.text(column, row, typeset(f"{value:.2f}"), ha="center", va="center", fontsize=8)
-
-
-def _short(name: str, length: int = NAME_LENGTH) -> str:
-    """Return a name of limited length: its start and its end, where names often differ."""
-    return name if len(name) <= length else f"{name[: length // 2]}…{name[1 - length // 2 :]}"

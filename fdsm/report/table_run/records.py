@@ -4,6 +4,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from ...serialize import Json
@@ -192,12 +193,14 @@ class Outlier:
         row: Number or name of the row.
         score: Its score.
         p_value: Its p-value.
+        flagged: Whether it is an outlier at the false discovery rate.
         reasons: The columns that make it unusual, the strongest first.
     """
 
     row: str
     score: float
     p_value: float
+    flagged: bool
     reasons: tuple[Reason, ...]
 
 
@@ -224,11 +227,14 @@ class ScoredRecord:
     top: tuple[Outlier, ...]
 
 
-def table_from_json(value: Mapping[str, Any]) -> TableRecord:
+def table_from_json(
+    value: Mapping[str, Any], missing: Mapping[str, float] = MappingProxyType({})
+) -> TableRecord:
     """Return the record of the content of `table.json`.
 
     Args:
         value: The content.
+        missing: Shares of missing cells by column, for columns without one in `value`.
 
     Returns:
         The record.
@@ -242,7 +248,7 @@ def table_from_json(value: Mapping[str, Any]) -> TableRecord:
     edges = scores["edges"]
     return TableRecord(
         {text(name): _count(count) for name, count in value["rows"].items()},
-        tuple(_column(one) for one in value["columns"]),
+        tuple(_column(one, missing) for one in value["columns"]),
         tuple(_column_histogram(one) for one in value["histograms"]),
         _count(value.get("histograms_left_out", 0)),
         None if correlations is None else _correlations(correlations),
@@ -267,18 +273,19 @@ def scored_from_json(value: Mapping[str, Any]) -> ScoredRecord:
         TypeError: If an entry is not an object or a list.
         ValueError: If a number is not finite, or lengths do not match.
     """
+    threshold = _drawable(value.get("threshold"))
     return ScoredRecord(
         text(value["file"]),
         _count(value["rows"]),
         _count(value["flagged"]),
         real(value.get("fdr")),
-        _drawable(value.get("threshold")),
+        threshold,
         _histogram(value["score_histogram"]),
-        tuple(_outlier(one) for one in value["top"]),
+        tuple(_outlier(one, threshold) for one in value["top"]),
     )
 
 
-def _outlier(value: Mapping[str, Any]) -> Outlier:
+def _outlier(value: Mapping[str, Any], threshold: float) -> Outlier:
     reasons = tuple(
         Reason(
             text(one["column"]),
@@ -289,15 +296,18 @@ def _outlier(value: Mapping[str, Any]) -> Outlier:
         )
         for one in value.get("reasons") or ()
     )
-    return Outlier(text(value["row"]), real(value["score"]), real(value.get("p_value")), reasons)
+    score = real(value["score"])
+    flagged = bool(value.get("flagged", score >= threshold))  # older records have no such entry
+    return Outlier(text(value["row"]), score, real(value.get("p_value")), flagged, reasons)
 
 
-def _column(value: Mapping[str, Any]) -> Column:
+def _column(value: Mapping[str, Any], missing: Mapping[str, float]) -> Column:
+    name, share = text(value["name"]), real(value.get("missing"))
     return Column(
-        text(value["name"]),
+        name,
         text(value["type"]),
         text(value.get("details", "")),
-        real(value.get("missing")),
+        missing.get(name, math.nan) if math.isnan(share) else share,
         value.get("used") is True,
     )
 

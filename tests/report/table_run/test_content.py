@@ -35,8 +35,11 @@ def test_columns_are_counted_by_type() -> None:
     ("value", "expected", "share", "sentence"),
     [
         (2.1, 10.4, 0.62, "x is 2.1; expected about 10.4 (62 %)"),
-        (-2.5, 1234.5678, math.nan, "x is −2.5; expected about 1,235"),
-        (123456, 120000, 0.5, "x is 123,456; expected about 120,000 (50 %)"),
+        (-2.5, 1234.5678, math.nan, "x is -2.5; expected about 1234.5678"),
+        (123456, 120000, 0.5, "x is 123456; expected about 120000 (50 %)"),
+        ("94105", 10001.0, math.nan, "x is 94105; expected about 10001"),
+        ("0.00002", 0.00001, math.nan, "x is 0.00002; expected about 0.00001"),
+        ("007", "008", math.nan, "x is 007; expected 008"),
         ("a-b", "c", 0.004, "x is a-b; expected c (0 %)"),
         (None, 3.0, math.nan, "x is missing; expected about 3"),
         ("kg", None, math.nan, "x: kg"),
@@ -82,6 +85,11 @@ def test_the_auc_is_only_mentioned_if_it_was_measured() -> None:
     assert samples_sentence(table_from_json(changed(TABLE, "sample_auc", None))) == ""
 
 
+def test_an_auc_below_one_half_is_explained() -> None:
+    sentence = samples_sentence(table_from_json(changed(TABLE, "sample_auc", 0.41)))
+    assert "an AUC of 0.41. 0.5 or less means that it cannot tell them apart" in sentence
+
+
 def test_the_caption_of_columns_explains_only_what_is_shown() -> None:
     assert "chance" in histograms_caption(table_from_json(TABLE))
     alone = changed(TABLE, "histograms.0.held_out_distance", None)
@@ -102,6 +110,7 @@ def test_scores_of_known_rows_are_drawn_once() -> None:
     assert len(scored.plots) == 2
     first = scored.outliers[0]
     assert (first.row, first.score, first.p_value) == ("7", "1,234", "0.2")
+    assert scored.fdr == "10 %"
     assert first.reasons == (
         "alcohol is 2.1; expected about 10.4 (62 %)", "region is east; expected north (20 %)",
     )  # fmt: skip

@@ -156,6 +156,18 @@ def test_the_area_of_a_square_is_the_size_of_the_correlation() -> None:
     assert samples[1, 0].get_edgecolor() == samples[0, 0].get_edgecolor()
 
 
+def test_shortened_names_of_columns_are_mentioned_and_numbers_explained() -> None:
+    matrix = ((1.0, 0.5), (0.5, 1.0))
+    captions = {
+        ("a", "b"): "",
+        ("x of the car in km", "y of the car in km"): "Long names are shortened.",
+        ("a" * 40, "a" * 41): f"Long names are shortened. 1: {'a' * 40}; 2: {'a' * 41}",
+    }
+    for names, caption in captions.items():
+        (plot,) = plot_correlations(Correlations(names, matrix, None, 0))
+        assert plot.caption == caption
+
+
 def test_only_positive_correlations_are_filled() -> None:
     assert TABLE_RECORD.correlations is not None
     data, samples = plot_correlations(TABLE_RECORD.correlations)

@@ -24,6 +24,8 @@ def test_a_table_is_read_as_it_was_written() -> None:
         ("alcohol", True), ("region", True), ("id", False),
     ]  # fmt: skip
     assert math.isnan(table.columns[2].missing)
+    known = table_from_json(TABLE, {"id": 0.5, "alcohol": 0.7})
+    assert [one.missing for one in known.columns] == [0.1, 0.0, 0.5], "table.json comes first"
     alcohol, region = table.histograms
     assert alcohol.edges == (0.0, 1.0, 3.0)
     assert alcohol.data == Counts((2.0, 6.0), 0.0, 1.0, 1.0)
@@ -42,6 +44,24 @@ def test_a_scored_file_is_read_as_it_was_written() -> None:
     assert scored.histogram.counts == Counts((3.0, 3.0, 0.0, 1.0), above=1.0)
     assert [reason.column for reason in scored.top[0].reasons] == ["alcohol", "region"]
     assert math.isnan(scored_from_json(changed(SCORED, "threshold", None)).threshold)
+
+
+@pytest.mark.parametrize(
+    ("threshold", "entry", "flagged"),
+    [
+        (7.0, None, [True, False]),
+        (6.0, None, [True, True]),
+        (None, None, [False, False]),
+        (7.0, False, [False, False]),
+    ],
+)
+def test_rows_are_flagged_as_recorded_or_by_the_threshold(
+    threshold: float | None, entry: bool | None, flagged: list[bool]
+) -> None:
+    record = changed(SCORED, "threshold", threshold)
+    if entry is not None:
+        record = changed(record, "top.0.flagged", entry)
+    assert [one.flagged for one in scored_from_json(record).top] == flagged
 
 
 @pytest.mark.parametrize(
