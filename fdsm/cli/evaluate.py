@@ -56,7 +56,7 @@ def evaluate_and_print(saved: "SavedModel", data: "Dataset", *, json: bool) -> N
     if json:
         print_json({"run": str(saved.run.folder), **saved.run.origin, **result, **facts})
         return
-    _print_metrics(result)
+    _print_metrics(saved.run, result)
     print(f"\nSummary of {saved.run.folder}")
     for sentence in _summary(saved.run, result, facts):
         print(f"  {sentence}")
@@ -229,7 +229,7 @@ def _join(words: Sequence[str]) -> str:
     return ", ".join(words[:-1]) + (" and " if len(words) > 1 else "") + words[-1]
 
 
-def _print_metrics(result: dict[str, Any]) -> None:
+def _print_metrics(run: "Run", result: dict[str, Any]) -> None:
     """Print the metrics of the model and of the references, and what they mean."""
     from rich.table import Table
 
@@ -245,8 +245,9 @@ def _print_metrics(result: dict[str, Any]) -> None:
         table.add_row(metric_info(name).heading, *numbers)
     if table.rows:
         console(stderr=False).print(table)
+    rows = "held-out" if run.recipe.cross_fits else "test"
     for name in result["metrics"]:
-        log(f"{metric_info(name).title}: {metric_info(name).explanation}")
+        log(f"{metric_info(name).title}: {metric_info(name).explanation_for(rows)}")
 
 
 def _print_warnings(problems: Sequence[str]) -> None:

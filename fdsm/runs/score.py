@@ -302,13 +302,7 @@ def _record(saved: SavedModel, data: Path, scored: ScoredRows, fdr: float) -> No
             "p_value": float(scored.p_value[i]),
             "flagged": bool(scored.flagged[i]),
             "reasons": [
-                {
-                    "column": reason.column,
-                    "value": reason.value,
-                    "expected": _json_value(reason.expected),
-                    "share": reason.share,
-                    "is_new": reason.is_new,
-                }
+                reason._asdict() | {"expected": _json_value(reason.expected)}
                 for reason in scored.reasons.get(i, [])
             ],
         }

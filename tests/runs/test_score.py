@@ -469,6 +469,10 @@ def test_record_for_the_report_has_the_most_unusual_rows(
     flagged = [s for s, row in zip(scores, found, strict=True) if row["flagged"] == "true"]
     assert record["flagged"] == len(flagged)
     assert record["threshold"] == pytest.approx(min(flagged), rel=1e-6)
+    for one in record["top"]:
+        assert one["flagged"] == (found[one["row"] - 1]["flagged"] == "true")
+    reason = record["top"][0]["reasons"][0]
+    assert (reason["value"], type(reason["expected"])) == ("8", float)
     counted = record["score_histogram"]
     assert sum(counted["counts"]) + counted["below"] + counted["above"] == 59
 
