@@ -498,11 +498,10 @@ def test_training_rows_are_not_their_own_neighbours_in_any_file(
 ) -> None:
     """The training rows are different, so a copy of a row is that row.
 
-    Every ninth row has a gap. Donors at the same distance may be chosen differently.
+    Rounding depends on the number of rows, and may change the rank among 200 rows by one.
     """
     whole, part = scores_of_all_and_some_training_rows(mixed, tmp_path)
-    complete = [i for i in range(len(part)) if i % 9]
-    assert [part[i] for i in complete] == pytest.approx([whole[i] for i in complete])
+    assert part == pytest.approx(whole, abs=0.02)
 
 
 def test_the_training_file_is_recognised_if_its_rows_repeat(tmp_path: Path) -> None:
