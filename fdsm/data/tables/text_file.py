@@ -13,6 +13,7 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 from pyarrow import csv as arrow_csv
 
 from ..errors import DataError
+from .cells import has_codes
 from .text_format import (
     DECIMAL_COMMA,
     MISSING,
@@ -80,6 +81,10 @@ def parse_text(
         raise DataError(f"{path} has a header but no rows. Add rows")
     types = dict.fromkeys(set(as_text) & set(text_format.names), pa.string())
     table, ragged = _parse(body, text_format, path, types, _NULLS)
+    if integers := _possible_codes(table, body, text_format):
+        texts, _ = _parse(body, text_format, path, types | integers, _NULLS)
+        for name in filter(lambda name: has_codes(texts.column(name)), integers):
+            table = table.set_column(text_format.names.index(name), name, texts.column(name))
     table = _insert_missing_rows(_with_points(table, text_format), ragged)
     return Frame(table, _problems(ragged), table)
 
@@ -127,7 +132,7 @@ def decode_text(content: bytes, path: Path) -> bytes:
     """Return text as UTF-8 without a byte order mark, with line feeds between lines.
 
     Args:
-        content: Text in UTF-8, UTF-16 with a byte order mark, or Latin-1.
+        content: Text in UTF-8, UTF-16 with a byte order mark, Windows-1252 or Latin-1.
         path: Path of the file, for errors.
 
     Returns:
@@ -149,10 +154,17 @@ def decode_text(content: bytes, path: Path) -> bytes:
                 raise DataError(
                     f"{path} is not a text file but binary. Give a table of text cells"
                 ) from error
-            content = content.decode("latin-1").encode()
+            content = _decode_bytes(content).encode()
     if b"\n" not in content:
         content = content.replace(b"\r", b"\n")
     return content
+
+
+def _decode_bytes(content: bytes) -> str:
+    try:
+        return content.decode("cp1252")
+    except UnicodeDecodeError:  # a byte that Windows-1252 does not have
+        return content.decode("latin-1")
 
 
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
@@ -251,8 +263,8 @@ def _read(
                 check_utf8=False,
                 column_types=types,
                 null_values=nulls,
-                true_values=["true", "True", "TRUE"],
-                false_values=["false", "False", "FALSE"],
+                true_values=["true"],  # other spellings stay text, for samples
+                false_values=["false"],
                 strings_can_be_null=True,
                 decimal_point=text_format.decimal,
             ),
@@ -308,6 +320,16 @@ def _require_closed_quotes(
         )
 
 
+def _possible_codes(
+    table: pa.Table, body: bytes, text_format: TextFormat
+) -> dict[str, pa.DataType]:
+    """Return the type of text for columns of integers if any cell is digits after a zero."""
+    integers = [field.name for field in table.schema if pa.types.is_integer(field.type)]
+    mark = re.escape(text_format.delimiter.encode())
+    pattern = rb'(?m)(?:^|%s) *"?0[0-9]+"? *(?:%s|\r?$)' % (mark, mark)
+    return dict.fromkeys(integers, pa.string()) if integers and re.search(pattern, body) else {}
+
+
 def _with_points(table: pa.Table, text_format: TextFormat) -> pa.Table:
     """Replace decimal commas of numbers in columns of text, such as those with bad cells."""
     if text_format.decimal != ",":
@@ -316,7 +338,7 @@ def _with_points(table: pa.Table, text_format: TextFormat) -> pa.Table:
     for i, column in enumerate(columns):
         if pa.types.is_string(column.type):
             commas = pc.match_substring_regex(column, DECIMAL_COMMA)
-            points = pc.replace_substring(column, ",", ".")
+            points = pc.replace_substring(pc.replace_substring(column, ".", ""), ",", ".")
             columns[i] = pc.if_else(commas, points, column)
     return pa.Table.from_arrays(columns, schema=table.schema)
 

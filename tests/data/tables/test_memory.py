@@ -78,7 +78,7 @@ def test_categories_of_pandas_are_categories_whatever_their_values(values: list[
     (column,) = TableSchema.infer(frame).columns
     assert isinstance(column, Categorical)
     texts = [str(v).lower().removesuffix(".0") for v in values]
-    assert column.levels == (texts[0], texts[1])
+    assert sorted(column.levels) == sorted(set(texts))
     assert frame.column("c").to_pylist() == texts * 5
 
 
@@ -93,7 +93,7 @@ def test_other_objects_raise_with_advice() -> None:
         frame_from(np.ones(3))
     with pytest.raises(DataError, match="a str of shape"):
         frame_from("table.csv")
-    with pytest.raises(DataError, match=r"different numbers of rows: \{'a': 1, 'b': 2\}"):
+    with pytest.raises(DataError, match=r"different numbers of rows: 'a' 1, 'b' 2\. Give"):
         frame_from({"a": [1], "b": [1, 2]})
     with pytest.raises(DataError, match="more than one column is called 'a'"):
         frame_from(pa.table([[1], [2]], names=["a", "a"]))

@@ -54,9 +54,12 @@ def test_unknown_and_contradicting_names_raise_one_error() -> None:
 
 def test_the_description_counts_each_type() -> None:
     assert TableSchema.infer(FRAME).describe() == (
-        "2 numeric columns, 2 categorical (kind, note), 1 constant (unit), 1 empty (gap), "
+        "2 numeric (height, plz), 2 categorical (kind, note), 1 constant (unit), 1 empty (gap), "
         "1 ignored (id: running number)"
     )
+    names = [f"x{i}" for i in range(13)]
+    assert TableSchema.of_numbers(names[:12]).describe() == f"12 numeric ({', '.join(names[:12])})"
+    assert TableSchema.of_numbers(names).describe() == "13 numeric columns"
     many = TableSchema(tuple(Categorical(f"c{i}", "string", ("a", "b")) for i in range(7)))
     assert many.describe() == "7 categorical (c0, c1, c2, c3, c4 and 2 more)"
 

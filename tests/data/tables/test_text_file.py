@@ -52,7 +52,7 @@ def test_decimal_commas_in_a_column_with_text_become_points() -> None:
 
 def test_types_are_inferred() -> None:
     content = (
-        b"i,f,s,b,d,t\n1,0.5,x,true,2024-02-29,2024-02-29T10:20:30\n2,1,y,False,2024-03-01,\n"
+        b"i,f,s,b,d,t\n1,0.5,x,true,2024-02-29,2024-02-29T10:20:30\n2,1,y,false,2024-03-01,\n"
     )
     table = parse_text(content, PATH).table
     assert [str(kind) for kind in table.schema.types] == [
