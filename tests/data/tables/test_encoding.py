@@ -93,16 +93,34 @@ SCHEMA = TableSchema((
     DateTime("t", "string", "%d.%m.%Y"),
     Constant("k", "int64", "5"),
     Identifier("id", "int64", "running number"),
+    Numeric("w", "string", suffix=" kg"),
+    DateTime("day", "int64", "%Y%m%d"),
+    Numeric("clock", "time32[s]", True),
+    Numeric("answer", "bool", True),
+    Constant("sure", "string", "True"),
 ))
 GOOD = {
+    "w": "1.5 kg", "day": 19700104, "clock": "00:01", "answer": "True", "sure": "TRUE",
     "x": 1, "c": "b", "m": "zzz", "flag": "TRUE", "d": "1970-01-02", "t": "03.01.1970", "k": 5.0,
 }  # fmt: skip
+
+
+def test_words_for_a_gap_are_missing_numbers_and_dates_but_categories() -> None:
+    for word in ("none", "N.A.", "#VALUE!", "--"):
+        row = GOOD | dict.fromkeys(["x", "d", "t", "w", "day", "clock"], word)
+        codes, problems = SCHEMA.encode(pa.Table.from_pylist([row]))
+        assert problems == {}
+        assert np.isnan(codes[0]).tolist() == [*[True, False, False, False], *[True] * 5, False]
+    _, problems = SCHEMA.encode(pa.Table.from_pylist([GOOD | {"c": "none"}]))
+    assert problems == {0: [("c", "'none' does not occur in the training data")]}
 
 
 def test_all_columns_may_be_text() -> None:
     for row in (GOOD, {name: str(value) for name, value in GOOD.items()}):
         codes, problems = SCHEMA.encode(pa.Table.from_pylist([row]))
-        assert codes.tolist() == [[1.0, 1.0, 2.0, 1.0, 86400.0, 172800.0]]
+        assert codes.tolist() == [
+            [1.0, 1.0, 2.0, 1.0, 86400.0, 172800.0, 1.5, 259200.0, 60.0, 1.0]
+        ]
         assert problems == {}
 
 
@@ -110,6 +128,10 @@ def test_all_columns_may_be_text() -> None:
     ("column", "value", "problem"),
     [
         ("x", "12 kg", "'12 kg' is not a number"),
+        ("w", "5 lb", "'5 lb' is not a number with the unit 'kg'"),
+        ("day", "20230231", "'20230231' is not a date in the format %Y%m%d"),
+        ("day", 5, "'5' is not a date in the format %Y%m%d"),
+        ("clock", "25:70:33", "'25:70:33' is not a time"),
         ("x", float("inf"), "'inf' is too large a number"),
         ("x", "1e308", "'1e308' is too large a number"),
         ("c", "z", "'z' does not occur in the training data"),
