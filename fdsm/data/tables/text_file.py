@@ -81,8 +81,9 @@ def parse_text(
         raise DataError(f"{path} has a header but no rows. Add rows")
     types = dict.fromkeys(set(as_text) & set(text_format.names), pa.string())
     table, ragged = _parse(body, text_format, path, types, _NULLS)
-    if integers := _possible_codes(table, body, text_format):
-        texts, _ = _parse(body, text_format, path, types | integers, _NULLS)
+    if integers := _possible_codes(table, body, text_format.delimiter):
+        as_strings = dict.fromkeys(integers, pa.string())
+        texts, _ = _parse(body, text_format, path, as_strings, _NULLS, integers)
         for name in filter(lambda name: has_codes(texts.column(name)), integers):
             table = table.set_column(text_format.names.index(name), name, texts.column(name))
     table = _insert_missing_rows(_with_points(table, text_format), ragged)
@@ -221,13 +222,14 @@ def _parse(
     path: Path,
     types: dict[str, pa.DataType],
     nulls: Sequence[str],
+    include: Sequence[str] = (),
 ) -> tuple[pa.Table, list["pa.lib.InvalidRow"]]:
     """Return the rows with the right number of cells, and all other rows."""
     ragged: list[pa.lib.InvalidRow] = []
     try:
-        table = _read(body, text_format, types, nulls, ragged, threads=True)
+        table = _read(body, text_format, types, nulls, include, ragged, threads=True)
         if ragged:  # only a single thread counts the rows
-            table = _read(body, text_format, types, nulls, ragged, threads=False)
+            table = _read(body, text_format, types, nulls, include, ragged, threads=False)
     except pa.ArrowInvalid as error:
         raise DataError(f"{path} is not a readable table: {error}. Check its quotes") from error
     _require_closed_quotes(body, table, ragged, path)
@@ -239,6 +241,7 @@ def _read(
     text_format: TextFormat,
     types: dict[str, pa.DataType],
     nulls: Sequence[str],
+    include: Sequence[str],
     ragged: list["pa.lib.InvalidRow"],
     *,
     threads: bool,
@@ -261,6 +264,7 @@ def _read(
             ),
             arrow_csv.ConvertOptions(
                 check_utf8=False,
+                include_columns=include,
                 column_types=types,
                 null_values=nulls,
                 true_values=["true"],  # other spellings stay text, for samples
@@ -320,14 +324,16 @@ def _require_closed_quotes(
         )
 
 
-def _possible_codes(
-    table: pa.Table, body: bytes, text_format: TextFormat
-) -> dict[str, pa.DataType]:
-    """Return the type of text for columns of integers if any cell is digits after a zero."""
+def _possible_codes(table: pa.Table, body: bytes, delimiter: str) -> list[str]:
+    """Return the columns of integers if any cell may begin with a zero and another digit."""
     integers = [field.name for field in table.schema if pa.types.is_integer(field.type)]
-    mark = re.escape(text_format.delimiter.encode())
-    pattern = rb'(?m)(?:^|%s) *"?0[0-9]+"? *(?:%s|\r?$)' % (mark, mark)
-    return dict.fromkeys(integers, pa.string()) if integers and re.search(pattern, body) else {}
+    starts = np.isin(np.arange(256), [*delimiter.encode(), *b'\n" '])
+    for start in range(0, len(body) if integers else 0, BLOCK_BYTES):
+        part = np.frombuffer(body[max(start - 2, 0) : start + BLOCK_BYTES], np.uint8)
+        zeros = (part[1:-1] == ord("0")) & (part[2:] >= ord("0")) & (part[2:] <= ord("9"))
+        if (zeros & starts[part[:-2]]).any() or body[:1] == b"0":
+            return integers
+    return []
 
 
 def _with_points(table: pa.Table, text_format: TextFormat) -> pa.Table:

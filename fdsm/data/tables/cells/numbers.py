@@ -17,7 +17,7 @@ _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 _THOUSANDS = r"^[+-]?\d{1,3}([ ,'\x{a0}\x{202f}]\d{3})+(\.\d+)?$"
 _SEPARATORS = r"[ ,'\x{a0}\x{202f}]"
 _NEGATIVE = r"^\(\s*([^()+-]+?)\s*\)$"
-_CODE = r"^\s*0\d+\s*$"
+_CODE = r"^0\d+$"
 _SPACES = r"[\s\x{a0}\x{202f}]*"
 _CURRENCIES = (
     "AUD", "BRL", "CAD", "CHF", "CNY", "CZK", "DKK", "EUR", "GBP", "HKD", "HUF", "INR", "JPY",
@@ -118,7 +118,9 @@ def parse_numbers(values: pa.Array, unit: Unit = NO_UNIT) -> Floats:
 
 def has_codes(column: pa.ChunkedArray) -> bool:
     """Return whether a column of text has digits with leading zeros, such as `02139`."""
-    return bool(pc.any(pc.match_substring_regex(as_large_text(column), _CODE)).as_py())
+    text = pc.utf8_trim_whitespace(as_large_text(column))
+    text = text.filter(pc.starts_with(text, "0"))
+    return bool(pc.any(pc.match_substring_regex(text, _CODE)).as_py())
 
 
 def numbers_of_column(column: pa.ChunkedArray) -> Floats:
