@@ -226,6 +226,7 @@ def test_columns_are_found_by_position_if_one_table_has_no_header() -> None:
 
 
 def test_missing_columns_and_other_types_raise_one_error() -> None:
+    schema = TableSchema(SCHEMA.columns[:8])
     frame = frame_from({
         "c": ["a"] * 10,
         "m": ["b"] * 10,
@@ -235,11 +236,11 @@ def test_missing_columns_and_other_types_raise_one_error() -> None:
         "x": [f"word {i}" for i in range(10)],
     })
     with pytest.raises(DataError, match=r"column 'x' has the type list<item: int64>"):
-        SCHEMA.encode(frame.set_column(5, "x", pa.array([[1]] * 10)))
+        schema.encode(frame.set_column(5, "x", pa.array([[1]] * 10)))
     with pytest.raises(DataError, match=r"column 'x' has the type date32.* but was numeric"):
-        SCHEMA.encode(frame.set_column(5, "x", pa.array([1] * 10, pa.date32())))
+        schema.encode(frame.set_column(5, "x", pa.array([1] * 10, pa.date32())))
     with pytest.raises(DataError, match="the columns differ from those of the training") as caught:
-        SCHEMA.encode(frame.drop_columns(["c", "m"]))
+        schema.encode(frame.drop_columns(["c", "m"]))
     assert str(caught.value).splitlines()[1:] == [
         "- column 'c' is missing",
         "- column 'm' is missing",
