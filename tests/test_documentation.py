@@ -82,7 +82,9 @@ def test_the_example_in_the_guide_finds_the_new_category_and_the_pressure() -> N
     given = names()
     exec(blocks(ROOT / "docs" / "guide.md")[0], given)
     detector, new = given["detector"], given["new"]
-    assert detector.schema_.describe() == "2 numeric columns, 1 categorical (state)"
+    assert (
+        detector.schema_.describe() == "2 numeric (temperature, pressure), 1 categorical (state)"
+    )
     assert detector.predict(new).tolist() == [1, -1]
     first, second = detector.explain(new)[1]
     assert (first.column, second.column, second.value) == ("state", "pressure", "1090")

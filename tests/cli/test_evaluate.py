@@ -47,7 +47,9 @@ def test_summary_holds_the_facts_of_the_result(
     result = run_json(["evaluate", str(folder)], capsys)
     out, _ = run_text(["evaluate", str(folder)], capsys)
     text, saved = summary(out), SavedModel.load(Run.open(folder))
-    assert text["Data"].startswith("200 rows, 2 numeric columns, 2 categorical (city, sold), ")
+    assert text["Data"].startswith(
+        "200 rows, 2 numeric (length, weight), 2 categorical (city, sold), "
+    )
     assert text["Model"] == "energy-based model, denoising score matching (table/small)."
     assert text["Training"].startswith("100 iterations in ")
     assert saved.detector is not None

@@ -35,8 +35,8 @@ def test_types_are_shown_in_the_output_and_in_json(
     path = write_messy(tmp_path / "messy.csv", length="unknown")
     out, log = run_text(["train", str(path), *QUICK], capsys)
     types = (
-        "200 rows, 2 numeric columns, 2 categorical (city, sold), 1 date (date), 1 constant "
-        "(unit), 2 ignored (id: unique per row, note: unique per row)"
+        "200 rows, 2 numeric (length, weight), 2 categorical (city, sold), 1 date (date), "
+        "1 constant (unit), 2 ignored (id: unique per row, note: unique per row)"
     )
     unreadable = "ells of length that are not numbers and count as missing: 1."
     assert f"Read {path}: {types}, 2.1 % of the cells missing. C{unreadable}" in log
@@ -173,7 +173,7 @@ def test_types_of_columns_can_be_chosen(
     types = {column["name"]: column["type"] for column in result["columns"]}
     assert types == {"zip": "Categorical", "a": "Numeric", "b": "Ignored", "c": "Ignored"}
     assert result["types"] == (
-        "1 numeric column, 1 categorical (zip), 2 ignored (b: by request, c: by request)"
+        "1 numeric (a), 1 categorical (zip), 2 ignored (b: by request, c: by request)"
     )
     result = run_json(["train", str(path), *QUICK, "--columns", "c,zip", "--out", "two"], capsys)
     assert [c["name"] for c in result["columns"]] == ["c", "zip"]
@@ -188,9 +188,9 @@ def test_numeric_overrules_a_column_with_many_texts(
     cells = ["n/k" if i % 3 == 0 else f"{x:.3f}" for i, x in enumerate(rng.normal(size=60))]
     path.write_text("\n".join(["a,b", *(f"{rng.normal():.3f},{cell}" for cell in cells)]))
     result = run_json(["train", str(path), *QUICK, "--out", "default"], capsys)
-    assert result["types"].startswith("1 numeric column, 1 ignored (b: numbers and text")
+    assert result["types"].startswith("1 numeric (a), 1 ignored (b: numbers and text")
     result = run_json(["train", str(path), *QUICK, "--numeric", "b", "--out", "numeric"], capsys)
-    assert result["types"] == "2 numeric columns"
+    assert result["types"] == "2 numeric (a, b)"
     assert result["unreadable_cells"] == [
         "cells of b that are not numbers and count as missing: 20"
     ]
@@ -269,7 +269,7 @@ def test_column_without_values_is_left_out(
     rows = [f"{a:.3f},,{b:.3f}" for a, b in rng.normal(size=(60, 2))]
     path.write_text("\n".join(["a,hole,b", *rows]))
     result = run_json(["train", str(path), *QUICK], capsys)
-    assert result["types"] == "2 numeric columns, 1 empty (hole)"
+    assert result["types"] == "2 numeric (a, b), 1 empty (hole)"
     assert {row["hole"] for row in read(Path("runs/hole/samples.csv"))} == {""}
 
 

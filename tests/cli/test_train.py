@@ -27,7 +27,7 @@ def config(folder: Path) -> dict[str, Any]:
 
 def test_preset_is_chosen_and_explained(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, log = run_text(["train", str(table), *QUICK], capsys)
-    assert f"Read {table}: 200 rows, 3 numeric columns.\n" in log
+    assert f"Read {table}: 200 rows, 3 numeric (length, weight, height).\n" in log
     assert "Preset table/small, chosen for 200 training rows of 3 columns: energy-based" in log
     assert "denoising score matching, at most 15 iterations of 200 rows" in log
     for option in ("--model", "--objective", "--derivative", "--iterations", "--set"):

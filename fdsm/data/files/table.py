@@ -17,7 +17,7 @@ from ..errors import DataError
 from ..split import MIN_ROWS, index_splits, train_val_test_split
 from ..tables import TableSchema, iter_frames
 from ..tables.columns import Problems
-from ..tables.frame import parse_frame, require_rectangular, sample_frame
+from ..tables.frame import count_cells, parse_frame, require_rectangular, sample_frame
 from ..transforms import Chain, EncodeColumns, Transform
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 LARGE_FILE = 2**29
 """Larger files are read in blocks, and a random sample of the rows is used: 512 MiB."""
+MAX_CELLS = 50_000_000
+"""Parquet files, which are compressed, are large if they have more cells than this."""
 MAX_ROWS = 1_000_000
 """Largest number of rows of this sample."""
 ROW = "row"
@@ -71,7 +73,7 @@ class Table:
         """Read and split the table. Raises `DataError` with all problems of the file."""
         path = resolve_path(self.path)
         record: dict[str, Json] = {"file": path.name}
-        if path.stat().st_size > LARGE_FILE:
+        if _is_large(path):
             (record["sha256"],) = checksums(path, "sha256")
             frame = sample_frame(path, MAX_ROWS, self.seed, self._known())
             record["sampled_rows"] = frame.num_rows
@@ -142,6 +144,11 @@ class Table:
         for row, text in frame.ragged.items():
             problems[row] = [(ROW, text)]
         return codes, problems, frame.original
+
+
+def _is_large(path: Path) -> bool:
+    cells = count_cells(path)
+    return path.stat().st_size > LARGE_FILE if cells is None else cells > MAX_CELLS
 
 
 class TableSource(Protocol):

@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from typing import Literal
 
+Resolution = Literal["day", "hour", "minute", "second"]
+"""A unit of time of which all dates of a column are multiples."""
+
 
 @dataclass(frozen=True)
 class Numeric:
@@ -15,6 +18,9 @@ class Numeric:
         levels: The sorted distinct values if they are few. Samples are rounded to them.
         missing: Number of missing cells in the training data, including unreadable ones.
         unreadable: Number of cells that are not numbers.
+        decimals: Number of decimals of the values, if at most 9. Samples are rounded to them.
+        prefix: Text before each number, such as `"$"`. Samples have it too.
+        suffix: Text after each number, such as `" kg"`.
     """
 
     name: str
@@ -23,6 +29,9 @@ class Numeric:
     levels: tuple[float, ...] | None = None
     missing: int = 0
     unreadable: int = 0
+    decimals: int | None = None
+    prefix: str = ""
+    suffix: str = ""
 
 
 @dataclass(frozen=True)
@@ -33,7 +42,7 @@ class Categorical:
         name: Name of the column.
         type: Arrow type of the column in the training data.
         levels: The categories as text, from the most to the least frequent one.
-        boolean: Whether the categories are `"false"` and `"true"`.
+        boolean: Whether the categories are false and true, in any spelling such as `"True"`.
         merged: Number of rare categories that are merged into the last level. 0 if there is no
             such level.
         missing: Number of missing cells in the training data.
@@ -54,11 +63,12 @@ class DateTime:
     Attributes:
         name: Name of the column.
         type: Arrow type of the column in the training data. Text for dates that pyarrow's readers
-            do not recognize.
-        format: Format of the text, as for `datetime.strptime`, if the type is text.
+            do not recognize, or integers such as 20240229.
+        format: Format of the text or integers, as for `datetime.strptime`.
         timezone: Time zone of a timestamp type.
         missing: Number of missing cells in the training data, including unreadable ones.
         unreadable: Number of cells that are not dates.
+        resolution: The longest unit of which all values are multiples. Samples are rounded to it.
     """
 
     name: str
@@ -67,6 +77,7 @@ class DateTime:
     timezone: str | None = None
     missing: int = 0
     unreadable: int = 0
+    resolution: Resolution | None = None
 
 
 @dataclass(frozen=True)
@@ -78,12 +89,14 @@ class Constant:
         type: Arrow type of the column in the training data.
         value: The value as text.
         missing: Number of missing cells in the training data.
+        rows: Number of rows of the training data. Samples have gaps as often.
     """
 
     name: str
     type: str
     value: str
     missing: int = 0
+    rows: int = 0
 
 
 @dataclass(frozen=True)
@@ -108,7 +121,7 @@ class Ignored:
     Attributes:
         name: Name of the column.
         type: Arrow type of the column in the training data.
-        reason: Why it is ignored, such as `"free text, 812 different values in 900 rows"`.
+        reason: Why it is ignored, such as `"text, 812 different values in 900 rows"`.
         missing: Number of missing cells in the training data.
     """
 

@@ -1,6 +1,5 @@
-"""Convert tables to codes and back, by the types of their columns."""
+"""Convert tables to codes, by the types of their columns."""
 
-import re
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -10,25 +9,27 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from ..errors import DataError
 from .cells import (
+    INTEGER_DAY,
     ISO,
     UNITS,
     Floats,
+    Unit,
     distinct_text,
     numbers_of_column,
     numbers_of_text,
     parse_numbers,
     seconds_of_dates,
+    seconds_of_integers,
     seconds_of_text,
     times_of_text,
+    without_gaps,
 )
 from .columns import Categorical, Column, Constant, DateTime, Numeric, Problems, UsedColumn
+from .decoding import arrow_type
 from .inference import distinct_categories, is_date, is_numeric, is_supported, is_text
 
 MIN_CELLS = 10
 """Smallest number of cells that must all be unreadable for a column to have another type."""
-
-FIRST_SECOND, LAST_SECOND = -62_135_596_800.0, 253_402_300_799.0
-"""The years 1 to 9999, in seconds since 1970. Samples outside are clipped."""
 
 
 class _OtherType(Exception):
@@ -71,52 +72,6 @@ def encode_frame(
     return codes, problems
 
 
-def decode_columns(columns: Sequence[Column], codes: Floats) -> pa.Table:
-    """Convert codes to a table with all columns.
-
-    Args:
-        columns: All columns of the training data.
-        codes: Codes of the used columns, shape `(N, C)`.
-
-    Returns:
-        The table.
-    """
-    remaining = iter(codes.T)
-    decoded = {
-        column.name: _decode(column, next(remaining))
-        if isinstance(column, UsedColumn)
-        else _repeat(column, len(codes))
-        for column in columns
-    }
-    return pa.table(decoded)
-
-
-def arrow_type(text: str) -> pa.DataType:
-    """Return the arrow type with a given text, for the types that a column can have.
-
-    Args:
-        text: The type as `str` shows it.
-
-    Returns:
-        The type. Dictionaries are replaced by text, and types that no column can hold by null.
-
-    Example:
-        >>> arrow_type("timestamp[us, tz=Europe/Berlin]"), arrow_type("decimal128(10, 2)")
-        (TimestampType(timestamp[us, tz=Europe/Berlin]), Decimal128Type(decimal128(10, 2)))
-    """
-    if zoned := re.fullmatch(r"timestamp\[(\w+), tz=(.+)\]", text):
-        return pa.timestamp(*zoned.groups())
-    if decimal := re.fullmatch(r"decimal(\d+)\((\d+), (-?\d+)\)", text):
-        bits, precision, scale = map(int, decimal.groups())
-        return pa.decimal256(precision, scale) if bits == 256 else pa.decimal128(precision, scale)
-    if text.startswith("dictionary<values=") or "string" in text.split("<")[0]:
-        return pa.string()
-    try:
-        return pa.type_for_alias(text)
-    except ValueError:
-        return pa.null()
-
-
 def _match_names(columns: Sequence[Column], found: Sequence[str]) -> dict[str, str]:
     """Return the name in a new table of each known column that it has."""
     known = [column.name for column in columns]
@@ -148,14 +103,21 @@ def _encode_numbers(
         return codes, bad & ~cells.is_null(nan_is_null=True).to_numpy() if bad.any() else bad
     if is_date(cells.type):
         raise _OtherType(f"has the type {cells.type}, but was numeric")
-    kind = arrow_type(column.type)
-    if pa.types.is_time(kind):
-        numbers, bad = times_of_text(cells, UNITS[kind.unit])
-    else:
-        numbers, bad = numbers_of_text(cells)
+    numbers, bad = _numbers_from_text(column, cells)
     if bad.sum() >= MIN_CELLS and np.isnan(numbers).all():
         raise _OtherType(f"is text such as {_example(cells, bad)!r}, but was numeric")
     return numbers, bad
+
+
+def _numbers_from_text(
+    column: Numeric, cells: pa.ChunkedArray
+) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    kind = arrow_type(column.type)
+    if pa.types.is_time(kind):
+        return times_of_text(cells, UNITS[kind.unit])
+    if pa.types.is_boolean(kind):
+        return _encode_categories(Categorical(column.name, "bool", (), boolean=True), cells)
+    return numbers_of_text(cells, Unit(column.prefix, column.suffix))
 
 
 def _encode_dates(
@@ -164,9 +126,11 @@ def _encode_dates(
     if is_date(cells.type):
         codes = seconds_of_dates(cells)
         return codes, np.zeros(len(codes), bool)
+    if column.format == INTEGER_DAY:
+        return _encode_integer_days(cells)
     if not is_text(cells.type) and not pa.types.is_null(cells.type):
         raise _OtherType(f"has the type {cells.type}, but was a date")
-    distinct = distinct_text(cells)
+    distinct = without_gaps(distinct_text(cells))
     seconds = seconds_of_text(distinct.values, column.format or ISO)
     seconds = np.where(np.isnan(seconds), seconds_of_text(distinct.values, ISO), seconds)
     codes = distinct.spread(seconds)
@@ -174,6 +138,22 @@ def _encode_dates(
     if bad.sum() >= MIN_CELLS and np.isnan(codes).all():
         example, expected = _example(cells, bad), column.format or ISO
         raise _OtherType(f"is text such as {example!r}, but was a date in the format {expected}")
+    return codes, bad
+
+
+def _encode_integer_days(cells: pa.ChunkedArray) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    if is_numeric(cells.type):
+        numbers = numbers_of_column(cells)
+        bad = np.zeros(len(numbers), bool)
+    else:
+        numbers, bad = numbers_of_text(cells.cast(pa.string()))
+    codes = seconds_of_integers(numbers)
+    bad = bad | (np.isnan(codes) & ~np.isnan(numbers))
+    if bad.sum() >= MIN_CELLS and np.isnan(codes).all():
+        raise _OtherType(
+            f"has cells such as {_example(cells, bad)!r}, but was a date in the format "
+            f"{INTEGER_DAY}"
+        )
     return codes, bad
 
 
@@ -188,15 +168,17 @@ def _encode_categories(
     values = pc.utf8_lower(distinct.values) if column.boolean else distinct.values
     position = {level: i for i, level in enumerate(column.levels)}
     if column.boolean:
-        position |= _BOOLEANS
+        position = _BOOLEANS
     unknown = len(position) - 1 if column.merged else np.nan
     per_value = np.array([position.get(v, unknown) for v in values.to_pylist()], np.float64)
     codes = distinct.spread(per_value)
     return codes, np.isnan(codes) & (distinct.indices >= 0)
 
 
-_BOOLEANS = {"0": 0, "f": 0, "no": 0, "1": 1, "t": 1, "yes": 1}
-"""Other spellings of the categories `"false"` and `"true"`."""
+_BOOLEANS = {
+    "false": 0, "0": 0, "f": 0, "no": 0, "true": 1, "1": 1, "t": 1, "yes": 1,
+}  # fmt: skip
+"""Codes of the spellings of false and true in lower case."""
 
 
 def _differs(column: Constant, cells: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
@@ -206,9 +188,10 @@ def _differs(column: Constant, cells: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
     distinct, kind = distinct_categories(cells), arrow_type(column.type)
     found = distinct.values
     known = pa.array([column.value], pa.large_string())
-    if pa.types.is_boolean(kind):
-        found = pc.utf8_lower(found)
-    same = pc.equal(found, column.value).to_numpy(zero_copy_only=False)
+    value = column.value
+    if pa.types.is_boolean(kind) or value.lower() in {"false", "true"}:
+        found, value = pc.utf8_lower(found), value.lower()
+    same = pc.equal(found, value).to_numpy(zero_copy_only=False)
     if is_date(kind):
         same = same | (seconds_of_text(found, ISO) == seconds_of_text(known, ISO))
     else:
@@ -234,10 +217,13 @@ def _report(
 
 
 def _number_problem(column: Numeric, value: str) -> str:
+    if column.type.startswith("time"):
+        return "is not a time"
     try:
         float(value)
     except ValueError:
-        return "is not a number"
+        unit = f"{column.prefix}{column.suffix}".strip()
+        return f"is not a number with the unit {unit!r}" if unit else "is not a number"
     return "is too large a number"
 
 
@@ -257,83 +243,3 @@ def _require_columns(missing: list[str], wrong: list[str], found: Sequence[str])
     if wrong:
         lines = "".join(f"\n- {line}" for line in wrong)
         raise DataError(f"the columns differ from those of the training data:{lines}")
-
-
-def _decode(column: UsedColumn, codes: Floats) -> pa.Array:
-    missing = np.isnan(codes)
-    kind = arrow_type(column.type)
-    if isinstance(column, Categorical):
-        known = np.where(missing, 0, codes).round().clip(0, len(column.levels) - 1)
-        indices = pa.array(known.astype(np.int32), mask=missing)
-        levels: list[str | None] = list(column.levels)
-        if column.merged and not is_text(kind):
-            levels[-1] = None
-        return pa.array(levels, pa.string()).take(indices).cast(kind)
-    values = np.where(missing, 0.0, codes)
-    if isinstance(column, DateTime):
-        return _decode_dates(column, kind, values, missing)
-    if column.levels is not None:
-        values = _nearest(values, np.array(column.levels))
-    elif column.integer:
-        values = np.rint(values)
-    return _cast_numbers(values, missing, kind)
-
-
-def _decode_dates(
-    column: DateTime, kind: pa.DataType, seconds: Floats, missing: npt.NDArray[np.bool_]
-) -> pa.Array:
-    unit = kind.unit if pa.types.is_timestamp(kind) else "s" if column.format != ISO else "us"
-    limit = 2.0**62 / UNITS[unit]
-    seconds = seconds.clip(max(FIRST_SECOND, -limit), min(LAST_SECOND, limit))
-    ticks = np.rint(seconds * UNITS[unit]).astype(np.int64)
-    moments = pa.array(ticks, pa.int64(), mask=missing).cast(pa.timestamp(unit))
-    if column.format is not None:
-        shown = "%Y-%m-%dT%H:%M:%S" if column.format == ISO else column.format
-        return pc.strftime(moments, format=shown).cast(kind)
-    if pa.types.is_timestamp(kind) and kind.tz is not None:
-        return moments.cast(pa.int64()).cast(kind)
-    return moments.cast(kind, safe=False)
-
-
-def _cast_numbers(values: Floats, missing: npt.NDArray[np.bool_], kind: pa.DataType) -> pa.Array:
-    """Return numbers as an array of the type of the training data."""
-    if pa.types.is_floating(kind):
-        return pa.array(values, mask=missing).cast(kind, safe=False)
-    if pa.types.is_boolean(kind):
-        return pa.array(values >= 0.5, mask=missing)
-    if is_text(kind):
-        return pc.cast(pa.array(values, mask=missing), kind)
-    if pa.types.is_decimal(kind):
-        limit = 10.0 ** (kind.precision - kind.scale) * (1 - 1e-15) - 10.0**-kind.scale
-        rounded = np.round(values.clip(-limit, limit), kind.scale)
-        return pa.array(rounded, mask=missing).cast(kind, safe=False)
-    stored = kind if pa.types.is_integer(kind) else _STORED[kind.bit_width]
-    info = np.iinfo(stored.to_pandas_dtype())
-    low, high = float(info.min), float(info.max)
-    if high > info.max:  # 2^63 - 1 is not a float64
-        high = float(np.nextafter(high, 0))
-    if pa.types.is_time(kind):
-        low, high = 0.0, 86_400.0 * UNITS[kind.unit] - 1
-    integers = pa.array(np.rint(values).clip(low, high), mask=missing).cast(stored, safe=False)
-    return integers.cast(kind)
-
-
-_STORED = {32: pa.int32(), 64: pa.int64()}
-"""Integer types of durations and times of day by their number of bits."""
-
-
-def _nearest(values: Floats, levels: Floats) -> Floats:
-    """Return the nearest of the sorted levels for each number."""
-    middles = (levels[1:] + levels[:-1]) / 2
-    return levels[np.searchsorted(middles, values)]
-
-
-def _repeat(column: Column, n: int) -> pa.Array:
-    kind = arrow_type(column.type)
-    if not isinstance(column, Constant):
-        return pa.nulls(n, kind)
-    if is_text(kind) or is_date(kind) or pa.types.is_boolean(kind):
-        value = pa.scalar(column.value).cast(kind)
-    else:
-        value = _cast_numbers(np.array([float(column.value)]), np.array([False]), kind)[0]
-    return pa.repeat(value, n)

@@ -142,6 +142,28 @@ def iter_frames(path: str | Path, rows: int, known: Collection[str] = ()) -> Ite
             yield Frame(plain_types(part), {}, part)
 
 
+def count_cells(path: Path) -> int | None:
+    """Return the number of cells of a parquet file, and `None` for files that do not say it.
+
+    Args:
+        path: A table file.
+
+    Returns:
+        The number of rows times the number of columns.
+
+    Raises:
+        DataError: If the parquet file is damaged.
+    """
+    suffix = table_suffix(path)
+    if suffix not in PARQUET_SUFFIXES:
+        return None
+    from pyarrow import parquet
+
+    with _readable(path, suffix):
+        metadata = parquet.read_metadata(path)
+        return int(metadata.num_rows * metadata.num_columns)
+
+
 def sample_frame(
     path: Path, limit: int, seed: int, known: Collection[str] = (), block: int = 50_000
 ) -> "pa.Table":

@@ -6,14 +6,21 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from ..errors import DataError
 from .cells import (
+    INTEGER_DAY,
+    NO_UNIT,
     DistinctText,
     Floats,
+    Unit,
     distinct_text,
     find_date_format,
+    find_unit,
+    has_codes,
     numbers_of_column,
     numbers_of_text,
     seconds_of_dates,
+    seconds_of_integers,
     seconds_of_text,
+    without_gaps,
 )
 from .columns import (
     Categorical,
@@ -24,6 +31,7 @@ from .columns import (
     Identifier,
     Ignored,
     Numeric,
+    Resolution,
 )
 
 MAX_UNREADABLE = 0.05
@@ -38,6 +46,12 @@ MIN_FREE_TEXT = 10
 """Smallest number of distinct texts that can be free text."""
 MIN_IDENTIFIERS = 5
 """Smallest number of rows in which different values are an identifier."""
+MIN_COLLISIONS = 10
+"""Smallest expected number of equal pairs at which different integers are an identifier."""
+MAX_DECIMALS = 9
+"""Largest number of decimals that samples are rounded to."""
+RESOLUTIONS: dict[Resolution, int] = {"day": 86_400, "hour": 3600, "minute": 60, "second": 1}
+"""Number of seconds of each resolution of dates."""
 HEAD = 1000
 """Number of rows in which distinct numbers are counted first, to save time."""
 OTHER = "other"
@@ -67,11 +81,14 @@ def infer_column(
         return Ignored(name, str(kind), f"the type {kind} is not supported", column.null_count)
     if categorical:
         return _categorical(name, column, distinct_categories(column))
+    if numeric and is_text(kind):
+        column = _as_booleans(column)
+        kind = column.type
     if is_numeric(kind) or (numeric and pa.types.is_boolean(kind)):
         numbers = numbers_of_column(column)
         missing = pc.sum(column.is_null(nan_is_null=True)).as_py()
         unreadable = int(np.isnan(numbers).sum()) - missing  # infinite ones
-        return _numeric(name, str(kind), numbers, unreadable, keep=numeric)
+        return _numeric(name, kind, numbers, unreadable, keep=numeric)
     if is_date(kind):
         return _date(name, column)
     if pa.types.is_boolean(kind):
@@ -118,45 +135,54 @@ def distinct_categories(column: pa.ChunkedArray) -> DistinctText:
 
 
 def _text(name: str, column: pa.ChunkedArray, *, keep_numbers: bool) -> Column:
-    # A dictionary says that numbers are categories.
-    mixed = not pa.types.is_dictionary(column.type) and _may_be_numeric(column)
+    unit, mixed = _number_format(column)
     if keep_numbers or mixed:
-        found = _numeric_text(name, column, keep=keep_numbers)
+        found = _numeric_text(name, column, unit, keep=keep_numbers)
         if found is not None:
             return found
     distinct, kind = distinct_text(column), str(column.type)
-    counts = distinct.counts()
-    cells = int(counts.sum())
+    cells = int(distinct.counts().sum())
     if not cells:
         return Empty(name, kind, len(column))
-    if len(distinct.values) > 1 and (text_format := find_date_format(distinct, MAX_UNREADABLE)):
-        readable = ~np.isnan(seconds_of_text(distinct.values, text_format))
-        unreadable = int(counts[~readable].sum())
-        return DateTime(
-            name, kind, text_format, None, len(column) - cells + unreadable, unreadable
-        )
+    if len(distinct.values) > 1 and (dates := _dates_as_text(name, kind, without_gaps(distinct))):
+        return dates
     if mixed and len(distinct.values) > MAX_NUMERIC_LEVELS:
-        bad = int(numbers_of_text(column)[1].sum())
+        bad = int(numbers_of_text(column, unit)[1].sum())
         reason = f"numbers and text, {bad:,} of {cells:,} cells are not numbers"
         return Ignored(name, kind, reason, len(column) - cells)
     if len(distinct.values) == cells >= MIN_IDENTIFIERS:
         return Identifier(name, kind, "unique per row")
     if len(distinct.values) > max(cells / 2, MIN_FREE_TEXT):
-        reason = f"free text, {len(distinct.values):,} different values in {cells:,} rows"
+        reason = f"text, {len(distinct.values):,} different values in {cells:,} rows"
         return Ignored(name, kind, reason, len(column) - cells)
     return _categorical(name, column, distinct)
 
 
-def _may_be_numeric(column: pa.ChunkedArray) -> bool:
-    """Return whether at least half of a sample of the cells are numbers."""
+def _as_booleans(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return text of which all cells are true or false, such as `True`, as booleans."""
+    distinct = distinct_text(column)
+    words = pc.utf8_lower(distinct.values)
+    if not 0 < len(words) <= MAX_NUMERIC_LEVELS or not set(words.to_pylist()) <= {"false", "true"}:
+        return column
+    codes = distinct.spread(pc.equal(words, "true").to_numpy(zero_copy_only=False) + 0.0)
+    return pa.chunked_array([pa.array(codes == 1, mask=np.isnan(codes))])
+
+
+def _number_format(column: pa.ChunkedArray) -> tuple[Unit, bool]:
+    """Return the unit of a column of text, and whether at least half of a sample are numbers."""
     rows = np.unique(np.linspace(0, len(column) - 1, HEAD, dtype=np.int64))
-    numbers, unreadable = numbers_of_text(column.take(pa.array(rows)))
-    return bool(unreadable.sum() <= (~np.isnan(numbers)).sum())
+    sample = column.take(pa.array(rows))
+    unit = find_unit(distinct_text(sample))
+    # A dictionary says that numbers are categories. Leading zeros say that they are codes.
+    if pa.types.is_dictionary(column.type) or has_codes(column):
+        return unit, False
+    numbers, unreadable = numbers_of_text(sample, unit)
+    return unit, bool(unreadable.sum() <= (~np.isnan(numbers)).sum())
 
 
-def _numeric_text(name: str, column: pa.ChunkedArray, *, keep: bool) -> Column | None:
+def _numeric_text(name: str, column: pa.ChunkedArray, unit: Unit, *, keep: bool) -> Column | None:
     """Return the numeric column, or `None` if too many cells are not numbers."""
-    numbers, bad = numbers_of_text(column)
+    numbers, bad = numbers_of_text(column, unit)
     unreadable, readable = int(bad.sum()), int((~np.isnan(numbers)).sum())
     if keep and not readable:
         raise DataError(
@@ -166,21 +192,38 @@ def _numeric_text(name: str, column: pa.ChunkedArray, *, keep: bool) -> Column |
         )
     if not readable or not (keep or unreadable <= MAX_UNREADABLE * (readable + unreadable)):
         return None
-    return _numeric(name, str(column.type), numbers, unreadable, keep=keep)
+    found = _numeric(name, column.type, numbers, unreadable, keep=keep, unit=unit)
+    if isinstance(found, Constant) and not keep:
+        # One number and a word such as `none` are two categories, and `12 kg` is a text.
+        others = int((distinct_text(column).indices >= 0).sum()) - readable
+        return None if unit != NO_UNIT or others > MAX_UNREADABLE * readable else found
+    return found
+
+
+def _dates_as_text(name: str, kind: str, distinct: DistinctText) -> DateTime | None:
+    text_format = find_date_format(distinct, MAX_UNREADABLE)
+    if text_format is None:
+        return None
+    per_value = seconds_of_text(distinct.values, text_format)
+    unreadable = int(distinct.counts()[np.isnan(per_value)].sum())
+    missing = int((distinct.indices < 0).sum()) + unreadable
+    return DateTime(
+        name, kind, text_format, None, missing, unreadable, _find_resolution(per_value)
+    )
 
 
 def _categorical(name: str, column: pa.ChunkedArray, distinct: DistinctText) -> Column:
     missing, kind = int((distinct.indices < 0).sum()), str(column.type)
     texts, counts = distinct.values.to_pylist(), distinct.counts()
-    boolean = bool(pa.types.is_boolean(column.type))
     if not texts:
         return Empty(name, kind, missing)
     if len(texts) == 1:
-        return Constant(name, kind, texts[0], missing)
-    if boolean:
-        return Categorical(name, kind, ("false", "true"), True, 0, missing)
+        return Constant(name, kind, texts[0], missing, len(column))
     order = sorted(range(len(texts)), key=lambda i: (-counts[i], texts[i]))
     levels = [texts[i] for i in order]
+    if {text.lower() for text in texts} == {"false", "true"}:
+        spelled = {text.lower(): text for text in reversed(levels)}
+        return Categorical(name, kind, (spelled["false"], spelled["true"]), True, 0, missing)
     merged = 0
     if len(levels) > MAX_LEVELS:
         merged = len(levels) - (MAX_LEVELS - 1)
@@ -194,24 +237,49 @@ def _date(name: str, column: pa.ChunkedArray) -> Column:
     seconds = seconds_of_dates(column)
     if len(_few_distinct(seconds, 1)) == 1:
         text = column.drop_null()[0].cast(pa.string()).as_py()
-        return Constant(name, kind, text, column.null_count)
-    return DateTime(name, kind, None, zone, column.null_count)
+        return Constant(name, kind, text, column.null_count, len(column))
+    resolution = _find_resolution(seconds)
+    return DateTime(name, kind, None, zone, column.null_count, resolution=resolution)
 
 
-def _numeric(name: str, kind: str, numbers: Floats, unreadable: int, *, keep: bool) -> Column:
+def _numeric(
+    name: str,
+    kind: pa.DataType,
+    numbers: Floats,
+    unreadable: int,
+    *,
+    keep: bool,
+    unit: Unit = NO_UNIT,
+) -> Column:
     known = numbers[~np.isnan(numbers)]
     missing = len(numbers) - len(known)
     if not len(known):
-        return Empty(name, kind, missing)
+        return Empty(name, str(kind), missing)
     levels = _few_distinct(known, MAX_NUMERIC_LEVELS)
     if len(levels) == 1:
         value = f"{levels[0]:.0f}" if levels[0] % 1 == 0 else repr(levels[0])
-        return Constant(name, kind, value, missing)
+        return Constant(name, str(kind), value, missing, len(numbers))
     integer = _are_integers(known)
-    if integer and not keep and not missing and _is_running(known):
-        return Identifier(name, kind, "running number")
+    if integer and not keep:
+        if _are_days(known):
+            return DateTime(
+                name, str(kind), INTEGER_DAY, None, missing, unreadable, resolution="day"
+            )
+        if not missing and _is_running(known):
+            return Identifier(name, str(kind), "running number")
+        if not pa.types.is_temporal(kind) and _are_too_different(known):
+            return Identifier(name, str(kind), "unique per row")
     few = len(levels) and len(known) >= MIN_REPEATS * len(levels)
-    return Numeric(name, kind, integer, tuple(levels) if few else None, missing, unreadable)
+    return Numeric(
+        name,
+        str(kind),
+        integer,
+        tuple(levels) if few else None,
+        missing,
+        unreadable,
+        0 if integer else _find_decimals(known, kind),
+        *unit,
+    )
 
 
 def _few_distinct(values: Floats, most: int) -> list[float]:
@@ -232,3 +300,39 @@ def _are_integers(values: Floats) -> bool:
 def _is_running(values: Floats) -> bool:
     step = values[1] - values[0]
     return len(values) >= MIN_IDENTIFIERS and bool((np.diff(values) == step).all())
+
+
+def _are_days(values: Floats) -> bool:
+    parts = (values[:HEAD], values)
+    return not any(np.isnan(seconds_of_integers(part)).any() for part in parts)
+
+
+def _are_too_different(values: Floats) -> bool:
+    """Return whether integers are all different, although random ones would not be.
+
+    Of n random integers from a range of R, about n² / 2R pairs are equal.
+    """
+    size = np.ptp(values) + 1
+    if len(values) ** 2 / (2 * size) < MIN_COLLISIONS:
+        return False
+    return len(pc.unique(pa.array(values))) == len(values)
+
+
+def _find_decimals(values: Floats, kind: pa.DataType) -> int | None:
+    """Return the smallest number of decimals that all values have, if there is one."""
+    stored = kind.to_pandas_dtype() if pa.types.is_floating(kind) else np.float64
+    for decimals in range(MAX_DECIMALS + 1):
+        for part in (values[:HEAD], values):
+            if not np.array_equal(np.round(part, decimals).astype(stored), part.astype(stored)):
+                break
+        else:
+            return decimals
+    return None
+
+
+def _find_resolution(seconds: Floats) -> Resolution | None:
+    known = seconds[~np.isnan(seconds)]
+    for resolution, size in RESOLUTIONS.items():
+        if not (known % size).any():
+            return resolution
+    return None

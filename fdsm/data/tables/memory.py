@@ -97,13 +97,23 @@ def _from_columns(columns: Mapping[str, object]) -> "pa.Table":
     arrays = {name: _to_array(name, values) for name, values in columns.items()}
     lengths = {name: len(array) for name, array in arrays.items()}
     if len(set(lengths.values())) > 1:
-        raise DataError(f"the columns have different numbers of rows: {lengths}")
+        shown = ", ".join(f"{name!r} {n:,}" for name, n in list(lengths.items())[:5])
+        more = f" and {len(lengths) - 5:,} more" if len(lengths) > 5 else ""
+        raise DataError(
+            f"the columns have different numbers of rows: {shown}{more}. Give "
+            "columns of the same length"
+        )
     return pa.table(arrays)
 
 
 def _to_array(name: str, values: Any) -> "pa.Array":  # ruff: ignore[any-type]
     import pyarrow as pa
 
+    if isinstance(values, str | bytes | Mapping) or not hasattr(values, "__iter__"):
+        raise DataError(
+            f"column {name!r} has the type {type(values).__name__}, but must be a list or an "
+            "array of cells"
+        )
     try:
         return pa.array(values, from_pandas=True)
     except (ValueError, TypeError, OverflowError, NotImplementedError):

@@ -27,6 +27,9 @@ from .columns import (
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
 
+MAX_NAMES = 12
+"""Largest number of numeric columns whose names are shown."""
+
 
 @dataclass(frozen=True)
 class TableSchema:
@@ -40,7 +43,7 @@ class TableSchema:
         >>> frame = frame_from({"x": [0.5, None, 2.5, 1.0], "kind": ["a", "b", "a", "a"]})
         >>> schema = TableSchema.infer(frame)
         >>> schema.describe()
-        '1 numeric column, 1 categorical (kind)'
+        '1 numeric (x), 1 categorical (kind)'
         >>> codes, problems = schema.encode(frame)
         >>> codes.tolist()
         [[0.5, 0.0], [nan, 1.0], [2.5, 0.0], [1.0, 0.0]]
@@ -160,7 +163,7 @@ class TableSchema:
         Raises:
             ValueError: If the codes have another number of columns.
         """
-        from .encoding import decode_columns
+        from .decoding import decode_columns
 
         if codes.ndim != 2 or codes.shape[1] != len(self.used):
             raise ValueError(
@@ -172,7 +175,10 @@ class TableSchema:
         """Return the number of columns of each type as one line of text."""
         parts = []
         if numbers := self._names_of(Numeric):
-            parts.append(f"{len(numbers):,} numeric column{'s' * (len(numbers) > 1)}")
+            few = len(numbers) <= MAX_NAMES
+            parts.append(
+                f"{len(numbers):,} numeric{_list(numbers, MAX_NAMES) if few else ' columns'}"
+            )
         for kind, text in _KINDS.items():
             if names := self._names_of(kind):
                 parts.append(f"{len(names):,} {text}{_list(names)}")
@@ -214,10 +220,7 @@ def details(column: Column) -> str:
     """
     match column:
         case Numeric():
-            parts = ["integer"] if column.integer else []
-            if column.levels is not None:
-                parts.append(f"{len(column.levels)} levels")
-            return ", ".join(parts + _unreadable(column.unreadable, "numbers"))
+            return _number_details(column)
         case Categorical():
             shown = ", ".join(column.levels[:5]) + (", …" if len(column.levels) > 5 else "")
             merged = f" ({column.merged:,} rare ones merged)" if column.merged else ""
@@ -226,11 +229,21 @@ def details(column: Column) -> str:
             shown = column.format or column.type
             return ", ".join([shown, *_unreadable(column.unreadable, "dates")])
         case Constant():
-            return f"always {column.value}"
+            share = 100 * column.missing / max(column.rows, 1)
+            return f"always {column.value}" + (f", {share:.3g} % missing" if share else "")
         case Identifier() | Ignored():
             return column.reason
         case Empty():
             return "all cells are missing"
+
+
+def _number_details(column: Numeric) -> str:
+    parts = ["integer"] if column.integer else []
+    if unit := f"{column.prefix}{column.suffix}".strip():
+        parts.append(f"unit {unit}")
+    if column.levels is not None:
+        parts.append(f"{len(column.levels)} levels")
+    return ", ".join(parts + _unreadable(column.unreadable, "numbers"))
 
 
 def _unreadable(count: int, what: str) -> list[str]:
@@ -241,9 +254,9 @@ def _missing(column: Column) -> int:
     return 0 if isinstance(column, Identifier) else column.missing
 
 
-def _list(names: Sequence[str]) -> str:
-    more = f" and {len(names) - 5:,} more" if len(names) > 5 else ""
-    return f" ({', '.join(names[:5])}{more})"
+def _list(names: Sequence[str], most: int = 5) -> str:
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return f" ({', '.join(names[:most])}{more})"
 
 
 def _require_names(known: Sequence[str], given: dict[str, Sequence[str]]) -> None:

@@ -13,6 +13,7 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 from pyarrow import csv as arrow_csv
 
 from ..errors import DataError
+from .cells import has_codes
 from .text_format import (
     DECIMAL_COMMA,
     MISSING,
@@ -80,6 +81,11 @@ def parse_text(
         raise DataError(f"{path} has a header but no rows. Add rows")
     types = dict.fromkeys(set(as_text) & set(text_format.names), pa.string())
     table, ragged = _parse(body, text_format, path, types, _NULLS)
+    if integers := _possible_codes(table, body, text_format.delimiter):
+        as_strings = dict.fromkeys(integers, pa.string())
+        texts, _ = _parse(body, text_format, path, as_strings, _NULLS, integers)
+        for name in filter(lambda name: has_codes(texts.column(name)), integers):
+            table = table.set_column(text_format.names.index(name), name, texts.column(name))
     table = _insert_missing_rows(_with_points(table, text_format), ragged)
     return Frame(table, _problems(ragged), table)
 
@@ -127,7 +133,7 @@ def decode_text(content: bytes, path: Path) -> bytes:
     """Return text as UTF-8 without a byte order mark, with line feeds between lines.
 
     Args:
-        content: Text in UTF-8, UTF-16 with a byte order mark, or Latin-1.
+        content: Text in UTF-8, UTF-16 with a byte order mark, Windows-1252 or Latin-1.
         path: Path of the file, for errors.
 
     Returns:
@@ -149,10 +155,17 @@ def decode_text(content: bytes, path: Path) -> bytes:
                 raise DataError(
                     f"{path} is not a text file but binary. Give a table of text cells"
                 ) from error
-            content = content.decode("latin-1").encode()
+            content = _decode_bytes(content).encode()
     if b"\n" not in content:
         content = content.replace(b"\r", b"\n")
     return content
+
+
+def _decode_bytes(content: bytes) -> str:
+    try:
+        return content.decode("cp1252")
+    except UnicodeDecodeError:  # a byte that Windows-1252 does not have
+        return content.decode("latin-1")
 
 
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
@@ -209,13 +222,14 @@ def _parse(
     path: Path,
     types: dict[str, pa.DataType],
     nulls: Sequence[str],
+    include: Sequence[str] = (),
 ) -> tuple[pa.Table, list["pa.lib.InvalidRow"]]:
     """Return the rows with the right number of cells, and all other rows."""
     ragged: list[pa.lib.InvalidRow] = []
     try:
-        table = _read(body, text_format, types, nulls, ragged, threads=True)
+        table = _read(body, text_format, types, nulls, include, ragged, threads=True)
         if ragged:  # only a single thread counts the rows
-            table = _read(body, text_format, types, nulls, ragged, threads=False)
+            table = _read(body, text_format, types, nulls, include, ragged, threads=False)
     except pa.ArrowInvalid as error:
         raise DataError(f"{path} is not a readable table: {error}. Check its quotes") from error
     _require_closed_quotes(body, table, ragged, path)
@@ -227,6 +241,7 @@ def _read(
     text_format: TextFormat,
     types: dict[str, pa.DataType],
     nulls: Sequence[str],
+    include: Sequence[str],
     ragged: list["pa.lib.InvalidRow"],
     *,
     threads: bool,
@@ -249,10 +264,11 @@ def _read(
             ),
             arrow_csv.ConvertOptions(
                 check_utf8=False,
+                include_columns=include,
                 column_types=types,
                 null_values=nulls,
-                true_values=["true", "True", "TRUE"],
-                false_values=["false", "False", "FALSE"],
+                true_values=["true"],  # other spellings stay text, for samples
+                false_values=["false"],
                 strings_can_be_null=True,
                 decimal_point=text_format.decimal,
             ),
@@ -308,6 +324,18 @@ def _require_closed_quotes(
         )
 
 
+def _possible_codes(table: pa.Table, body: bytes, delimiter: str) -> list[str]:
+    """Return the columns of integers if any cell may begin with a zero and another digit."""
+    integers = [field.name for field in table.schema if pa.types.is_integer(field.type)]
+    starts = np.isin(np.arange(256), [*delimiter.encode(), *b'\n" '])
+    for start in range(0, len(body) if integers else 0, BLOCK_BYTES):
+        part = np.frombuffer(body[max(start - 2, 0) : start + BLOCK_BYTES], np.uint8)
+        zeros = (part[1:-1] == ord("0")) & (part[2:] >= ord("0")) & (part[2:] <= ord("9"))
+        if (zeros & starts[part[:-2]]).any() or body[:1] == b"0":
+            return integers
+    return []
+
+
 def _with_points(table: pa.Table, text_format: TextFormat) -> pa.Table:
     """Replace decimal commas of numbers in columns of text, such as those with bad cells."""
     if text_format.decimal != ",":
@@ -316,7 +344,7 @@ def _with_points(table: pa.Table, text_format: TextFormat) -> pa.Table:
     for i, column in enumerate(columns):
         if pa.types.is_string(column.type):
             commas = pc.match_substring_regex(column, DECIMAL_COMMA)
-            points = pc.replace_substring(column, ",", ".")
+            points = pc.replace_substring(pc.replace_substring(column, ".", ""), ",", ".")
             columns[i] = pc.if_else(commas, points, column)
     return pa.Table.from_arrays(columns, schema=table.schema)
 

@@ -10,8 +10,17 @@ from pathlib import Path
 
 from ..errors import DataError
 
-MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "?", "-", ".")
+MISSING = (
+    "", "NA", "N/A", "n/a", "NaN", "nan", "NaT", "null", "NULL", "None", "?", "-", ".", "#N/A",
+    "#NA", "#NV", "<NA>",
+)  # fmt: skip
 """Texts that mean a missing cell, as the whole content of the cell."""
+
+GAPS = (
+    *dict.fromkeys(text.lower() for text in MISSING), "n.a.", "none", "nil", "missing", "--",
+    "---", "..", "#value!", "#div/0!", "#num!", "#ref!", "#name?", "#null!",
+)  # fmt: skip
+"""Texts in lower case that mean a missing cell in a column of numbers or dates, in any case."""
 
 DELIMITERS = ("\t", ";", "|", ",")
 """Delimiters in order of precedence. The comma is last: it may be a decimal comma."""
@@ -25,12 +34,14 @@ SAMPLE_LINES = 200
 TITLE_LINES = 20
 """Number of lines in which titles are recognized."""
 
-DECIMAL_COMMA = r"^ *[+-]?\d*,\d+([eE][+-]?\d+)? *$"
-"""Regular expression of a number with a decimal comma."""
+_BEFORE = "[(+-]{0,2}([A-Z]{0,3}[$£€¥₹₩₽₺]|[A-Z]{3})?[ \u00a0\u202f]?[(+-]?"
+_AFTER = "[ \u00a0\u202f]?[^0-9\\s.,;:()+-]{0,8}[)]?"
+DECIMAL_COMMA = rf"^ *{_BEFORE}(\d{{1,3}}(\.\d{{3}})+|\d*),\d+([eE][+-]?\d+)?{_AFTER} *$"
+"""Regular expression of a number with a decimal comma, also with a unit as in `620,32 €`."""
 
 _COMMA = re.compile(DECIMAL_COMMA)
-_POINT = re.compile(r"[+-]?\d*\.\d+([eE][+-]?\d+)?")
-_GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?")
+_POINT = re.compile(rf"{_BEFORE}\d*\.\d+([eE][+-]?\d+)?{_AFTER}")
+_GROUPED = re.compile(rf"{_BEFORE}\d{{1,3}}(,\d{{3}})+(\.\d+)?{_AFTER}")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+|\d*,\d+)([eE][+-]?\d+)?|[+-]?inf(inity)?", re.I)
 _SEPARATOR = re.compile(r"sep=.", re.I)
 _DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([T ].*)?")
@@ -183,7 +194,7 @@ def _decimal(rows: Sequence[Sequence[str]], delimiter: str) -> str:
     cells = [cell for row in rows for cell in row]
     commas = [cell for cell in cells if "," in cell and _COMMA.fullmatch(cell)]
     grouped = [cell for cell in cells if "," in cell and _GROUPED.fullmatch(cell)]
-    if any(cell.count(",") > 1 for cell in grouped):
+    if any(cell.count(",") > 1 or "." in cell for cell in grouped):
         return "."
     if delimiter == "," and all(_GROUPED.fullmatch(cell) for cell in commas):
         return "."

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import DataError
 from .schema import TableSchema
-from .text_format import MISSING, cells_of_any_length
+from .text_format import GAPS, MISSING, cells_of_any_length
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
@@ -175,7 +175,7 @@ def cast_text(frame: "pa.Table", schema: TableSchema, as_text: set[str]) -> "pa.
 
 def _types(frame: "pa.Table", schema: TableSchema) -> "dict[str, pa.DataType]":
     """Return the types of the columns that are not text in the training data."""
-    from .encoding import arrow_type
+    from .decoding import arrow_type
     from .inference import is_text
 
     names = set(frame.column_names)
@@ -189,5 +189,8 @@ def _cast(column: "pa.ChunkedArray", kind: "pa.DataType") -> "pa.ChunkedArray":
     import pyarrow.compute as pc  # type: ignore[import-untyped]
 
     trimmed = pc.utf8_trim_whitespace(column)
-    missing = pc.is_in(trimmed, value_set=pa.array(MISSING))
+    if pa.types.is_boolean(kind):
+        missing = pc.is_in(trimmed, value_set=pa.array(MISSING))
+    else:
+        missing = pc.is_in(pc.utf8_lower(trimmed), value_set=pa.array(GAPS))
     return pc.if_else(missing, None, trimmed).cast(kind)

@@ -258,3 +258,41 @@ def test_large_files_are_sampled(path: Path, monkeypatch: pytest.MonkeyPatch) ->
     original = torch.from_numpy(VALUES)
     assert all((original == row).all(1).any() for row in rows)
     assert torch.equal(Table(path).load().train, data.train)
+
+
+def test_parquet_files_of_many_cells_are_sampled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The size of the file on the disk does not count: it is compressed."""
+    numbers = np.random.default_rng(0).normal(size=100)
+    parquet.write_table(pa.table({"a": numbers, "b": numbers}), tmp_path / "a.parquet")
+    monkeypatch.setattr("fdsm.data.files.table.LARGE_FILE", 100)
+    monkeypatch.setattr("fdsm.data.files.table.MAX_ROWS", 30)
+    (file,) = Table(tmp_path / "a.parquet").load().record["files"]  # type: ignore[misc]
+    assert "sampled_rows" not in file
+    monkeypatch.setattr("fdsm.data.files.table.MAX_CELLS", 199)
+    (file,) = Table(tmp_path / "a.parquet").load().record["files"]  # type: ignore[misc]
+    assert 10 <= file["sampled_rows"] <= 30
+
+
+def test_a_table_with_units_codes_and_gaps_is_read_in_blocks_too(tmp_path: Path) -> None:
+    """Training, scoring in one piece and scoring in blocks give the same codes."""
+    random = np.random.default_rng(0)
+    zips = random.choice(["02139", "10001"], 60)
+    lines = [
+        f"{1000 * x:.2f} €;{x:.1f};{code};{x:.2f} kg"
+        for x, code in zip(random.gamma(2, size=60), zips, strict=True)
+    ]
+    lines[3], lines[5] = "620.32 €;2;02139;5 lb", "620.32 €;none;02139;5kg"
+    path = tmp_path / "shop.csv"
+    content = "\n".join(["price;size;zip;weight", *lines]).replace(".", ",")
+    path.write_bytes(content.encode("cp1252"))
+    schema = Table(path).load().schema
+    assert schema is not None
+    assert schema.describe() == "3 numeric (price, size, weight), 1 categorical (zip)"
+    codes, problems, _ = Table(path, schema=schema).read_codes()
+    assert problems == {3: [("weight", "'5 lb' is not a number with the unit 'kg'")]}
+    blocks = list(Table(path, schema=schema).iter_codes(7))
+    np.testing.assert_array_equal(np.concatenate([block[0] for block in blocks]), codes)
+    row = schema.decode(codes[5:6]).to_pylist()[0]
+    assert row == {"price": "620.32 €", "size": None, "zip": "02139", "weight": "5.00 kg"}

@@ -9,7 +9,7 @@ import pytest
 from pyarrow import csv, feather, ipc, parquet
 
 from fdsm.data import DataError, TableSchema, iter_frames, read_frame
-from fdsm.data.tables.frame import parse_frame, sample_frame
+from fdsm.data.tables.frame import count_cells, parse_frame, sample_frame
 
 TABLE = pa.table({
     "x": pa.array([1.5, None, 3.0, -2.0, 0.25]),
@@ -182,3 +182,12 @@ def test_large_file_without_rows_and_with_ragged_rows_is_refused(tmp_path: Path)
     ragged.write_text("a,b\n1,2\n3\n4,5\n")
     with pytest.raises(DataError, match="wrong number of cells"):
         sample_frame(ragged, 10, seed=0)
+
+
+def test_the_cells_of_a_parquet_file_are_counted(tmp_path: Path) -> None:
+    parquet.write_table(pa.table({"a": range(5), "b": range(5)}), tmp_path / "a.parquet")
+    assert count_cells(tmp_path / "a.parquet") == 10
+    assert count_cells(tmp_path / "a.csv") is None
+    (tmp_path / "b.parquet").write_bytes(b"x")
+    with pytest.raises(DataError, match="is not a readable parquet file"):
+        count_cells(tmp_path / "b.parquet")

@@ -22,38 +22,53 @@ from fdsm.data.tables.inference import infer_column
 RANDOM = np.random.default_rng(0)
 
 
+def integers(kind: str = "int64", *, levels: tuple[float, ...] | None = None) -> Numeric:
+    return Numeric("c", kind, True, levels, decimals=0)
+
+
 def infer(cells: object, *, categorical: bool = False, numeric: bool = False) -> Column:
     column = pa.chunked_array([pa.array(cells)])
     return infer_column("c", column, categorical=categorical, numeric=numeric)
 
 
 NORMAL = RANDOM.normal(size=100).tolist()
+TENTHS = (RANDOM.permutation(1000)[:60] / 10).tolist()
+SHUFFLED = (1000 + RANDOM.permutation(100)).tolist()
 WORDS = [f"word {i}" for i in range(100)]
 COLUMNS: dict[str, tuple[list[object], Column]] = {
     "numbers": (NORMAL, Numeric("c")),
     "numbers with gaps": ([None, *NORMAL], Numeric("c", missing=1)),
-    "integers": ([i * i for i in range(100)], Numeric("c", "int64", True)),
-    "integers as floats": ([float(i * i) for i in range(100)], Numeric("c", "double", True)),
-    "zip codes": ([10115 + 7 * (i * i % 90) for i in range(90)], Numeric("c", "int64", True)),
-    "levels": ([0, 5, 1] * 5, Numeric("c", "int64", True, (0, 1, 5))),
-    "fractional levels": ([0.5, 1.0] * 3, Numeric("c", "double", False, (0.5, 1.0))),
-    "20 levels": (list(range(20)) * 3, Numeric("c", "int64", True, tuple(range(20)))),
-    "21 values": (list(range(21)) * 3, Numeric("c", "int64", True)),
-    "rare levels": ([0, 5, 1, 5, 0], Numeric("c", "int64", True)),
-    "late values": ([0, 1] * 600 + list(range(2, 60)), Numeric("c", "int64", True)),
-    "0 and 1": ([0, 1] * 5, Numeric("c", "int64", True, (0, 1))),
+    "integers": ([i * i for i in range(100)], integers()),
+    "integers as floats": ([float(i * i) for i in range(100)], integers("double")),
+    "zip codes": ([10115 + 7 * (i * i % 90) for i in range(90)], integers()),
+    "levels": ([0, 5, 1] * 5, integers(levels=(0, 1, 5))),
+    "fractional levels": ([0.5, 1.0] * 3, Numeric("c", "double", False, (0.5, 1.0), decimals=1)),
+    "20 levels": (list(range(20)) * 3, integers(levels=tuple(range(20)))),
+    "21 values": (list(range(21)) * 3, integers()),
+    "rare levels": ([0, 5, 1, 5, 0], integers()),
+    "late values": ([0, 1] * 600 + list(range(2, 60)), integers()),
+    "0 and 1": ([0, 1] * 5, integers(levels=(0, 1))),
     "running number": (list(range(5, 30)), Identifier("c", "int64", "running number")),
     "even numbers": (list(range(0, 30, 2)), Identifier("c", "int64", "running number")),
     "falling number": (list(range(9, 0, -1)), Identifier("c", "int64", "running number")),
-    "running with a gap": ([1, 2, 3, 5, 6, 7], Numeric("c", "int64", True)),
-    "running fractions": ([i / 10 for i in range(1, 20)], Numeric("c")),
-    "few in a row": ([1, 2, 3], Numeric("c", "int64", True)),
+    "running with a gap": ([1, 2, 3, 5, 6, 7], integers()),
+    "running fractions": ([i / 10 for i in range(1, 20)], Numeric("c", decimals=1)),
+    "few in a row": ([1, 2, 3], integers()),
+    "shuffled numbers": (SHUFFLED, Identifier("c", "int64", "unique per row")),
+    "shuffled numbers with gaps": (
+        [None, *SHUFFLED], Identifier("c", "int64", "unique per row"),
+    ),
+    "shuffled numbers as text": (
+        [f"{i}" for i in SHUFFLED], Identifier("c", "string", "unique per row"),
+    ),
+    "one repeated number": ([*SHUFFLED, SHUFFLED[0]], integers()),
+    "different by chance": ([i * 1009 % 10_007 for i in range(100)], integers()),
     "infinite": ([math.inf, *NORMAL, 1e308], Numeric("c", missing=2, unreadable=2)),
     "infinite and gaps": ([math.inf, *NORMAL, None], Numeric("c", missing=2, unreadable=1)),
-    "constant": ([3, 3, None, 3], Constant("c", "int64", "3", 1)),
-    "constant fraction": ([0.1] * 5, Constant("c", "double", "0.1")),
-    "constant text": (["kg", " kg", "NA"], Constant("c", "string", "kg", 1)),
-    "constant flag": ([True] * 5, Constant("c", "bool", "true")),
+    "constant": ([3, 3, None, 3], Constant("c", "int64", "3", 1, 4)),
+    "constant fraction": ([0.1] * 5, Constant("c", "double", "0.1", 0, 5)),
+    "constant text": (["kg", " kg", "NA"], Constant("c", "string", "kg", 1, 3)),
+    "constant flag": ([True] * 5, Constant("c", "bool", "true", 0, 5)),
     "empty": ([None] * 5, Empty("c", "null", 5)),
     "not a number": ([np.nan] * 5, Empty("c", "double", 5)),
     "missing markers": (["NA", "?", None], Empty("c", "string", 3)),
@@ -66,7 +81,7 @@ COLUMNS: dict[str, tuple[list[object], Column]] = {
     "unique text with gaps": ([None, *WORDS], Identifier("c", "string", "unique per row")),
     "free text": (
         WORDS + WORDS[:20],
-        Ignored("c", "string", "free text, 100 different values in 120 rows"),
+        Ignored("c", "string", "text, 100 different values in 120 rows"),
     ),
     "numbers as text": ([f"{x}" for x in NORMAL], Numeric("c", "string")),
     "a few bad cells": (
@@ -77,14 +92,55 @@ COLUMNS: dict[str, tuple[list[object], Column]] = {
         [f"{x}" for x in NORMAL] + ["low"] * 20,
         Ignored("c", "string", "numbers and text, 20 of 120 cells are not numbers"),
     ),
-    "signed zeros": ([0.0, -0.0, 1.0] * 3, Numeric("c", "double", True, (0.0, 1.0))),
+    "signed zeros": ([0.0, -0.0, 1.0] * 3, integers("double", levels=(0.0, 1.0))),
     "more bad cells": (
         [f"{i % 5}" for i in range(94)] + ["12 kg"] * 6,
         Categorical("c", "string", ("0", "1", "2", "3", "4", "12 kg")),
     ),
     "dates as text": (
         [f"{d}.2.2024" for d in range(1, 29)] + ["NA"],
-        DateTime("c", "string", "%d.%m.%Y", None, 1),
+        DateTime("c", "string", "%d.%m.%Y", None, 1, resolution="day"),
+    ),
+    "dates with words for a gap": (
+        [f"{d}-Aug-23" for d in range(1, 29)] + ["none", "N.A.", "soon"],
+        DateTime("c", "string", "%d-%b-%y", None, 3, 1, "day"),
+    ),
+    "days as integers": (
+        [20240229, 20230821, 20230822, 20230821],
+        DateTime("c", "int64", "%Y%m%d", resolution="day"),
+    ),
+    "days as digits": (
+        ["20240229", "20230821", "NA"], DateTime("c", "string", "%Y%m%d", None, 1, 0, "day"),
+    ),
+    "not all are days": ([20240229, 20230821, 20230832, 20230821], integers()),
+    "words for a gap": (
+        [*map(str, TENTHS), "#N/A", "none", "Missing", "--", "n.a."],
+        Numeric("c", "string", missing=5, decimals=1),
+    ),
+    "a number and a word": (["none"] * 8 + ["5"] * 4, Categorical("c", "string", ("none", "5"))),
+    "zip codes with zeros": (
+        ["02139", "10001", "60601", "02139"] * 3,
+        Categorical("c", "string", ("02139", "10001", "60601")),
+    ),
+    "codes with zeros": (
+        [f"{i:05}" for i in SHUFFLED], Identifier("c", "string", "unique per row"),
+    ),
+    "weights": (
+        [f"{x} kg" for x in TENTHS] + ["7", "5 lb"],
+        Numeric("c", "string", missing=1, unreadable=1, decimals=1, suffix=" kg"),
+    ),
+    "prices": (
+        [f"${x + 2000:,.2f}" for x in TENTHS] + ["($983.47)"],
+        Numeric("c", "string", decimals=2, prefix="$"),
+    ),
+    "percentages": (
+        ["5%", "10%", "20%"] * 5,
+        Numeric("c", "string", True, (5, 10, 20), decimals=0, suffix="%"),
+    ),
+    "constant with a unit": (["12 kg"] * 20, Constant("c", "string", "12 kg", 0, 20)),
+    "two units": (["5 kg", "5 lb"] * 9, Categorical("c", "string", ("5 kg", "5 lb"))),
+    "spelled flags": (
+        ["TRUE", "False", "True", "True"], Categorical("c", "string", ("False", "True"), True),
     ),
     "lists": (
         [[1], [2], None],
@@ -101,12 +157,12 @@ def test_the_type_is_inferred(name: str) -> None:
 
 def test_dates_keep_type_and_zone() -> None:
     days = pa.array([0, 5, None], pa.date32())
-    assert infer(days) == DateTime("c", "date32[day]", missing=1)
+    assert infer(days) == DateTime("c", "date32[day]", missing=1, resolution="day")
     moments = pa.array([0, 5, None], pa.timestamp("us", tz="Europe/Berlin"))
     assert infer(moments) == DateTime(
         "c", "timestamp[us, tz=Europe/Berlin]", None, "Europe/Berlin", 1
     )
-    assert infer(pa.array([5, 5], pa.date32())) == Constant("c", "date32[day]", "1970-01-06")
+    assert infer(pa.array([5, 5], pa.date32())) == Constant("c", "date32[day]", "1970-01-06", 0, 2)
 
 
 def test_rare_categories_are_merged() -> None:
@@ -127,11 +183,16 @@ def test_the_user_overrules() -> None:
     )
     floats = [1.0, 2.5, 1.0]
     assert infer(floats, categorical=True) == Categorical("c", "double", ("1", "2.5"))
-    assert infer(list(range(20)), numeric=True) == Numeric("c", "int64", True)
+    for different in (list(range(20)), SHUFFLED, [20240229, 20230821, 20230822]):
+        assert infer(different, numeric=True) == integers()
+    codes = ["02139", "10001", "60601"]
+    assert infer(codes, numeric=True) == integers("string")
+    flags = ["True", "False", "NA"] * 3
+    assert infer(flags, numeric=True) == Numeric("c", "bool", True, (0, 1), 3, 0, 0)
     assert infer(["1", "a", "b", "c", "2"], numeric=True) == Numeric(
-        "c", "string", True, None, 3, 3
+        "c", "string", True, None, 3, 3, 0
     )
-    assert infer([True, False] * 3, numeric=True) == Numeric("c", "bool", True, (0, 1))
+    assert infer([True, False] * 3, numeric=True) == integers("bool", levels=(0, 1))
     assert isinstance(infer(WORDS, categorical=True), Categorical)
     assert isinstance(infer([[1], [2]], categorical=True), Ignored)
     with pytest.raises(DataError, match=r"'c' is given as numeric, but none .* 'word 0'"):

@@ -3,7 +3,7 @@
 import pytest
 
 from fdsm.data import DataError, TableSchema, frame_from
-from fdsm.data.tables import Categorical, DateTime, Identifier, Ignored, Numeric
+from fdsm.data.tables import Categorical, Constant, DateTime, Identifier, Ignored, Numeric
 
 FRAME = frame_from({
     "id": list(range(12)),
@@ -54,9 +54,12 @@ def test_unknown_and_contradicting_names_raise_one_error() -> None:
 
 def test_the_description_counts_each_type() -> None:
     assert TableSchema.infer(FRAME).describe() == (
-        "2 numeric columns, 2 categorical (kind, note), 1 constant (unit), 1 empty (gap), "
+        "2 numeric (height, plz), 2 categorical (kind, note), 1 constant (unit), 1 empty (gap), "
         "1 ignored (id: running number)"
     )
+    names = [f"x{i}" for i in range(13)]
+    assert TableSchema.of_numbers(names[:12]).describe() == f"12 numeric ({', '.join(names[:12])})"
+    assert TableSchema.of_numbers(names).describe() == "13 numeric columns"
     many = TableSchema(tuple(Categorical(f"c{i}", "string", ("a", "b")) for i in range(7)))
     assert many.describe() == "7 categorical (c0, c1, c2, c3, c4 and 2 more)"
 
@@ -91,3 +94,13 @@ def test_a_schema_of_numbers_has_only_numeric_columns() -> None:
     assert not any(isinstance(column, Identifier) for column in schema.columns)
     frame = frame_from({"b": [1, 2], "a": [5, 5]})
     assert schema.encode(frame)[0].tolist() == [[5.0, 1.0], [5.0, 2.0]]
+
+
+def test_details_have_the_unit_and_the_share_of_gaps() -> None:
+    schema = TableSchema((
+        Numeric("w", "string", integer=True, suffix=" kg", levels=(1.0, 2.0)),
+        Constant("k", "string", "kg", missing=3, rows=24),
+    ))
+    assert [text for _, _, text, _ in schema.summary()] == [
+        "integer, unit kg, 2 levels", "always kg, 12.5 % missing",
+    ]  # fmt: skip

@@ -50,9 +50,52 @@ def test_decimal_commas_in_a_column_with_text_become_points() -> None:
     assert table.to_pydict() == {"a": ["1.5", "bad", "2.5"], "b": ["x, y", "1", "2"]}
 
 
+def test_decimal_commas_of_numbers_with_a_unit_become_points() -> None:
+    lines = "".join(f"{i};1.{i}34,5{i} €;{i},5 kg;x, y\n" for i in range(1, 9))
+    content = f"n;price;weight;note\n{lines}".encode()
+    expected = {
+        "price": [f"1{i}34.5{i} €" for i in range(1, 9)],
+        "weight": [f"{i}.5 kg" for i in range(1, 9)],
+        "note": ["x, y"] * 8,
+    }
+    whole = parse_text(content, PATH).table
+    assert whole.drop_columns("n").to_pydict() == expected
+    blocks = [frame.table for frame in iter_text(io.BytesIO(content), PATH, 3)]
+    assert pa.concat_tables(blocks).drop_columns("n").to_pydict() == expected
+
+
+def test_commas_between_thousands_of_prices_are_not_decimal() -> None:
+    for cells in (("$1,200", "$3,400"), ("$1,200.50", "$3,400.25"), ("£1,200,000", "£5")):
+        content = "a,b\n" + "".join(f'"{cell}",x\n' for cell in cells)
+        assert parse_text(content.encode(), PATH).table["a"].to_pylist() == list(cells)
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", " "])
+def test_integers_with_leading_zeros_are_text(delimiter: str) -> None:
+    lines = ["zip,n,x,hour", "10001,5,0.5,08", "02139,-7,1.05,12", "60601,0,2.5,10"]
+    for quote in ("", '"'):
+        cells = [line.replace("02139", f"{quote}02139{quote}") for line in lines]
+        content = "\n".join(cells).replace(",", delimiter).encode()
+        table = parse_text(content, PATH).table
+        assert [str(kind) for kind in table.schema.types] == [
+            "string",
+            "int64",
+            "double",
+            "string",
+        ]
+        assert table["zip"].to_pylist() == ["10001", "02139", "60601"]
+        assert table["n"].to_pylist() == [5, -7, 0]
+        assert table["hour"].to_pylist() == ["08", "12", "10"]
+
+
+def test_other_spellings_of_booleans_stay_text() -> None:
+    table = parse_text(b"a,b\nTrue,true\nFalse,false\n", PATH).table
+    assert table.to_pydict() == {"a": ["True", "False"], "b": [True, False]}
+
+
 def test_types_are_inferred() -> None:
     content = (
-        b"i,f,s,b,d,t\n1,0.5,x,true,2024-02-29,2024-02-29T10:20:30\n2,1,y,False,2024-03-01,\n"
+        b"i,f,s,b,d,t\n1,0.5,x,true,2024-02-29,2024-02-29T10:20:30\n2,1,y,false,2024-03-01,\n"
     )
     table = parse_text(content, PATH).table
     assert [str(kind) for kind in table.schema.types] == [
@@ -94,6 +137,13 @@ def test_latin_1_is_read_without_loss() -> None:
     for encoding in ("latin-1", "utf-8"):
         table = parse_text(text.encode(encoding), PATH).table
         assert table.to_pydict() == {"stra\u00dfe": ["K\u00f6ln", "\u00c5rhus"], "x": [1, 2]}
+
+
+def test_windows_1252_is_read_without_loss() -> None:
+    text = "price,who\n\u20ac5,O\u2019Hara\n\u20ac7,\u201cx\u201d\n"
+    expected = {"price": ["\u20ac5", "\u20ac7"], "who": ["O\u2019Hara", "\u201cx\u201d"]}
+    assert parse_text(text.encode("cp1252"), PATH).table.to_pydict() == expected
+    assert decode_text(b"a\x81\xe9", PATH) == "a\x81\u00e9".encode()
 
 
 def test_lines_of_spaces_are_left_out_but_rows_of_empty_cells_are_not() -> None:

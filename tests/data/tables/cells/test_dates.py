@@ -1,4 +1,4 @@
-"""Tests of cells as text, numbers and dates."""
+"""Tests of cells as dates and times."""
 
 from datetime import UTC, date, datetime
 
@@ -11,10 +11,10 @@ from fdsm.data.tables.cells import (
     ISO,
     distinct_text,
     find_date_format,
-    numbers_of_column,
-    numbers_of_text,
     seconds_of_dates,
+    seconds_of_integers,
     seconds_of_text,
+    times_of_text,
 )
 
 
@@ -22,60 +22,39 @@ def text(*cells: str | None) -> pa.ChunkedArray:
     return pa.chunked_array([pa.array(cells, pa.string())])
 
 
-def test_distinct_texts_have_no_spaces_and_no_missing_markers() -> None:
-    distinct = distinct_text(text("b", " b", "NA", None, "a ", "b", "?", "Na"))
-    assert distinct.values.to_pylist() == ["b", "a", "Na"]
-    assert distinct.indices.tolist() == [0, 0, -1, -1, 1, 0, -1, 2]
-    assert distinct.counts().tolist() == [3, 1, 1]
-    spread = distinct.spread(np.array([10.0, 20.0, 30.0]))
-    np.testing.assert_array_equal(spread, [10, 10, np.nan, np.nan, 20, 10, np.nan, 30])
-
-
-def test_dictionaries_and_several_chunks_are_read() -> None:
-    parts = [pa.array(["x", "y"]).dictionary_encode(), pa.array(["y"]).dictionary_encode()]
-    distinct = distinct_text(pa.chunked_array(parts))
-    assert [distinct.values[i].as_py() for i in distinct.indices.tolist()] == ["x", "y", "y"]
-    assert len(distinct_text(pa.chunked_array([], pa.string())).indices) == 0
-
-
-NUMBERS = {
-    "1": 1.0, "-2.5": -2.5, "+3": 3.0, ".5": 0.5, "7.": 7.0, "1e3": 1000.0, " 4 ": 4.0,
-    "1,234": 1234.0, "-1,234,567.5": -1234567.5, "12 345": 12345.0, "1'000": 1000.0,
-    "1\u202f000": 1000.0,
-}  # fmt: skip
-UNREADABLE = ["12 kg", "5%", "error", "1_000", "1,5", "1,2345", "inf", "-Infinity", "1e39", "0x1F"]
-
-
-def test_numbers_are_read_and_other_cells_are_unreadable() -> None:
-    numbers, bad = numbers_of_text(text(*NUMBERS, *UNREADABLE, None, "NA", "-"))
-    n, m = len(NUMBERS), len(UNREADABLE)
-    assert numbers[:n].tolist() == list(NUMBERS.values())
-    assert np.isnan(numbers[n:]).all()
-    assert np.flatnonzero(bad).tolist() == list(range(n, n + m))
-
-
-def test_clean_numbers_are_read_exactly_and_too_large_ones_are_unreadable() -> None:
-    values = np.random.default_rng(0).normal(size=100)
-    numbers, bad = numbers_of_text(text(*map(repr, values.tolist()), "nan", "1e39", None))
-    assert np.array_equal(numbers[:100], values)
-    assert np.isnan(numbers[100:]).all()
-    assert np.flatnonzero(bad).tolist() == [101]
-
-
-def test_numeric_types_are_numbers() -> None:
-    columns = [
-        pa.chunked_array([pa.array([1, None, 3], pa.uint8())]),
-        pa.chunked_array([pa.array([1, np.nan, 3], pa.float32())]),
-        pa.chunked_array([pa.array([1, None, 3], pa.duration("ms"))]),
-        pa.chunked_array([pa.array([1, None, 3], pa.time32("s"))]),
-        pa.chunked_array([pa.array([1, np.inf, 3])]),
-        pa.chunked_array([pa.array([1, None, 3], pa.int64()).cast(pa.decimal128(30, 2))]),
-    ]
-    for column in columns:
-        np.testing.assert_array_equal(numbers_of_column(column), [1, np.nan, 3])
-
-
 MOMENT = datetime(2024, 2, 28, 15, 45, 30, tzinfo=UTC)
+SPELLED = {
+    "21-Aug-23": "%d-%b-%y",
+    "21 Aug 2023": "%d %b %Y",
+    "21 August 2023": "%d %B %Y",
+    "Aug 21, 2023": "%b %d, %Y",
+    "August 21, 2023": "%B %d, %Y",
+    "2023/08/21": "%Y/%m/%d",
+    "21.08.2023 00:00": "%d.%m.%Y %H:%M",
+}
+
+
+@pytest.mark.parametrize("cell", SPELLED)
+def test_the_same_day_is_read_in_many_formats(cell: str) -> None:
+    values = distinct_text(text(cell)).values
+    assert find_date_format(distinct_text(text(cell)), 0) == SPELLED[cell]
+    day = datetime(2023, 8, 21, tzinfo=UTC).timestamp()
+    assert seconds_of_text(values, SPELLED[cell]).tolist() == [day]
+
+
+def test_integers_of_eight_digits_are_days_from_1900_to_2100() -> None:
+    numbers = np.array([20240229, 19000101, 21001231, 19691231])
+    days = [datetime.strptime(str(n), "%Y%m%d").replace(tzinfo=UTC) for n in numbers.tolist()]
+    assert seconds_of_integers(numbers.astype(float)).tolist() == [d.timestamp() for d in days]
+    others = [20230229, 20230431, 20231301, 20230100, 20230001, 18991231, 21010101, 5, 2e7 + 0.5]
+    assert np.isnan(seconds_of_integers(np.array([*others, np.nan]))).all()
+
+
+def test_times_of_day_are_read() -> None:
+    times, bad = times_of_text(text("12:30", "00:00:15", "25:70:33", "none", None), 10)
+    assert times[:2].tolist() == [450_000, 150]
+    assert np.isnan(times[2:]).all()
+    assert bad.tolist() == [False, False, True, False, False]
 
 
 @pytest.mark.parametrize("text_format", FORMATS)
