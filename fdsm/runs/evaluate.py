@@ -29,7 +29,7 @@ from ..typing import LogDensity
 from .density_grid import save_density_grid
 from .samples import save_samples
 from .saved_model import SavedModel
-from .table_summary import correlation, summarize_table
+from .table_summary import as_written, correlation, summarize_table
 
 REFERENCE_ROWS = 10_000
 """Largest number of training rows to which reference densities are fitted."""
@@ -103,8 +103,7 @@ def _write_table_summary(saved: SavedModel, data: Dataset, samples: Tensor) -> f
     assert detector is not None
     assert schema is not None
     rows = data.train[:SUMMARY_ROWS]
-    written, _ = schema.encode(schema.decode(samples.double().numpy()))  # rounded as in the file
-    separation = classifier_auc(torch.from_numpy(written), rows)
+    separation = classifier_auc(torch.from_numpy(as_written(schema, samples)), rows)
     summary = summarize_table(
         schema,
         rows,

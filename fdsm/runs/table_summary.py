@@ -85,7 +85,7 @@ def summarize_table(
     """
     known = _array(train)
     other = None if held_out is None else _array(held_out)
-    drawn = None if samples is None else _as_written(schema, _array(samples))
+    drawn = None if samples is None else as_written(schema, samples)
     distances = [_distances(schema, place, known, other, drawn) for place in range(known.shape[1])]
     order = sorted(range(len(distances)), key=lambda place: -(distances[place][0] or 0.0))
     shown = sorted(order[:MAX_HISTOGRAMS])
@@ -117,6 +117,15 @@ def summarize_table(
         "calibration": calibration(_array(p_values)),
         "sample_auc": sample_auc,
     }
+
+
+def as_written(schema: TableSchema, samples: Tensor) -> Array:
+    """Return the codes of samples after they are written and read again: rounded, for example.
+
+    Codes that are not finite are missing.
+    """
+    drawn = _array(samples)
+    return schema.encode(schema.decode(np.where(np.isfinite(drawn), drawn, np.nan)))[0]
 
 
 def histogram(values: Array, edges: Sequence[float] | Array) -> dict[str, Json]:
@@ -265,19 +274,6 @@ def _columns(schema: TableSchema, known: Array) -> list[Json]:
         }
         for column, (name, _, details, _) in zip(schema.columns, schema.summary(), strict=True)
     ]
-
-
-def _as_written(schema: TableSchema, samples: Array) -> Array:
-    """Return samples rounded to integers and levels, as in files. Infinite ones are missing."""
-    rounded = np.where(np.isfinite(samples), samples, np.nan)
-    for place, column in enumerate(schema.used):
-        if isinstance(column, Numeric) and column.levels is not None:
-            nearest = np.searchsorted(_middles(column.levels), rounded[:, place])
-            known = ~np.isnan(rounded[:, place])
-            rounded[known, place] = np.array(column.levels)[nearest[known]]
-        elif isinstance(column, Categorical) or (isinstance(column, Numeric) and column.integer):
-            rounded[:, place] = np.round(rounded[:, place])
-    return rounded
 
 
 def _middles(levels: Sequence[float]) -> Array:

@@ -182,6 +182,7 @@ def test_correlations_use_the_rows_where_both_columns_are_present(generator: Gen
 
 def test_correlations_are_of_numbers_and_of_two_categories() -> None:
     train = torch.tensor([[0.0, 1, 0, 0], [1, 0, 1, 1], [2, 0, 2, 2], [3, 0, 0, 3]]).double()
+    train[:, 3] *= 24 * 3600  # days
     schema = TableSchema((
         Numeric("x"),
         Categorical("two", "string", ("a", "b")),
