@@ -33,7 +33,7 @@ KNOWN_ROWS = 100_000
 BATCH = 500
 CHECK_ROWS = 64
 """Number of training rows on which finite differences are checked."""
-PARTITION_SAMPLES, PARTITION_ERROR = 20_000, 0.1
+PARTITION_SAMPLES, PARTITION_ERROR = 60_000, 0.1
 """Samples for the normalizing constant, and its largest accepted standard error in nats."""
 SAMPLED_ROWS = 20_000
 """Largest number of training rows for the distributions of the columns of samples."""

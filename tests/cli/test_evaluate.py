@@ -67,12 +67,12 @@ def test_summary_holds_the_facts_of_the_result(
     error = saved.log_partition[1]
     assert text["Log-density"] == f"normalised, with an error of {error:.2g} nats."
     assert text["Outlier score"] == (
-        "the log-density at noise levels 0.1, 0.2 and 0.4, and the distances to the 5 nearest "
-        "training rows."
+        "the log-density at noise levels 0.1, 0.2 and 0.4, the distances to the 5 nearest "
+        "training rows, and new values in columns whose values repeat."
     )
     assert text["Samples"] == (
         f"a classifier told samples from rows with an AUC of {result['sample_auc']:.2f} "
-        "(0.5 is perfect)."
+        "(0.5 or less means that it cannot)."
     )
 
 

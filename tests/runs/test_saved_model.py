@@ -266,8 +266,8 @@ def test_members_score_the_rows_that_they_have_not_seen(mixed: SavedModel) -> No
     torch.testing.assert_close(
         found.center[:3], values.double().median(0).values, rtol=1e-4, atol=1e-4
     )
-    assert found.weights[0].tolist() == pytest.approx([0.5 / 3] * 3 + [1.0])
-    assert found.weights[1].tolist() == pytest.approx([1 / 3] * 3 + [0.0])
+    assert found.weights[0].tolist() == pytest.approx([0.5 / 3] * 3 + [1.0, 0.2])
+    assert found.weights[1].tolist() == pytest.approx([1 / 3] * 3 + [0.0, 0.0])
 
 
 def test_all_rows_of_a_table_calibrate_the_p_values(mixed: SavedModel) -> None:
