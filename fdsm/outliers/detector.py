@@ -80,18 +80,18 @@ class OutlierDetector:
         """
         own = -log_densities(rows)[:, folds, torch.arange(len(rows), device=rows.device)]
         levels = len(own)
+        low_density, high_density = [LOG_DENSITY / levels] * levels, [1 / levels] * levels
+        smallest_scale = [0.0] * levels
         neighbors = known_values = None
         if training_rows is not None:
             neighbors, known_values = Neighbors(rows), KnownValues.fit(training_rows)
             more = _compare(neighbors, known_values, rows, leave_one_out=True)
             own = torch.cat([own, more.to(own.dtype)])
-        weights = torch.zeros(2, len(own))
-        weights[0, :levels] = LOG_DENSITY / levels
-        weights[0, levels:] = torch.tensor([1.0, NEW_VALUES])[: len(own) - levels]
-        weights[1, :levels] = 1.0 / levels
-        smallest_scale = torch.zeros(len(own))
-        smallest_scale[levels + 1 :] = 1.0  # the surprise of new values is not stretched
-        calibration = Calibration.fit(own, folds, weights, smallest_scale)
+            low_density += [1.0, NEW_VALUES]
+            high_density += [0.0, 0.0]
+            smallest_scale += [0.0, 1.0]  # the surprise of new values is not stretched
+        weights = torch.tensor([low_density, high_density])
+        calibration = Calibration.fit(own, folds, weights, torch.tensor(smallest_scale))
         return cls(calibration, neighbors, known_values)
 
     def score_rows(self, log_densities: LogDensities, x: Tensor) -> Scores:
