@@ -116,6 +116,18 @@ def test_p_values_with_new_values_are_uniform(generator: Generator) -> None:
         assert (p <= level).double().mean().item() == pytest.approx(level, abs=0.04)
 
 
+def test_small_surprises_of_many_rows_are_not_stretched(generator: Generator) -> None:
+    """About a quarter of the values are new. Their surprise is less than a nat, and stays so."""
+    rows, folds = normal_rows(600, generator)
+    rows[:, 3] = (100 * rows[:, 3]).round() / 100
+    detector = OutlierDetector.fit(log_densities, rows, folds, training_rows=rows)
+    assert detector.known_values is not None
+    assert detector.known_values.columns.tolist() == [3]
+    found = detector.known_values.surprise(rows, torch.ones(600, dtype=torch.bool)).sum(1)
+    assert 0 < float(found.quantile(0.9) - found.quantile(0.1)) < 1
+    assert float(detector.calibration.scale[-1]) == 1.0
+
+
 def test_measures_of_completed_rows_are_averaged(generator: Generator) -> None:
     """Measures are averaged before they are calibrated, not scores."""
     rows, folds = rounded_rows(300, generator)

@@ -31,6 +31,13 @@ def test_each_column_has_its_own_values() -> None:
     ]
 
 
+def test_a_value_of_another_column_is_new() -> None:
+    column = torch.arange(20) % 2
+    known = KnownValues.fit(torch.stack([100 + column, column], 1).float())
+    found = known.surprise(torch.tensor([[100.0, 100.0], [1.0, 1.0]]))
+    assert (found > 0).tolist() == [[False, True], [True, False]]
+
+
 def test_values_that_occur_once_are_new_to_training_rows() -> None:
     column = torch.tensor([1.0, 1, 1, 2, 2, 2, 3, 3, 4, 5])
     known = KnownValues.fit(column[:, None])
