@@ -33,9 +33,9 @@ def test_each_column_has_its_own_values() -> None:
 
 def test_a_value_of_another_column_is_new() -> None:
     column = torch.arange(20) % 2
-    known = KnownValues.fit(torch.stack([100 + column, column], 1).float())
+    known = KnownValues.fit(torch.stack([column, 100 + column], 1).float())
     found = known.surprise(torch.tensor([[100.0, 100.0], [1.0, 1.0]]))
-    assert (found > 0).tolist() == [[False, True], [True, False]]
+    assert (found > 0).tolist() == [[True, False], [False, True]]
 
 
 def test_values_that_occur_once_are_new_to_training_rows() -> None:
