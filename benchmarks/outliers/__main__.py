@@ -28,7 +28,7 @@ INTRODUCTION = """# Outlier scores of tables
 
 Written by `python -m benchmarks.outliers`. Training rows are normal rows; no method sees a label.
 AUC-ROC and AUC-PR are means over the tables, in percent. Methods with a random seed: mean over
-{seeds} seeds ± standard deviation over the seeds of the mean over the tables. Wins: tables with
+{seeds} ± standard deviation over the seeds of the mean over the tables. Wins: tables with
 the highest AUC-ROC; ties count for each. Seconds: process time of training on one thread.
 
 5-NN is the distance to the fifth neighbor. GMM-8 has 8 components, or one for each 50 rows if
@@ -149,7 +149,8 @@ def compare(options: argparse.Namespace, out: Path, tables: list[Table]) -> list
 def write(options: argparse.Namespace, out: Path, tables: list[Table]) -> None:
     """Write the comparison of all tables as `README.md` of the results."""
     missing = MISSING.format(percent=100 * options.missing) if options.missing else ""
-    parts = [INTRODUCTION.format(seeds=options.seeds, missing=missing)]
+    seeds = "1 seed" if options.seeds == 1 else f"{options.seeds} seeds"
+    parts = [INTRODUCTION.format(seeds=seeds, missing=missing)]
     parts += [section.markdown() + "\n" for section in compare(options, out, tables)]
     results = Results.read(out, [table.name for table in tables], list(METHODS), options.seeds)
     unfinished = [

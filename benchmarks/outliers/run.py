@@ -102,6 +102,8 @@ def evaluate(detector: Detector, table: Table) -> Result:
     """
     _, fit_seconds = timed(lambda: detector.fit(table.train))
     scores, score_seconds = timed(lambda: detector.outlier_scores(table.test))
+    # A row without a usable cell has no score. It is neither normal nor an outlier.
+    scores = np.where(np.isnan(scores), np.nanmedian(scores), scores)
     result = {
         "auc_roc": float(roc_auc_score(table.label, scores)),
         "auc_pr": float(average_precision_score(table.label, scores)),
@@ -110,7 +112,7 @@ def evaluate(detector: Detector, table: Table) -> Result:
     }
     if hasattr(detector, "p_values"):
         p_values = np.asarray(detector.p_values(table.held_out))
-        result["p_below_level"] = float((p_values < LEVEL).mean())
+        result["p_below_level"] = float((p_values[~np.isnan(p_values)] < LEVEL).mean())
     return result
 
 
