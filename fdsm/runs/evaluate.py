@@ -288,10 +288,12 @@ def _std(x: Tensor) -> Tensor:
 
 def _correlation_problems(names: list[str], drawn: Tensor, known: Tensor) -> list[str]:
     """Return a sentence for the pair of columns whose correlation differs most, if clearly."""
-    if len(names) < 2 or len(drawn) < 50:
+    if len(names) < 2:
         return []
     ours, true = (torch.from_numpy(correlation(x.numpy())) for x in (drawn, known))
-    difference = (ours - true).abs().nan_to_num(0.0).triu()
+    masks = [(~x.isnan()).double() for x in (drawn, known)]
+    rows = torch.stack([mask.T @ mask for mask in masks]).amin(0)  # with cells in both columns
+    difference = (ours - true).abs().nan_to_num(0.0).masked_fill(rows < 50, 0.0).triu()
     worst = int(difference.argmax())
     i, j = divmod(worst, len(names))
     if difference[i, j] <= SAMPLE_CORRELATION:

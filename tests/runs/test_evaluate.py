@@ -237,6 +237,19 @@ def test_only_known_cells_of_samples_and_data_are_compared() -> None:
     assert problem.startswith("weight: the mean is off by 3")
 
 
+def test_correlations_of_few_known_cells_are_not_compared() -> None:
+    """Twenty cells of opposite sign in samples and data."""
+    data = normal_table()
+    x = data.train.double()
+    x[:, 1] = x[:, 0]
+    samples = torch.stack([x[:, 0], -x[:, 0]], 1)
+    schema = TableSchema.of_numbers(["length", "weight"])
+    data = replace(data, train=x, record={}, schema=schema)
+    assert "correlation of length and weight" in sample_problems(samples, data)[0]
+    samples[20:, 1] = math.nan
+    assert sample_problems(samples, data) == []
+
+
 def test_images_are_compared_as_a_whole() -> None:
     pixels = torch.randint(0, 256, (200, 1, 4, 4), generator=Generator().manual_seed(0))
     images = pixels.to(torch.uint8)
