@@ -125,7 +125,7 @@ def count_copies(rows: Tensor) -> int:
 
 
 def copies_sentence(rows: Tensor) -> str:
-    """Return what to do about copies in a table, or nothing if at most 1 % of its rows are."""
+    """Return a sentence about copies of rows, or an empty text if at most 1 % are copies."""
     rows = rows[:COPIES_ROWS]
     copies = count_copies(rows)
     if copies <= MAX_COPIES * len(rows):
