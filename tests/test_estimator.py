@@ -160,7 +160,6 @@ import json
 from sklearn.utils.estimator_checks import check_estimator
 import fdsm
 from fdsm import ScoreMatchingDensity
-from fdsm.outliers import Reason
 results = check_estimator(ScoreMatchingDensity(iterations=3), on_fail=None, on_skip=None)
 print(json.dumps([(r["check_name"], r["status"], str(r["exception"])) for r in results]))
 """
