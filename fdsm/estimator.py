@@ -176,8 +176,8 @@ class ScoreMatchingDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
     def outlier_scores(self, X: object) -> Floats:
         """Return how unusual each row is, shape `(N,)`. A score of 3 means one row in 1,000.
 
-        Copies of training rows are normal. To find outliers among the training rows themselves,
-        use `fit_predict`.
+        A copy of a training row is not its own neighbor if the training rows are different. If
+        they repeat, copies are normal; use `fit_predict` to find outliers among them.
         """
         return self._scores(X)[0]
 
