@@ -92,6 +92,7 @@ def test_shares_are_parts_of_the_gain_and_small_ones_are_left_out(
         shares = [one.share for one in reasons]
         assert shares == sorted(shares, reverse=True)
         assert all(share >= MIN_SHARE for share in shares)
+        assert all(one.value != one.expected for one in reasons)
         assert sum(shares) <= 1 + 1e-9
     one = explain(mixed, schema_of(mixed), encode(mixed, rows, tmp_path), count=1)
     assert [reasons[:1] for reasons in found] == one

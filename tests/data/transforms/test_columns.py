@@ -73,6 +73,13 @@ def test_rare_categories_are_no_farther_away_than_others(count: int) -> None:
     assert float((y[0] - y[999]).abs().sum()) == pytest.approx(2)
 
 
+def test_inputs_of_extreme_cells_are_a_million_standard_deviations() -> None:
+    """1e30 would overflow in the square of a float32."""
+    fitted = EncodeColumns((0,)).fit(torch.tensor([[-1.0], [1.0]]).double())
+    found = fitted.deterministic(torch.tensor([[1e30], [-1e30], [5e5]]).double())
+    assert found[:, 0].tolist() == [1e6, -1e6, 5e5]
+
+
 def test_rare_values_of_a_nearly_constant_column_are_two_per_step_away() -> None:
     """Standardized, one restart in 100 rows would be ten standard deviations away."""
     restarts = torch.zeros(100, 1)
