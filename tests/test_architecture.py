@@ -51,7 +51,6 @@ NO_LIMIT = {"derivatives/taylor/rules"}
 TESTED_ELSEWHERE = {
     "typing.py": "protocols; the contract tests of objectives, models and samplers",
     "data/errors.py": "tests/data/files/test_troubleshooting.py",
-    "derivatives/directional.py": "tests/derivatives/test_finite_difference.py",
     "derivatives/records.py": "tests/derivatives/test_precision.py, test_validation.py",
     "derivatives/taylor/algebra.py": "tests/derivatives/taylor/rules",
     "derivatives/taylor/composition.py": "tests/derivatives/taylor/test_composed.py",

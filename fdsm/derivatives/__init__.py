@@ -1,11 +1,10 @@
 """Directional derivatives of any order: finite differences, autodiff and Taylor series."""
 
 from .autodiff import Autodiff, WrongGradientWarning, score_of
-from .directional import directional_derivative
 from .finite_difference import FiniteDifference
 from .precision import PrecisionWarning, full_precision
 from .stencil import central_nodes, stencil
-from .step_size import rounding_error, step_size
+from .step_size import directional_derivative, rounding_error, step_size
 from .taylor import Jet, KinkWarning, MissingRule, Taylor, rule
 from .validation import as_log_density
 

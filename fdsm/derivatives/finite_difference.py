@@ -16,6 +16,7 @@ from .guards import Observed, SameFunction, examine
 from .precision import widened
 from .records import Record, Records
 from .stencil import Node, central_nodes, require_order, stencil
+from .tracing import is_tracing
 from .validation import check_arguments, checked_density, checked_score
 
 Weights = tuple[tuple[float, ...], ...]
@@ -240,7 +241,7 @@ def _points(x: Tensor, v: Tensor, nodes: Sequence[float]) -> list[Tensor]:
 def _weighted_sums(weights: Weights, values: Tensor) -> Tensor:
     r"""Return $\sum_j w_{kj} f_j$ for all $k$, computed in float64, in the type of the values."""
     wide = widened(values)
-    few = len(weights) <= 8 and not torch.compiler.is_compiling()
+    few = len(weights) <= 8 and not is_tracing()
     w = _tensor(weights, wide.dtype, wide.device) if few else wide.new_tensor(weights)
     sums: Tensor = w @ wide if wide.ndim == 2 else torch.tensordot(w, wide, dims=1)
     return sums.to(values.dtype)

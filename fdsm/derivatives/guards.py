@@ -34,6 +34,7 @@ from .precision import (
     require_full_precision,
 )
 from .records import Record, Records, is_compiled
+from .tracing import is_tracing
 
 INTERACTION = 0.01
 """Largest accepted change of a row with the other rows, in standard deviations of the values."""
@@ -67,7 +68,7 @@ def examine(
     Returns:
         The record of the model.
     """
-    if torch.compiler.is_compiling():
+    if is_tracing():
         model = getattr(f, "__wrapped__", f)
         for module in model.modules() if isinstance(model, nn.Module) else ():
             require_fixed_statistics(module)
@@ -178,7 +179,7 @@ class Observed:
 
     def _called(self, module: nn.Module, args: object) -> None:
         """List a module before its call, and make it compute with copies of its buffers."""
-        if torch.compiler.is_compiling() or threading.get_ident() != self._thread:
+        if is_tracing() or threading.get_ident() != self._thread:
             return
         require_fixed_statistics(module)
         self.modules[module] = None
@@ -294,7 +295,7 @@ def _buffer_versions(record: Record) -> Iterator[tuple[Tensor, int]]:
 
 def random_state(device: torch.device) -> RandomState:
     """Return the states of torch's global generators of the CPU and of `device`."""
-    if torch.compiler.is_compiling():
+    if is_tracing():
         return ()
     if device.type in {"cpu", "meta"}:
         return (torch.get_rng_state(),)

@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .tracing import is_tracing
+
 Undo = list[Callable[[], object]]
 """Functions that restore settings of torch."""
 
@@ -126,7 +128,7 @@ def _forbid_reduced_products(device: torch.device) -> Undo:
     Returns:
         Functions that restore the settings.
     """
-    if torch.compiler.is_compiling():
+    if is_tracing():
         return []
     try:
         precision = torch.get_float32_matmul_precision()

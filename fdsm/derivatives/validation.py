@@ -15,6 +15,7 @@ from torch.distributions import Distribution
 
 from ..tensors import length, require_floating, require_tensor, require_values
 from ..typing import DensityFunction, LogDensity, Score
+from .tracing import is_tracing
 
 
 def as_log_density(f: LogDensity) -> DensityFunction:
@@ -143,14 +144,14 @@ def check_arguments(
                 f"a condition must have one row for each of the {len(x)} examples, "
                 f"but has shape {tuple(c.shape)}"
             )
-    if not torch.compiler.is_compiling() and not x.is_meta and x.numel():
+    if not is_tracing() and not x.is_meta and x.numel():
         _check_numbers(x, v)
 
 
 def check_data(x: Tensor) -> None:
     """Raise `TypeError` or `ValueError` unless `x` holds finite real numbers."""
     require_floating(x)
-    if torch.compiler.is_compiling() or x.is_meta:
+    if is_tracing() or x.is_meta:
         return
     if not math.isfinite(x.sum().item()):
         _refuse_rows_not_finite(x)
