@@ -55,6 +55,9 @@ from . import (
     pooling as pooling,
 )
 from . import (
+    recurrent as recurrent,
+)
+from . import (
     reduction as reduction,
 )
 from . import (
