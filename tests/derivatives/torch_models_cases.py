@@ -355,8 +355,8 @@ TORCH: dict[str, Case] = (
     | layers(SEQUENCES, 1, 5)
     | layers(IMAGES, 1, 4, 4)
     | layers(VOLUMES, 1, 3, 3, 3)
-    | {n: Case(lambda make=make: recurrent(make()), **NO_RULE) for n, make in RECURRENT.items()}
-    | {n: Case(lambda make=make: cell(make()), **NO_RULE) for n, make in CELLS.items()}
+    | {n: Case(lambda make=make: recurrent(make())) for n, make in RECURRENT.items()}
+    | {n: Case(lambda make=make: cell(make())) for n, make in CELLS.items()}
     | LAYERS
     | FUNCTIONAL
     | {

@@ -148,16 +148,16 @@ def test_the_fallback_takes_over_where_a_rule_is_missing(generator: Generator) -
     x, v = torch.rand(2, 4, 3, generator=generator)
 
     def f(x: Tensor) -> Tensor:
-        return torch.special.i1e(x).sum(1)
+        return torch.mvlgamma(x + 1, 2).sum(1)
 
     for engine in (Taylor(), Taylor(Taylor())):
-        with pytest.raises(MissingRule, match=r"special\.i1e"):
+        with pytest.raises(MissingRule, match="mvlgamma"):
             engine.jet(f, x, v, 1)
     safe = Taylor(fallback=Autodiff())
     torch.testing.assert_close(safe.jet(f, x, v, 1), Autodiff().jet(f, x, v, 1))
-    with pytest.raises(MissingRule, match=r"special\.i1e"):
+    with pytest.raises(MissingRule, match="mvlgamma"):
         Taylor().sliced(f, x, v[None])
-    score = lambda x: torch.special.i1e(x)
+    score = lambda x: torch.mvlgamma(x + 1, 2)
     torch.testing.assert_close(safe.quadratic(score, x, v), Autodiff().quadratic(score, x, v))
 
 

@@ -40,10 +40,9 @@ COMPARED = (
         (torch.frac, r"torch\.frac"),
         (lambda x: x.frac(), r"torch\.Tensor\.frac"),
         (lambda x: x.frac_(), r"torch\.Tensor\.frac_"),
-        (torch.special.i0, r"special\.i0"),
+        (torch.special.bessel_j0, r"special\.bessel_j0"),
         (lambda x: functional.ctc_loss(x, x, x, x), r"torch\.nn\.functional\.ctc_loss"),
-        (lambda x: torch.fft.fft(x), "fft_fft"),
-        (lambda x: torch.fft.rfft(x).real, "fft_rfft"),
+        (lambda x: torch.linalg.eigvals(x[:, :2]), r"linalg\.eigvals"),
         (lambda x: x.register_hook(print), "register_hook"),
         (lambda x: x.backward(), "backward"),
         (lambda x: x.grad, "grad"),
@@ -60,7 +59,7 @@ def test_missing_rules_are_named(f: Callable[[Tensor], object], name: str) -> No
 
 def test_the_fallback_is_used_if_a_rule_is_missing() -> None:
     x = torch.rand(2, 3) + 0.1
-    f = lambda x: torch.special.i0(x).sum(1)
+    f = lambda x: torch.mvlgamma(x + 1, 2).sum(1)
     found = Taylor(fallback=Autodiff()).jet(f, x, torch.ones_like(x), 2)
     torch.testing.assert_close(found, Autodiff().jet(f, x, torch.ones_like(x), 2))
 

@@ -19,6 +19,9 @@ from . import (
     convolution as convolution,
 )
 from . import (
+    decomposition as decomposition,
+)
+from . import (
     dropout as dropout,
 )
 from . import (

@@ -1,5 +1,6 @@
-"""Solving linear equations, inverses, determinants and Cholesky factors, for any order."""
+"""Linear equations, inverses, determinants, Cholesky factors and powers, for any order."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,8 @@ from ..registry import rule
 @rule(torch.linalg.solve)
 def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     r"""Return $x = A^{-1} b$, or $b A^{-1}$, from $x ← A_0^{-1} (b - (A - A_0) x)$."""
+    if B.ndim == 1 or (B.ndim == A.ndim - 1 and B.shape == A.shape[:-1]):
+        return solve(A, B.unsqueeze(-1), left=left).squeeze(-1)
     return _solved(A, B, left, torch.linalg.solve, lambda x: x)
 
 
@@ -56,8 +59,6 @@ def _solved(
     """
     like: Any = a if isinstance(a, Jet) else b
     matrix, target = as_jet(a, like), as_jet(b, like)
-    if b.ndim == 1 or (b.ndim == a.ndim - 1 and b.shape == a.shape[:-1]):
-        return _solved(a, b.unsqueeze(-1), left, solution, used).squeeze(-1)
     ndim = max(a.ndim, b.ndim)
     matrix, target = aligned(matrix, ndim), aligned(target, ndim)
 
@@ -116,7 +117,18 @@ def cholesky(A: Jet, upper: bool = False) -> Tensor:
     $Φ$ takes the lower triangle and half of the diagonal. As in torch, the value uses one triangle
     of $A$, and the derivatives are those along symmetric matrices.
     """
-    value: Tensor = torch.linalg.cholesky(A.value, upper=upper)
+    return _cholesky_from(torch.linalg.cholesky(A.value, upper=upper), A, upper)
+
+
+@rule(torch.linalg.cholesky_ex)
+def cholesky_ex(A: Jet, *, upper: bool = False, check_errors: bool = False) -> Any:
+    """Return $L$, and zero, or a positive number for matrices that are not positive definite."""
+    found = torch.linalg.cholesky_ex(A.value, upper=upper, check_errors=check_errors)
+    return type(found)((_cholesky_from(found.L, A, upper), found.info))
+
+
+def _cholesky_from(value: Tensor, A: Jet, upper: bool) -> Tensor:
+    """Return the Cholesky factor, given its value."""
     first, symmetric = as_jet(value.mT if upper else value, A), (A + A.mT) / 2
     result: Tensor = first
     for _ in range(A.truncation.order):
@@ -125,3 +137,50 @@ def cholesky(A: Jet, upper: bool = False) -> Tensor:
         scaled = torch.linalg.solve_triangular(first.value.mT, scaled, upper=True, left=False)
         result = result + first @ (scaled.tril(-1) + scaled.tril()) / 2
     return result.mT if upper else result
+
+
+@rule("cholesky_solve")
+def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor:
+    r"""Return $(L L^T)^{-1} b$, or $(L^T L)^{-1} b$ if the factor is an upper triangle."""
+    lower = input2.mT if upper else input2
+    half = torch.linalg.solve_triangular(lower, input, upper=False)
+    result: Tensor = torch.linalg.solve_triangular(lower.mT, half, upper=True)
+    return result
+
+
+@rule("cholesky_inverse")
+def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
+    r"""Return $(L L^T)^{-1}$, or $(L^T L)^{-1}$ if the factor is an upper triangle."""
+    return cholesky_solve(torch.eye(L.shape[-1], dtype=L.dtype, device=L.device), L, upper)
+
+
+@rule("matrix_power")
+def matrix_power(input: Tensor, n: int) -> Tensor:
+    """Return $A^n$, by repeated squaring."""
+    if n < 0:
+        return matrix_power(torch.linalg.inv(input), -n)
+    power: Tensor | None = None
+    while n:
+        if n % 2:
+            power = input if power is None else power @ input
+        input, n = input @ input if n > 1 else input, n // 2
+    eye = torch.eye(input.shape[-1], dtype=input.dtype, device=input.device)
+    return eye.expand(input.shape) if power is None else power
+
+
+_TERMS = 22
+"""Of the exponential series, for a relative error below $10^{-16}$ in four derivatives."""
+
+
+@rule("matrix_exp")
+def matrix_exp(A: Jet) -> Tensor:
+    r"""Return $e^A = (\sum_k (2^{-s} A)^k / k!)^{2^s}$ with $‖2^{-s} A‖ \le 1$."""
+    size = float(torch.linalg.matrix_norm(A.value.detach(), 1).max())
+    squarings = max(0, math.ceil(math.log2(size))) if size else 0
+    result = eye = torch.eye(A.shape[-1], dtype=A.dtype, device=A.device)
+    scaled = A * 2.0**-squarings
+    for k in range(_TERMS, 0, -1):
+        result = eye + scaled @ result / k
+    for _ in range(squarings):
+        result = result @ result
+    return result

@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from ..algebra import Dims, dims_of, value_of, widened
 from ..jet import Jet
-from ..registry import MissingRule, rule
+from ..registry import rule
 from .elementwise import sqrt_or_zero
 from .piecewise import absolute, amax, amin, clamp, warn_kink
 
@@ -44,12 +44,6 @@ def _power_or_zero(x: Tensor, p: float) -> Tensor:
     return torch.where(zero, 0, torch.where(zero, 1, x) ** p)
 
 
-_NO_SINGULAR_VALUES = (
-    "Taylor has no rule for the norm of order {!r}, which needs singular values: use the "
-    "Frobenius norm, or another engine for models that need it, `Taylor(fallback=Autodiff())`"
-)
-
-
 @rule("norm")
 def norm(
     input: Jet,
@@ -58,13 +52,9 @@ def norm(
     keepdim: bool = False,
     dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """Return a vector norm, or the Frobenius norm.
-
-    Raises:
-        MissingRule: For the nuclear norm.
-    """
+    """Return a vector norm, the Frobenius norm or the nuclear norm."""
     if p == "nuc":
-        raise MissingRule(_NO_SINGULAR_VALUES.format(p))
+        return matrix_norm(input, p, dims_of(input, dim), keepdim, dtype=dtype)
     order = 2.0 if p is None or isinstance(p, str) else p
     return vector_norm(input, order, dim, keepdim, dtype=dtype)
 
@@ -96,20 +86,24 @@ def matrix_norm(
     *,
     dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """Return the Frobenius norm, or the largest or smallest sum of rows or columns.
+    """Return the Frobenius norm, the sum or the largest or smallest of the singular values.
 
-    Raises:
-        MissingRule: If the norm needs singular values.
+    For orders of one and infinity, return the largest or smallest sum of columns or rows.
     """
     if ord == "fro":
         return vector_norm(A, 2, dim, keepdim, dtype=dtype)
-    if isinstance(ord, str) or abs(ord) == 2:
-        raise MissingRule(_NO_SINGULAR_VALUES.format(ord))
+    A = widened(A, dtype or A.dtype)
+    if ord == "nuc" or abs(float(ord)) == 2:
+        values: Tensor = torch.linalg.svdvals(A.movedim(dim, (-2, -1)))
+        sizes = values.sum(-1) if ord == "nuc" else values[..., 0 if float(ord) > 0 else -1]
+        first, second = sorted(d % A.ndim for d in dim)
+        return sizes.unsqueeze(first).unsqueeze(second) if keepdim else sizes
     warn_kink("norm", A)
-    row, column = dim if math.isinf(ord) else dim[::-1]
-    x = absolute(widened(A, dtype or A.dtype))
+    order = float(ord)
+    row, column = dim if math.isinf(order) else dim[::-1]
+    x = absolute(A)
     sums: Any = x.sum(column, keepdim=True)
-    result: Tensor = (amax if ord > 0 else amin)(sums, row, True)
+    result: Tensor = (amax if order > 0 else amin)(sums, row, True)
     return result if keepdim else result.squeeze(dim)
 
 

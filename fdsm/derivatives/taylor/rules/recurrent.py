@@ -37,7 +37,8 @@ def _simple_step(activation: Callable[[Tensor], Tensor]) -> Cell:
     """Return the step of a simple recurrent layer, $h' = g(W_i x + b_i + W_h h + b_h)$."""
 
     def step(x: Tensor, state: State, w: Tensor, b: Tensor | None) -> State:
-        return (activation(x + functional.linear(*state, w, b)),)
+        (h,) = state
+        return (activation(x + functional.linear(h, w, b)),)
 
     return step
 
@@ -143,4 +144,3 @@ for _name, _step in {
 }.items():
     rule(_name)(_layers(_step))
     rule(f"{_name}_cell")(_cell(_step))
-
