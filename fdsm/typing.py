@@ -123,7 +123,7 @@ class Step(Protocol):
     """One training iteration. It owns the optimizers and their state."""
 
     def __call__(self, batch: Tensor, generator: Generator) -> Mapping[str, Tensor]:
-        """Train on a batch. Return scalar metrics by name, including `"loss"`."""
+        """Train on a batch. Return new scalars by name, including `"loss"`, to be read later."""
         ...
 
     def state_dict(self) -> dict[str, Any]:

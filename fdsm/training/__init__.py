@@ -12,8 +12,9 @@ from .callbacks import (
     Validate,
 )
 from .checkpoint import CheckpointError, Checkpoints
-from .fit import Interrupted, NonFiniteLossError, fit
+from .fit import Interrupted, fit
 from .loggers import JsonLines, TensorBoard
+from .metrics import NonFiniteLossError
 from .optimizers import Adam, OptimizerConfig, RMSprop
 from .schedules import (
     ConstantSchedule,

@@ -53,7 +53,7 @@ class ShuffledBatches:
             )
         self.rows, self.transform, self.size = rows, transform, min(size, len(rows))
         self.seed, self.device = seed, device
-        self._epoch, self._order = -1, torch.empty(0)
+        self._epoch, self._order = -1, torch.empty(0, dtype=torch.long)
 
     def __call__(self, iteration: int, generator: Generator) -> Tensor:
         """Return the transformed batch of an iteration; `generator` is for the transform."""
@@ -61,7 +61,7 @@ class ShuffledBatches:
         if epoch != self._epoch:
             order = Generator().manual_seed(derived_seed(self.seed, epoch))
             self._epoch, self._order = epoch, torch.randperm(len(self.rows), generator=order)
-        chosen = self.rows[self._order[i * self.size : (i + 1) * self.size]]
+        chosen = self.rows.index_select(0, self._order.narrow(0, i * self.size, self.size))
         return self.transform.sample(chosen.to(self.device), generator)
 
 

@@ -1,24 +1,22 @@
 """Callbacks: log, validate, average the weights, save and show progress after an iteration."""
 
 import math
+import statistics
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeRemainingColumn,
-)
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
 from .loggers import Log
+from .metrics import DeviceMetrics
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 @dataclass(frozen=True)
@@ -30,7 +28,7 @@ class IterationEvent:
         iterations: Total number of iterations.
         seconds: Time of all completed steps, without callbacks.
         milliseconds: Median time of the most recent steps.
-        metrics: The numbers that the step returned.
+        metrics: The numbers that the step returned. Those of a GPU are read when first used.
     """
 
     iteration: int
@@ -40,8 +38,22 @@ class IterationEvent:
     metrics: Mapping[str, float]
 
     def every(self, n: int) -> bool:
-        """Return whether the iteration is a multiple of `n` or the last; False if `n` is zero."""
-        return n > 0 and (self.iteration % n == 0 or self.iteration == self.iterations)
+        """Return whether the iteration is a multiple of `n` or the last; False if `n` is zero.
+
+        Args:
+            n: Number of iterations between two that are due.
+
+        Returns:
+            Whether a callback is due.
+
+        Raises:
+            NonFiniteLossError: If it is due and a metric of this or an earlier iteration is not
+                finite, so that no later state is saved.
+        """
+        due = n > 0 and (self.iteration % n == 0 or self.iteration == self.iterations)
+        if due and isinstance(self.metrics, DeviceMetrics):
+            self.metrics.read()
+        return due
 
 
 class Callback(Protocol):
@@ -209,24 +221,35 @@ class SaveCheckpoint:
             self.write(event)
 
 
-INTERVAL = 30.0
-"""Seconds between two lines of progress without a terminal."""
+REFRESH, INTERVAL = 0.5, 30.0
+"""Seconds between two updates of the bar, and between two lines without a terminal."""
+SHOWN_LOSSES = 100
+"""The loss shown is the mean over this number of iterations."""
 
 
 class ProgressBar:
-    """A progress bar with the loss, the time per iteration and the remaining time.
+    """A progress bar with the mean loss, the time per iteration and the remaining time.
 
-    The loss shown is a running mean. Use the bar as a context manager. Without a terminal it
-    prints a line every half minute instead.
+    Use the bar as a context manager. Without a terminal it prints a line every half minute
+    instead.
     """
 
-    def __init__(self, name: str, console: Console | None = None) -> None:
+    def __init__(self, name: str, console: "Console | None" = None) -> None:
         """Create the bar without showing it.
 
         Args:
             name: Text before the bar.
             console: The console to draw on.
         """
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+        )
+
         self._console = Console(stderr=True) if console is None else console
         self._progress = Progress(
             TextColumn("{task.description}"),
@@ -235,10 +258,13 @@ class ProgressBar:
             TextColumn("loss {task.fields[loss]:.5g}  {task.fields[ms]:.3g} ms"),
             TimeRemainingColumn(),
             console=self._console,
+            auto_refresh=False,
             disable=not self._console.is_terminal,
         )
         self._task = self._progress.add_task(name, total=None, loss=math.nan, ms=0.0)
-        self._loss, self._printed = math.nan, time.monotonic()
+        self._recent: deque[Mapping[str, float]] = deque(maxlen=SHOWN_LOSSES)
+        self._interval = REFRESH if self._console.is_terminal else INTERVAL
+        self._due = time.monotonic() + (0 if self._console.is_terminal else INTERVAL)
 
     def __enter__(self) -> Self:
         """Show the bar."""
@@ -255,19 +281,24 @@ class ProgressBar:
         self._progress.stop()
 
     def __call__(self, event: IterationEvent, /) -> None:
-        """Update the bar, or print a line if the last one is half a minute old."""
-        loss = event.metrics["loss"]
-        self._loss = loss if math.isnan(self._loss) else 0.98 * self._loss + 0.02 * loss
-        self._progress.update(
-            self._task,
-            total=event.iterations,
-            completed=event.iteration,
-            loss=self._loss,
-            ms=event.milliseconds,
-        )
-        if not self._console.is_terminal and time.monotonic() - self._printed > INTERVAL:
-            self._printed = time.monotonic()
+        """Update the bar or print a line, if the last one is old."""
+        self._recent.append(event.metrics)
+        last = event.iteration == event.iterations and self._console.is_terminal
+        if time.monotonic() < self._due and not last:
+            return
+        loss = statistics.fmean(metrics["loss"] for metrics in self._recent)
+        if self._console.is_terminal:
+            self._progress.update(
+                self._task,
+                total=event.iterations,
+                completed=event.iteration,
+                loss=loss,
+                ms=event.milliseconds,
+                refresh=True,
+            )
+        else:
             done = f"{event.iteration:,} of {event.iterations:,}"
             left = (event.iterations - event.iteration) * event.milliseconds / 60_000
-            text = f"iteration {done}, loss {self._loss:.5g}, at most {left:.0f} min left"
+            text = f"iteration {done}, loss {loss:.5g}, at most {left:.0f} min left"
             self._console.print(text, highlight=False)
+        self._due = time.monotonic() + self._interval

@@ -1,26 +1,20 @@
 """The training loop."""
 
-import math
-import statistics
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 
 from torch import Generator, Tensor
 
 from ..typing import Step
-from .callbacks import Callback, IterationEvent
+from .callbacks import Callback, EarlyStop, IterationEvent
+from .metrics import Meter
 from .signals import interruptible
 
-WINDOW = 100
-"""The logged time is the median over this number of iterations."""
+READ_EVERY = 10
+"""Largest number of iterations between two readings of the metrics."""
 
 Batches = Callable[[int, Generator], Tensor]
 """`iteration, generator -> (B, *E)`: returns the transformed batch of an iteration."""
-
-
-class NonFiniteLossError(ArithmeticError):
-    """The loss or the norm of its gradient is infinite or NaN."""
 
 
 class Interrupted(Exception):
@@ -60,7 +54,8 @@ def fit(
         The last event; None if no iteration was left.
 
     Raises:
-        NonFiniteLossError: If a metric is not finite. No callback is called for that iteration.
+        NonFiniteLossError: If a metric is not finite. Metrics are read at least every
+            `READ_EVERY` iterations, and before a callback uses them or acts on `event.every`.
         Interrupted: After the iteration during which SIGINT or SIGTERM was received.
         EarlyStop: If a callback raises it.
 
@@ -72,34 +67,23 @@ def fit(
         >>> fit(Count(), lambda i, _: torch.full((2,), float(i)), 3, generator=Generator()).metrics
         {'loss': 2.0}
     """
-    times: deque[float] = deque(maxlen=WINDOW)
-    event = None
+    meter, event = Meter(seconds), None
     with interruptible() as received:
-        for iteration in range(start, iterations):
-            batch = batches(iteration, generator)
+        for i in range(start, iterations):
+            batch = batches(i, generator)
             began = time.perf_counter()
             logged = step(batch, generator)
-            metrics = {name: float(value) for name, value in logged.items()}
-            times.append(time.perf_counter() - began)
-            seconds += times[-1]
-            _require_finite(metrics, iteration)
-            milliseconds = 1000 * statistics.median(times)
-            event = IterationEvent(iteration + 1, iterations, seconds, milliseconds, metrics)
-            for callback in callbacks:
-                callback(event)
-            if received and iteration + 1 < iterations:
+            metrics = meter.record(i + 1, logged, time.perf_counter() - began)
+            if i == start or (i + 1) % READ_EVERY == 0 or i + 1 == iterations:
+                meter.read()
+            event = IterationEvent(i + 1, iterations, meter.seconds, meter.milliseconds, metrics)
+            try:
+                for callback in callbacks:
+                    callback(event)
+            except EarlyStop:
+                meter.read()
+                raise
+            if received and i + 1 < iterations:
+                meter.read()
                 raise Interrupted(received[0])
     return event
-
-
-def _require_finite(metrics: dict[str, float], iteration: int) -> None:
-    bad = {name: value for name, value in metrics.items() if not math.isfinite(value)}
-    if bad:
-        values = ", ".join(f"{name} = {value}" for name, value in bad.items())
-        raise NonFiniteLossError(
-            f"iteration {iteration + 1}: {values}. Likely causes: the learning rate is too high "
-            "(try a tenth of it, or clip the gradient); the data have infinite values or "
-            "constant columns, for which score matching has no minimum (add noise); the finite-"
-            "difference step is so small that rounding dominates (see "
-            "`fdsm.evaluation.check_consistency`)"
-        )

@@ -35,8 +35,9 @@ class JsonLines:
 
     def __call__(self, record: Mapping[str, Json]) -> None:
         """Append a record."""
-        with errors_name(self.path), self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(record) + "\n")
+        line = f"{json.dumps(record)}\n".encode()
+        with errors_name(self.path), open(self.path, "ab") as file:
+            file.write(line)
 
 
 def records(path: Path) -> list[dict[str, Any]]:

@@ -87,6 +87,38 @@ def test_progress_bar_shows_loss_time_and_iteration() -> None:
     assert "7.5 ms" in text
 
 
+def test_progress_bar_is_drawn_when_it_is_old_and_at_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr("fdsm.training.callbacks.time.monotonic", lambda: now[0])
+    console = Console(file=io.StringIO(), force_terminal=True, width=120)
+    bar = ProgressBar("digits/DSM", console)
+    drawn = []
+    monkeypatch.setattr(bar._progress, "update", lambda task, **fields: drawn.append(fields))
+    for i in range(1, 101):
+        now[0] = i / 100
+        bar(event(i, loss=float(i)))
+    assert [fields["completed"] for fields in drawn] == [1, 51, 100]
+    assert [fields["loss"] for fields in drawn] == [1.0, 26.0, 50.5]  # means of all losses so far
+
+
+def test_without_a_terminal_a_line_is_printed_every_half_minute(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr("fdsm.training.callbacks.time.monotonic", lambda: now[0])
+    console = Console(file=io.StringIO(), width=120)
+    bar = ProgressBar("digits/DSM", console)
+    for i in range(1, 101):
+        now[0] = float(i)
+        bar(event(i, loss=2.0))
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert [line.split(",")[0] for line in lines] == [
+        "iteration 30 of 100", "iteration 60 of 100", "iteration 90 of 100",
+    ]  # fmt: skip
+
+
 def test_average_follows_the_recursion() -> None:
     model = nn.Linear(1, 1, bias=False)
     with torch.no_grad():
