@@ -198,6 +198,8 @@ def _all_coefficients(y: Tensor, dtype: torch.dtype) -> Tensor:
             "the model does not depend on its input, or treats it as a constant on the way "
             "(`.detach()`?), so its derivatives would be zero"
         )
+    if y.is_complex():
+        raise ValueError(f"the model must return real numbers, but returned {y.dtype}")
     c = y.coefficients.to(torch.promote_types(dtype, y.dtype))  # half precision under autocast
     missing = y.truncation.rows(y.truncation.order) - len(c)
     return torch.cat([c, c.new_zeros(missing, *y.shape)]) if missing else c

@@ -40,14 +40,12 @@ class Jet(Tensor):
         """Return a jet: a tensor with the shape of its value, without memory."""
         if truncation.propagation.recording and not torch.is_grad_enabled():
             raise MissingRule(_GRADIENTS_OFF)
-        if coefficients.is_complex():
-            raise MissingRule("Taylor has no rules for complex numbers")
         jet: Jet = Tensor._make_wrapper_subclass(
             cls,
             coefficients.shape[1:],
             dtype=coefficients.dtype,
             device=coefficients.device,
-            requires_grad=coefficients.is_floating_point(),
+            requires_grad=coefficients.is_floating_point() or coefficients.is_complex(),
         )
         jet.coefficients, jet.truncation, jet.aliases = coefficients, truncation, []
         return jet
@@ -63,16 +61,16 @@ class Jet(Tensor):
         """Apply the rule of a function of torch."""
         if _current_functorch_level() is not None:
             raise MissingRule("Taylor has no rules for `torch.vmap` and the like (torch.func)")
-        _check_operands(args)
+        has_complex = _check_operands(args)
         if not kwargs:
-            return rule_of(function, _in_place)(*args)
-        _check_operands(kwargs.values())
+            return rule_of(function, _in_place, has_complex)(*args)
+        has_complex |= _check_operands(kwargs.values())
         if kwargs.pop("out", None) is not None:
             raise MissingRule("Taylor cannot write results into `out`: use the returned tensor")
         options = {_SYNONYMS.get(name, name): value for name, value in kwargs.items()}
         by_name = not args and "input" in options and "condition" not in options
         first = [options.pop("input")] if by_name else []
-        return rule_of(function, _in_place)(*args, *first, **options)
+        return rule_of(function, _in_place, has_complex)(*args, *first, **options)
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]
@@ -202,15 +200,18 @@ _TWO_CALLS = (
 )
 
 
-def _check_operands(args: Iterable[Any]) -> None:
+def _check_operands(args: Iterable[Any]) -> bool:
     """Check that the operands of a function belong together and that autograd sees them.
+
+    Returns:
+        Whether one of them is complex, or a complex type.
 
     Raises:
         MissingRule: If jets belong to different propagations, or an operand is the output of a
             custom `autograd.Function`.
     """
     propagation: Propagation | None = None
-    operands = list(args)
+    operands, has_complex = list(args), False
     with _without_torch_function():
         while operands:
             x = operands.pop()
@@ -225,6 +226,15 @@ def _check_operands(args: Iterable[Any]) -> None:
                     raise MissingRule(_CUSTOM_FUNCTION)
             elif type(x) in (list, tuple):
                 operands += x
+            has_complex = has_complex or _is_complex(x)
+    return has_complex
+
+
+def _is_complex(x: object) -> bool:
+    """Return whether an operand is complex, or a complex type."""
+    if isinstance(x, Tensor):
+        return x.is_complex()
+    return type(x) is complex or (isinstance(x, torch.dtype) and x.is_complex)
 
 
 def _depends_on_a_jet(node: Node) -> bool:
@@ -321,14 +331,17 @@ def assign_(target: Jet, result: Jet | Tensor) -> Jet:
 
     Raises:
         MissingRule: If the degree grows and other tensors share its memory.
-        RuntimeError: If the result has another shape.
+        RuntimeError: If the result has another shape, or is complex and the jet is not.
     """
     if result.shape != target.shape:
         raise RuntimeError(
             f"a result of shape {tuple(result.shape)} cannot be assigned in place to a tensor of "
             f"shape {tuple(target.shape)}"
         )
-    new = (result.coefficients if isinstance(result, Jet) else result[None]).to(target.dtype)
+    new = result.coefficients if isinstance(result, Jet) else result[None]
+    if new.is_complex() and not target.dtype.is_complex:
+        raise RuntimeError(f"a complex result cannot be assigned in place to {target.dtype}")
+    new = new.to(target.dtype)
     if not target.shared:
         target.coefficients = new
     elif len(new) <= len(target.coefficients):

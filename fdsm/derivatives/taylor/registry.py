@@ -43,26 +43,53 @@ def rule(*functions: object) -> Callable[[AnyRule], AnyRule]:
         >>> [term.item() for term in Taylor().jet(f, x, v, 2)]
         [0.0, -1.0, -1.0]
     """
+    return _registration(_RULES, functions)
 
-    def register(function: AnyRule) -> AnyRule:
+
+def complex_rule(*functions: object) -> Callable[[AnyRule], AnyRule]:
+    """Return a decorator that registers a rule for functions with complex operands.
+
+    The rules of real operands do not hold for them: their backward passes have no conjugates.
+
+    Args:
+        functions: As for `rule`.
+
+    Returns:
+        The decorator.
+    """
+    return _registration(_COMPLEX_RULES, functions)
+
+
+def extend_to_complex(*functions: object) -> None:
+    """Use the rules of some functions for complex operands, too: those of linear functions."""
+    for function in functions:
+        _LINEAR.update(_keys(function))
+
+
+def _registration(
+    rules: dict[Any, Rule], functions: tuple[object, ...]
+) -> Callable[[AnyRule], AnyRule]:
+    """Return a decorator that adds a rule to a table."""
+
+    def register(rule: AnyRule) -> AnyRule:
         _IN_PLACE.clear()
-        for key in functions:
-            if isinstance(key, str) and not _named(key):
-                raise AttributeError(f"torch has no function called {key!r}")
-            for target in _named(key) if isinstance(key, str) else (key,):
-                _RULES[_key(target)] = function
-        return function
+        for function in functions:
+            rules.update(dict.fromkeys(_keys(function), rule))
+        return rule
 
     return register
 
 
-def rule_of(function: object, in_place: Callable[[Rule, str], Rule]) -> Rule:
+def rule_of(
+    function: object, in_place: Callable[[Rule, str], Rule], has_complex_operands: bool = False
+) -> Rule:
     """Return the rule of a function of torch.
 
     Args:
         function: The function, or a method or attribute of tensors.
         in_place: Returns the rule of an in-place function, such as `Tensor.exp_`, from the rule of
             the out-of-place function and the name.
+        has_complex_operands: Whether an operand is complex.
 
     Returns:
         The rule.
@@ -70,15 +97,22 @@ def rule_of(function: object, in_place: Callable[[Rule, str], Rule]) -> Rule:
     Raises:
         MissingRule: If there is none.
     """
-    known = _RULES.get(_key(function)) or _IN_PLACE.get(function)
+    known = _registered(_key(function), has_complex_operands)
+    known = known or _IN_PLACE.get((function, has_complex_operands))
     if known is not None:
         return known
     name = str(getattr(function, "__name__", function))
     if name.endswith("_") and not name.endswith("__"):
         for out_of_place in _named(name[:-1]):
-            if out_of_place in _RULES:
-                _IN_PLACE[function] = in_place(_RULES[out_of_place], name)
-                return _IN_PLACE[function]
+            known = _registered(out_of_place, has_complex_operands)
+            if known is not None:
+                _IN_PLACE[function, has_complex_operands] = in_place(known, name)
+                return _IN_PLACE[function, has_complex_operands]
+    if has_complex_operands:
+        raise MissingRule(
+            f"Taylor has no rule for `{_qualified(function)}` of complex numbers. Use real and "
+            "imaginary parts, or another engine: `Taylor(fallback=Autodiff())`"
+        )
     raise MissingRule(
         f"Taylor has no rule for `{_qualified(function)}`. Add one with "
         "`@fdsm.derivatives.rule(…)`, a function with the same arguments that computes the result "
@@ -88,12 +122,31 @@ def rule_of(function: object, in_place: Callable[[Rule, str], Rule]) -> Rule:
 
 
 _RULES: dict[Any, Rule] = {}
+_COMPLEX_RULES: dict[Any, Rule] = {}
+_LINEAR: set[Any] = set()
 _IN_PLACE: dict[Any, Rule] = {}
 _PLACES = (torch, Tensor, functional, torch.special, torch.linalg, torch._C._nn)
 _PUBLIC_NAMES = {
     "torch._C._nn": "torch.nn.functional", "torch._C._special": "torch.special",
     "torch._C._linalg": "torch.linalg", "torch._tensor": "torch.Tensor",
 }  # fmt: skip
+
+
+def _registered(key: Any, has_complex_operands: bool) -> Rule | None:
+    """Return the rule of a function from the tables, if there is one."""
+    if not has_complex_operands:
+        return _RULES.get(key)
+    return _COMPLEX_RULES.get(key) or (_RULES.get(key) if key in _LINEAR else None)
+
+
+def _keys(function: object) -> list[Any]:
+    """Return the keys of a function, or of all functions of a name."""
+    if not isinstance(function, str):
+        return [_key(function)]
+    named = _named(function)
+    if not named:
+        raise AttributeError(f"torch has no function called {function!r}")
+    return named
 
 
 def _key(function: Any) -> Any:

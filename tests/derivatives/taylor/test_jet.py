@@ -173,11 +173,6 @@ def test_out_may_be_none() -> None:
     torch.testing.assert_close(value, slope)
 
 
-@pytest.mark.parametrize("f", [lambda x: x * 1j, lambda x: x.to(torch.complex128)])
-def test_complex_numbers_are_refused(f: Callable[[Tensor], Tensor]) -> None:
-    refuses(f, "complex")
-
-
 def test_a_condition_can_be_passed_by_name() -> None:
     """The derivative of $|x|$ along `v` is the sign of `x` times `v`."""
     x, v = torch.tensor([[1.0, -2.0, 3.0]]), torch.tensor([[0.5, 0.25, 2.0]])

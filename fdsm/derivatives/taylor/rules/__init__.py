@@ -16,6 +16,9 @@ from . import (
     casting as casting,
 )
 from . import (
+    complex_numbers as complex_numbers,
+)
+from . import (
     convolution as convolution,
 )
 from . import (
@@ -26,6 +29,9 @@ from . import (
 )
 from . import (
     elementwise as elementwise,
+)
+from . import (
+    fft as fft,
 )
 from . import (
     indexing as indexing,

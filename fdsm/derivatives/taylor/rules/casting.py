@@ -40,7 +40,10 @@ def _series(c: Tensor, truncation: Truncation) -> Tensor:
     return Jet(c, truncation) if c.is_floating_point() or c.is_complex() else c[0]
 
 
-for _name in ("bfloat16", "cpu", "cuda", "double", "float", "half", "to", "type", "type_as"):
+for _name in (
+    "bfloat16", "cdouble", "cfloat", "cpu", "cuda", "double", "float", "half", "to", "type",
+    "type_as",
+):  # fmt: skip
     rule(_name)(_conversion(_name))
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from ..algebra import Operand, value_of
 from ..jet import Jet, assign_
-from ..registry import Rule, rule
+from ..registry import Rule, extend_to_complex, rule
 
 _FUNCTIONS_OF_VALUES = (
     "all", "allclose", "any", "argmax", "argmin", "argsort", "argwhere", "bernoulli", "bool",
@@ -44,11 +44,14 @@ for _place in (torch, Tensor):
     for _name in _FUNCTIONS_OF_VALUES:
         if callable(getattr(_place, _name, None)):
             rule(getattr(_place, _name))(_of_value(getattr(_place, _name)))
+            if _name != "sgn":  # which has derivatives for complex numbers
+                extend_to_complex(getattr(_place, _name))
 for _name in (
     "is_cpu", "is_cuda", "is_meta", "is_mkldnn", "is_mps", "is_nested", "is_quantized",
     "is_sparse", "is_sparse_csr", "is_xpu", "itemsize", "layout", "nbytes",
 ):  # fmt: skip
     rule(getattr(Tensor, _name))(_attribute(_name))
+    extend_to_complex(getattr(Tensor, _name))
 
 
 @rule(Tensor.__floordiv__)
@@ -94,7 +97,8 @@ def _constant(function: Callable[..., Tensor]) -> Rule:
 
     def applied(x: Jet, *args: Any, **kwargs: Any) -> Tensor:
         constant = function(x.value, *map(value_of, args), **kwargs)
-        return Jet(constant[None], x.truncation) if constant.is_floating_point() else constant
+        differentiable = constant.is_floating_point() or constant.is_complex()
+        return Jet(constant[None], x.truncation) if differentiable else constant
 
     return applied
 

@@ -56,6 +56,7 @@ CASES: dict[str, tuple[Rule, ...]] = {
         lambda x: written(x, lambda y: y.to(torch.float64).mul_(x[0, 0, 0])),
         lambda x: x[:, None].to(memory_format=torch.channels_last),
     ),
+    "cdouble": (lambda x: (x.cdouble() * (1 + 2j)).imag,),
     "type": (
         lambda x: x.type(torch.float64),
         lambda x: x * x.type(torch.LongTensor),
@@ -69,7 +70,7 @@ CASES: dict[str, tuple[Rule, ...]] = {
     "double": (lambda x: x.double(),),
     "cpu": (lambda x: x.cpu(),),
 }
-ELSEWHERE = {"bfloat16", "float", "half", "cuda"}
+ELSEWHERE = {"bfloat16", "cfloat", "float", "half", "cuda"}
 
 
 def test_every_rule_has_a_case() -> None:
@@ -87,6 +88,7 @@ def test_agrees_with_autodiff(f: Rule) -> None:
         (lambda x: x.float(), torch.float32),
         (lambda x: x.half(), torch.float16),
         (lambda x: x.bfloat16(), torch.bfloat16),
+        (lambda x: x.cfloat().real, torch.float32),
         (lambda x: x.to(torch.float32), torch.float32),
         (lambda x: x.type("torch.FloatTensor"), torch.float32),
         (lambda x: x.sum(1, dtype=torch.float32), torch.float32),
