@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .tracing import is_tracing
+from .tracing import is_tracing, request_full_precision
 
 Undo = list[Callable[[], object]]
 """Functions that restore settings of torch."""
@@ -129,6 +129,7 @@ def _forbid_reduced_products(device: torch.device) -> Undo:
         Functions that restore the settings.
     """
     if is_tracing():
+        request_full_precision()
         return []
     try:
         precision = torch.get_float32_matmul_precision()

@@ -1,6 +1,7 @@
 """State that is kept for each model, and how models are recognised."""
 
 import sys
+import threading
 from collections import OrderedDict, deque
 from collections.abc import Generator, Iterator, MutableMapping
 from contextlib import contextmanager
@@ -19,6 +20,23 @@ MOST_REFERENCES = 16
 
 MOST_FUNCTIONS = 1024
 """Maximum number of functions without modules that are remembered."""
+
+
+class _Thread(threading.local):
+    due = False
+
+
+_THREAD = _Thread()
+
+
+@contextmanager
+def inspections_due() -> Generator[None]:
+    """Inspect models at every evaluation, as for a compiled step, which has few eager ones."""
+    before, _THREAD.due = _THREAD.due, True
+    try:
+        yield
+    finally:
+        _THREAD.due = before
 
 
 @dataclass
@@ -42,7 +60,7 @@ class Record:
     @property
     def is_due(self) -> bool:
         """Whether to inspect the model at this evaluation: the 1st, 2nd, 4th, 8th, …."""
-        return self.evaluations.bit_count() == 1
+        return self.evaluations.bit_count() == 1 or _THREAD.due
 
     @contextmanager
     def still_due_if_refused(self) -> Generator[None]:

@@ -3,12 +3,24 @@
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import torch
 
 
+@dataclass
+class Trace:
+    """What a tracer must know about the code that it follows.
+
+    Attributes:
+        full_precision: Whether matrix products must not be computed in reduced precision.
+    """
+
+    full_precision: bool = False
+
+
 class _Thread(threading.local):
-    tracing = False
+    trace: Trace | None = None
 
 
 _THREAD = _Thread()
@@ -19,12 +31,15 @@ def is_tracing() -> bool:
 
     Checks of numbers, inspections of models and changes of global settings are left out then.
     """
-    return torch.compiler.is_compiling() or _THREAD.tracing
+    return torch.compiler.is_compiling() or _THREAD.trace is not None
 
 
 @contextmanager
-def tracing() -> Generator[None]:
+def tracing() -> Generator[Trace]:
     """Context manager for tracers other than `torch.compile`, such as `make_fx`.
+
+    Yields:
+        What the tracer must take care of.
 
     Example:
         >>> from torch.fx.experimental.proxy_tensor import make_fx
@@ -35,8 +50,14 @@ def tracing() -> Generator[None]:
         >>> graph(torch.full((2, 3), 0.5), torch.full((2, 3), 0.1)).shape
         torch.Size([2])
     """
-    before, _THREAD.tracing = _THREAD.tracing, True
+    before, _THREAD.trace = _THREAD.trace, Trace()
     try:
-        yield
+        yield _THREAD.trace
     finally:
-        _THREAD.tracing = before
+        _THREAD.trace = before
+
+
+def request_full_precision() -> None:
+    """Tell the tracer that matrix products must not be computed in reduced precision."""
+    if _THREAD.trace is not None:
+        _THREAD.trace.full_precision = True

@@ -2,7 +2,6 @@
 
 from .batches import ShuffledBatches, derived_seed
 from .callbacks import (
-    EMA,
     Callback,
     EarlyStop,
     IterationEvent,
@@ -12,6 +11,7 @@ from .callbacks import (
     Validate,
 )
 from .checkpoint import CheckpointError, Checkpoints
+from .compiled import CompiledUpdate, CompileWarning, compiled_step
 from .fit import Interrupted, fit
 from .loggers import JsonLines, TensorBoard
 from .metrics import NonFiniteLossError
@@ -24,6 +24,7 @@ from .schedules import (
     scale_step_size,
 )
 from .step import AlternatingSteps, GradientStep, Loss, objective_loss
+from .update import EMA, Update
 
 __all__ = [
     "EMA",
@@ -32,6 +33,8 @@ __all__ = [
     "Callback",
     "CheckpointError",
     "Checkpoints",
+    "CompileWarning",
+    "CompiledUpdate",
     "ConstantSchedule",
     "CosineSchedule",
     "EarlyStop",
@@ -50,7 +53,9 @@ __all__ = [
     "Schedule",
     "ShuffledBatches",
     "TensorBoard",
+    "Update",
     "Validate",
+    "compiled_step",
     "derived_seed",
     "fit",
     "objective_loss",

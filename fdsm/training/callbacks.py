@@ -1,4 +1,4 @@
-"""Callbacks: log, validate, average the weights, save and show progress after an iteration."""
+"""Callbacks: log, validate, save and show progress after an iteration."""
 
 import math
 import statistics
@@ -8,9 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
-
-from torch import Tensor, nn
-from torch.optim.swa_utils import AveragedModel
 
 from .loggers import Log
 from .metrics import DeviceMetrics
@@ -153,54 +150,6 @@ class Validate:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the state of `state_dict`."""
         self.best, self.iteration = float(state["best"]), int(state["iteration"])
-
-
-class EMA:
-    r"""Exponential moving average of the weights, $\barθ ← a\barθ + (1 - a)θ$.
-
-    During warm-up the decay is smaller, $\min(a, (1 + t)/(10 + t))$ after $t$ updates, so that the
-    average soon forgets the initial weights. Buffers are copied, not averaged.
-
-    Attributes:
-        source: The model that is trained.
-        model: A copy of the model with the average weights.
-    """
-
-    def __init__(self, model: nn.Module, decay: float) -> None:
-        """Start the average at the current weights.
-
-        Args:
-            model: The model that is trained.
-            decay: The decay $a$.
-
-        Raises:
-            ValueError: If the decay is not between 0 and 1.
-        """
-        if not 0 < decay < 1:
-            raise ValueError(f"the decay of an average must be in (0, 1), but is {decay}")
-
-        def average(mean: Tensor, new: Tensor, updates: Tensor | int) -> Tensor:
-            t = int(updates) - 1
-            return mean.lerp(new, 1 - min(decay, (1 + t) / (10 + t)))
-
-        self.source = model
-        self._averaged = AveragedModel(model, avg_fn=average).requires_grad_(False)
-        self._averaged.n_averaged.fill_(1)  # zero would replace the average at the first update
-        self.model: nn.Module = self._averaged.module
-
-    def __call__(self, event: IterationEvent, /) -> None:
-        """Update the average with the current weights."""
-        self._averaged.update_parameters(self.source)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the average and the number of updates."""
-        updates = int(self._averaged.n_averaged) - 1
-        return {"model": self.model.state_dict(), "updates": updates}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the state of `state_dict`."""
-        self.model.load_state_dict(state["model"])
-        self._averaged.n_averaged.fill_(int(state["updates"]) + 1)
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,10 @@ import torch
 from torch import Generator, Tensor, nn
 
 from ..typing import Objective, Step
+from .compiled import CompiledUpdate
 from .optimizers import OptimizerConfig
 from .schedules import ConstantSchedule, Schedule, scale_step_size
+from .update import EMA, Update
 
 UNCHANGED = ConstantSchedule()
 
@@ -42,6 +44,10 @@ class GradientStep:
 
     If the loss or its gradient is not finite, the optimizer step is skipped.
 
+    Attributes:
+        iteration: Number of completed iterations.
+        update: Computes the loss, its gradient and the update.
+
     Example:
         >>> from fdsm.objectives import SSM
         >>> from fdsm.training import Adam
@@ -61,7 +67,14 @@ class GradientStep:
     """
 
     def __init__(
-        self, loss: Loss, module: nn.Module, optimizer: OptimizerConfig, iterations: int
+        self,
+        loss: Loss,
+        module: nn.Module,
+        optimizer: OptimizerConfig,
+        iterations: int,
+        *,
+        average: EMA | None = None,
+        compile: bool = False,
     ) -> None:
         """Build the optimizer of the parameters of a module.
 
@@ -70,36 +83,40 @@ class GradientStep:
             module: The module to train.
             optimizer: Settings of the optimizer.
             iterations: Total number of iterations, for the schedules.
+            average: Average of the weights to update after each step.
+            compile: Whether to compile the step; see `compile`.
         """
-        self.loss = loss
-        self.parameters = [p for p in module.parameters() if p.requires_grad]
-        self.config = optimizer
-        self.optimizer = optimizer.build(self.parameters)
-        self.iterations = iterations
-        self.iteration = 0
+        parameters = [p for p in module.parameters() if p.requires_grad]
+        self.config, self.iterations, self.iteration = optimizer, iterations, 0
+        self.update = Update(loss, module, optimizer.build(parameters), optimizer.clip, average)
+        if compile:
+            self.compile()
+
+    def compile(self) -> None:
+        """Compile the step as one graph at its next call; see `CompiledUpdate`."""
+        if not isinstance(self.update, CompiledUpdate):
+            eager = self.update
+            self.update = CompiledUpdate(
+                eager.loss, eager.module, eager.optimizer, eager.clip, eager.average
+            )
 
     def __call__(self, batch: Tensor, generator: Generator) -> Mapping[str, Tensor]:
         """Train on a batch. Return the loss, the norm of the gradient and the learning rate."""
         progress = self.iteration / max(self.iterations, 1)
         lr = self.config.lr * self.config.schedule(progress)
-        for group in self.optimizer.param_groups:
+        for group in self.update.optimizer.param_groups:
             group["lr"] = lr
-        self.optimizer.zero_grad(set_to_none=True)
-        loss = self.loss(batch, generator, progress).mean()
-        loss.backward()  # type: ignore[no-untyped-call]
-        norm = nn.utils.clip_grad_norm_(self.parameters, self.config.clip or torch.inf)
-        if bool((loss + norm).isfinite()):
-            self.optimizer.step()
+        metrics = self.update((batch,), generator, progress)
         self.iteration += 1
-        return {"loss": loss.detach(), "grad_norm": norm, "lr": torch.tensor(lr)}
+        return {**metrics, "lr": torch.tensor(lr)}
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of the optimizer and the number of completed iterations."""
-        return {"optimizer": self.optimizer.state_dict(), "iteration": self.iteration}
+        return {"optimizer": self.update.optimizer.state_dict(), "iteration": self.iteration}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the state of `state_dict`."""
-        self.optimizer.load_state_dict(state["optimizer"])
+        self.update.optimizer.load_state_dict(state["optimizer"])
         self.iteration = int(state["iteration"])
 
 
@@ -127,6 +144,12 @@ class AlternatingSteps:
             metrics |= {f"{name}_{key}": value for key, value in logged.items()}
             metrics["loss"] = logged["loss"]
         return metrics
+
+    def compile(self) -> None:
+        """Compile each step that can be compiled."""
+        for step in self.steps.values():
+            if isinstance(step, (GradientStep, AlternatingSteps)):
+                step.compile()
 
     def state_dict(self) -> dict[str, Any]:
         """Return the states of the steps by name."""

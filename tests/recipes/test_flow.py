@@ -62,7 +62,7 @@ def test_step_minimises_the_objective_of_the_model(
     x = torch.randn(8, 2, generator=generator)
     step = recipe.step(model, splits(x, x, x))
     assert isinstance(step, GradientStep)
-    losses = step.loss(x, Generator().manual_seed(1), 0.0)
+    losses = step.update.loss(x, Generator().manual_seed(1), 0.0)
     layerwise = isinstance(objective, (ApproximateBackprop, CurvaturePropagation))
     f = model.density_layers if layerwise else model
     torch.testing.assert_close(losses, objective(f, x, generator=Generator().manual_seed(1)))

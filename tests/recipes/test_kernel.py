@@ -59,7 +59,7 @@ def loss_and_gradients(name: str) -> tuple[Tensor, dict[str, Tensor]]:
     recipe, model, data = small(name)
     step = recipe.step(model, data)
     assert isinstance(step, GradientStep)
-    loss = step.loss(data.train, Generator().manual_seed(5), 0.0).mean()
+    loss = step.update.loss(data.train, Generator().manual_seed(5), 0.0).mean()
     loss.backward()  # type: ignore[no-untyped-call]
     return loss, {name: cast(Tensor, p.grad) for name, p in model.named_parameters()}
 
@@ -226,7 +226,7 @@ def test_training_loss_is_summed_over_dimensions(generator: Generator) -> None:
     step = recipe.step(model, cast(Dataset, None))
     assert isinstance(step, GradientStep)
     x = torch.randn(20_000, 2, generator=generator)
-    losses = step.loss(x, generator, 0.0)
+    losses = step.update.loss(x, generator, 0.0)
     expected = -0.5 + x[10_000:].square().sum(1).mean().item() / 32
     assert losses.mean().item() == pytest.approx(expected, abs=0.02)
 

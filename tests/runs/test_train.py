@@ -170,8 +170,8 @@ def test_loss_that_is_not_finite_keeps_the_last_checkpoint(
     def poisoned(self: EBM, model: nn.Module, data: Dataset) -> Step:
         step = original(self, model, data)
         assert isinstance(step, GradientStep)
-        loss = step.loss
-        step.loss = lambda *a: loss(*a) * (float("nan") if step.iteration == 25 else 1)
+        loss = step.update.loss
+        step.update.loss = lambda *a: loss(*a) * (float("nan") if step.iteration == 25 else 1)
         return step
 
     with monkeypatch.context() as patch:

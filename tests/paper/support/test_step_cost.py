@@ -25,14 +25,14 @@ def test_steps_are_interleaved_and_the_first_two_are_not_timed(
     def slow_step(self: EBM, model: torch.nn.Module, data: object) -> GradientStep:
         step = original(self, model, data)  # type: ignore[arg-type]
         assert isinstance(step, GradientStep)
-        loss = step.loss
+        loss = step.update.loss
 
         def slow(*arguments: object) -> torch.Tensor:
             order.append(self.name)
             clock[0] += {"a": 0.002, "b": 0.005}[self.name] * (100 if len(order) <= 4 else 1)
             return loss(*arguments)  # type: ignore[arg-type]
 
-        step.loss = slow
+        step.update.loss = slow
         return step
 
     monkeypatch.setattr(EBM, "step", slow_step)

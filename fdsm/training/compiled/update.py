@@ -1,0 +1,137 @@
+"""Updates that are compiled when they are first needed."""
+
+import warnings
+from collections.abc import Callable
+
+from torch import Generator, Tensor, nn
+from torch.optim import Optimizer
+
+from ...derivatives.records import inspections_due
+from ...typing import Objective
+from ..update import EMA, Update
+from .graph import Batch, NotCompilable, StepGraph, random_state_kept
+
+
+class CompileWarning(UserWarning):
+    """A step was not compiled, and why. It runs eagerly, with the same results."""
+
+
+class CompiledUpdate(Update):
+    """An `Update` as one compiled graph: loss, gradient, clipping, optimizer step and average.
+
+    Random numbers are drawn outside of the graph, by the same calls and in the same order as in
+    eager torch. Updates by `torch.optim.Adam` and `AdamW` are part of the graph; other optimizers
+    run after it. Gradients are not stored in `p.grad` unless they do. If the loss or its gradient
+    is not finite, weights, optimizer and average stay as they are.
+
+    Some updates run eagerly: the first one of an optimizer, which creates its state, and those of
+    batches with another shape than the first, such as a smaller last batch. If a step cannot be
+    compiled, all of them do, after one `CompileWarning`. This is so if the loss depends on numbers
+    in a tensor (`if x.sum() > 0`), on a step size that changes during training, on random numbers
+    drawn inside the model (dropout), if the model changes its buffers, or without a C++ compiler.
+
+    Before the 1st, 2nd, 4th, 8th, … compiled update the loss is also evaluated eagerly, so that
+    the guards of the derivative engines see the model.
+
+    Attributes:
+        reason: Why the update is not compiled, or `None`.
+    """
+
+    def __init__(
+        self,
+        loss: Callable[..., Tensor],
+        module: nn.Module,
+        optimizer: Optimizer,
+        clip: float | None = None,
+        average: EMA | None = None,
+    ) -> None:
+        super().__init__(loss, module, optimizer, clip, average)
+        self.reason: str | None = None
+        self._graph: StepGraph | None = None
+        self._updates = 0
+        self.optimizer.register_load_state_dict_post_hook(self._bind)
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether there is a compiled graph."""
+        return self._graph is not None
+
+    def __call__(
+        self, batch: Batch, generator: Generator | None, progress: float
+    ) -> dict[str, Tensor]:
+        """Train on a batch. Return the loss and the norm of the gradient."""
+        if self._graph is None and self.reason is None and self.optimizer.state:
+            self._compile(batch, generator, progress)
+        if self._graph is None or not self._graph.fits(batch):
+            return super().__call__(batch, generator, progress)
+        self._updates += 1
+        if self._updates.bit_count() == 1:
+            with random_state_kept(generator, batch[0].device), inspections_due():
+                self.loss(*batch, generator, progress)
+        return self._graph(batch, generator, progress)
+
+    def _compile(self, batch: Batch, generator: Generator | None, progress: float) -> None:
+        try:
+            self._graph = StepGraph(self, batch, generator, progress)
+        except NotCompilable as error:
+            self.reason = str(error)
+        except Exception as error:  # whatever the tracer and the compiler raise
+            text = str(error).strip().partition("\n")[0]
+            self.reason = f"torch cannot trace or compile it ({type(error).__name__}: {text})"
+        if self.reason is not None:
+            warnings.warn(
+                f"the training step is not compiled and runs eagerly: {self.reason}",
+                CompileWarning,
+                stacklevel=4,
+            )
+
+    def _bind(self, optimizer: Optimizer) -> None:
+        if self._graph is not None:
+            self._graph.bind()
+
+
+def compiled_step(
+    objective: Objective,
+    model: nn.Module,
+    optimizer: Optimizer,
+    *,
+    clip: float | None = None,
+    average: EMA | None = None,
+) -> Callable[..., dict[str, Tensor]]:
+    """Return a training step, compiled as one graph, for a training loop of your own.
+
+    The first call runs eagerly. The second compiles, which takes 5 to 30 seconds. See
+    `CompiledUpdate` for what is compiled and what runs eagerly.
+
+    Args:
+        objective: The objective to minimise.
+        model: A log-density or a score.
+        optimizer: An optimizer of `torch.optim` for the parameters of the model. Its learning rate
+            can change at any time, for example by a scheduler of torch.
+        clip: Maximum norm of the gradient; None for no limit.
+        average: Average of the weights to update after each step.
+
+    Returns:
+        A function `step(x, *cond, generator=None)` that trains on a batch and returns the mean
+        loss and the norm of the gradient, `"loss"` and `"grad_norm"`.
+
+    Example:
+        >>> import torch
+        >>> from fdsm import SSM, FiniteDifference
+        >>> model = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 1), nn.Flatten(0))
+        >>> optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+        >>> step = compiled_step(SSM(FiniteDifference()), model, optimizer)
+        >>> sorted(step(torch.randn(4, 2)))
+        ['grad_norm', 'loss']
+    """
+
+    def loss(x: Tensor, *rest: object) -> Tensor:
+        *cond, generator, _ = rest
+        return objective(model, x, *cond, generator=generator)  # type: ignore[arg-type]
+
+    update = CompiledUpdate(loss, model, optimizer, clip, average)
+
+    def step(x: Tensor, /, *cond: Tensor, generator: Generator | None = None) -> dict[str, Tensor]:
+        return update((x, *cond), generator, 0.0)
+
+    return step
