@@ -32,6 +32,13 @@ _EXPORTS = {
         "ViaScore",
     ),
     "estimator": ("ScoreMatchingDensity",),
+    "operators": (
+        "biharmonic",
+        "directional_derivative",
+        "divergence",
+        "hessian_diagonal",
+        "laplacian",
+    ),
     "projections": ("Gaussian", "Rademacher", "Sphere"),
     "data": (),
     "evaluation": (),

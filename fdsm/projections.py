@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
-from .tensors import dimension, length, randn_like, require_floating
+from .tensors import dimension, length, randn_like, require_floating, tile
+from .typing import Projection
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,29 @@ class Gaussian:
     def second_moment(self, x: Tensor) -> float:
         """Return the dimension of the events of `x`."""
         return float(dimension(x))
+
+
+def draw_directions(
+    projection: Projection, x: Tensor, count: int, generator: Generator | None = None
+) -> Tensor:
+    """Draw directions for every row of `x`.
+
+    Args:
+        projection: The distribution of the directions.
+        x: The data, shape `(B, *E)`.
+        count: Number of directions per example, `V`.
+        generator: Random number generator. Default: the global generator of torch.
+
+    Returns:
+        The directions, shape `(V, B, *E)`.
+
+    Raises:
+        ValueError: If `count` is less than one.
+    """
+    if count < 1:
+        raise ValueError(f"there must be at least one direction per example, but got {count}")
+    rows = x if count == 1 else tile(x, count)
+    return projection.sample(rows, generator).view(count, *x.shape)
 
 
 def _require_positive(radius: float) -> None:

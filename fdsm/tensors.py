@@ -1,7 +1,6 @@
 """Operations on tensors of shape `(B, *E)`."""
 
 import math
-from collections.abc import Iterator
 
 import torch
 from torch import Generator, Tensor
@@ -44,22 +43,6 @@ def per_example(a: Tensor, x: Tensor) -> Tensor:
 def tile(x: Tensor, n: int) -> Tensor:
     """Return `n` copies of a batch, concatenated, shape `(B, *E) -> (n · B, *E)`."""
     return x.repeat(n, *[1] * (x.ndim - 1))
-
-
-def coordinates(x: Tensor, chunk: int) -> Iterator[Tensor]:
-    """Yield the unit vectors of an event as directions for each row of `x`, in chunks.
-
-    Args:
-        x: The data, shape `(B, *E)`.
-        chunk: Number of unit vectors per chunk.
-
-    Yields:
-        The next chunk, shape `(chunk, B, *E)`, expanded over the rows without a copy.
-    """
-    d = dimension(x)
-    for indices in torch.split(torch.arange(d, device=x.device), chunk):
-        units = torch.nn.functional.one_hot(indices, d).to(x.dtype)
-        yield units.view(len(indices), 1, *x.shape[1:]).expand(-1, *x.shape)
 
 
 def require_tensor(x: object) -> None:

@@ -14,6 +14,7 @@ LAYERS = [
     {"atomic_io", "serialize", "tensors", "typing"},
     {"measurement"},
     {"derivatives", "projections", "noise", "data"},
+    {"operators"},
     {"objectives", "models", "samplers", "evaluation", "outliers"},
     {"training"},
     {"recipes"},

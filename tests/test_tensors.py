@@ -3,7 +3,6 @@ import pytest
 import torch
 
 from fdsm.tensors import (
-    coordinates,
     dimension,
     dot,
     length,
@@ -33,15 +32,6 @@ def test_length_of_the_last_dimensions() -> None:
 
 def test_tile_repeats_the_batch() -> None:
     assert tile(torch.tensor([[1], [2]]), 2).flatten().tolist() == [1, 2, 1, 2]
-
-
-@pytest.mark.parametrize("chunk", [1, 4, 100])
-def test_coordinates_are_the_unit_vectors(chunk: int) -> None:
-    x = torch.randn(2, 2, 3)
-    units = torch.cat(list(coordinates(x, chunk)))
-    assert units.shape == (6, 2, 2, 3)
-    assert torch.equal(units[:, 0].flatten(1), torch.eye(6))
-    assert torch.equal(units[:, 0], units[:, 1])
 
 
 @pytest.mark.parametrize(

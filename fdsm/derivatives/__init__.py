@@ -4,7 +4,7 @@ from .autodiff import Autodiff, WrongGradientWarning, score_of
 from .finite_difference import FiniteDifference
 from .precision import PrecisionWarning, full_precision
 from .stencil import central_nodes, stencil
-from .step_size import directional_derivative, rounding_error, step_size
+from .step_size import rounding_error, step_size
 from .taylor import Jet, KinkWarning, MissingRule, Taylor, rule
 from .validation import as_log_density
 
@@ -19,7 +19,6 @@ __all__ = [
     "WrongGradientWarning",
     "as_log_density",
     "central_nodes",
-    "directional_derivative",
     "full_precision",
     "rounding_error",
     "rule",

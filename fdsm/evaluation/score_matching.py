@@ -12,25 +12,20 @@ For a log-density both terms are sums of slopes and curvatures along the coordin
 norm to evaluation mode; otherwise the result is random and depends on `chunk`.
 """
 
-import math
 from collections.abc import Iterator
 
 import torch
 from torch import Tensor
 
-from ..derivatives import Autodiff, Taylor
 from ..derivatives.autodiff import model_gradient, requires_grad_alias
 from ..derivatives.validation import check_values, checked_score
-from ..tensors import coordinates, dimension, dot, require_tensor
+from ..operators.coordinates import sum_over_coordinates
+from ..operators.directional import EXACT
+from ..tensors import dimension, dot
 from ..typing import Derivative, LogDensity, Score
 from .measurement import Measurement, mean_of
 
 SCALE = "trace + half squared norm, summed over dimensions"
-COORDINATES = 48
-"""Number of coordinates along which to differentiate at a time."""
-COEFFICIENTS = 1024
-"""Number of power series to propagate at a time. More do not fit into CPU caches."""
-EXACT = Taylor(fallback=Autodiff())
 
 
 def exact_sm_loss(
@@ -49,8 +44,8 @@ def exact_sm_loss(
         log_density: The model, `(N, *E) -> (N,)`.
         x: Test data, shape `(B, *E)`.
         cond: Further arguments of the model, one row per example.
-        chunk: Number of rows per call of the model, which limits the memory. Default: about 1000
-            divided by the dimension.
+        chunk: Number of rows at a time. Default: chosen by memory; see
+            `fdsm.operators.coordinates`.
         derivative: The derivative engine. Default: `Taylor`, with `Autodiff` for models that use
             operations without a Taylor rule.
 
@@ -88,17 +83,13 @@ def sm_losses(
     derivative: Derivative = EXACT,
 ) -> Tensor:
     r"""Return $\mathrm{tr}\,∇²\log p(x) + ‖∇\log p(x)‖²/2$ of each row, `(B,)`, in float64."""
-    require_tensor(x)
-    if chunk is None:
-        chunk = max(1, COEFFICIENTS // (min(dimension(x), COORDINATES) + 2))
-    losses = []
-    for rows, *conditions in _chunks(x, cond, chunk):
-        loss = torch.zeros(len(rows), dtype=torch.float64, device=x.device)
-        for units in coordinates(rows, COORDINATES):
-            slopes, curvature = derivative.sliced(log_density, rows, units, *conditions)
-            loss += curvature + slopes.double().square().sum(0) / 2
-        losses.append(loss)
-    return torch.cat(losses)
+    require_rows(x)
+
+    def along(units: Tensor, x: Tensor, *cond: Tensor) -> Tensor:
+        slopes, curvature = derivative.sliced(log_density, x, units, *cond)
+        return curvature + slopes.double().square().sum(0) / 2
+
+    return sum_over_coordinates(along, log_density, x, *cond, row_chunk=chunk)
 
 
 def sm_losses_of_score(score: Score, x: Tensor, *cond: Tensor, chunk: int = 100) -> Tensor:
@@ -190,10 +181,14 @@ def _squares(
 
 def _chunks(x: Tensor, cond: tuple[Tensor, ...], chunk: int) -> Iterator[tuple[Tensor, ...]]:
     """Return the rows of `x` and of the conditions in chunks."""
-    check_values(x)
-    if chunk < 1 or math.prod(x.shape) == 0:
-        raise ValueError(
-            f"expected data with at least one row and a positive chunk, but got shape "
-            f"{tuple(x.shape)} and chunk {chunk}"
-        )
+    require_rows(x)
+    if chunk < 1:
+        raise ValueError(f"the chunk must be positive, but got {chunk}")
     return zip(*(torch.split(rows, chunk) for rows in (x, *cond)), strict=True)
+
+
+def require_rows(x: Tensor) -> None:
+    """Raise `TypeError` or `ValueError` unless `x` holds at least one row of finite numbers."""
+    check_values(x)
+    if x.numel() == 0:
+        raise ValueError(f"expected data with at least one row, but got shape {tuple(x.shape)}")

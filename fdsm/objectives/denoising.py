@@ -12,10 +12,10 @@ from torch import Generator, Tensor
 from ..derivatives import Autodiff, score_of
 from ..derivatives.validation import check_data, check_noise, checked_score
 from ..noise import Arithmetic, require_levels
-from ..projections import Sphere
+from ..projections import Sphere, draw_directions
 from ..tensors import dimension, dot, per_example, randn_like
 from ..typing import Derivative, LogDensity, NoiseLevels, Projection, Score
-from .directions import average_over_directions, draw_directions
+from .directions import average_over_directions
 
 
 @dataclass(frozen=True)

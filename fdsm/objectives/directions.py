@@ -3,36 +3,12 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
-import torch
 from torch import Generator, Tensor
 
 from ..derivatives.validation import check_data
+from ..projections import draw_directions
 from ..tensors import tile
 from ..typing import Projection
-
-
-def draw_directions(
-    projection: Projection, x: Tensor, count: int, generator: Generator | None = None
-) -> Tensor:
-    """Draw directions for every row of `x`.
-
-    Args:
-        projection: The distribution of the directions.
-        x: The data, shape `(B, *E)`.
-        count: Number of directions per example, `V`.
-        generator: Random number generator. Default: the global generator of torch.
-
-    Returns:
-        The directions, shape `(V, B, *E)`.
-
-    Raises:
-        ValueError: If `count` is less than one.
-    """
-    if count < 1:
-        raise ValueError(f"there must be at least one direction per example, but got {count}")
-    if count == 1:
-        return projection.sample(x, generator)[None]
-    return torch.stack([projection.sample(x, generator) for _ in range(count)])
 
 
 def as_stack(v: Tensor, x: Tensor) -> Tensor:

@@ -2,14 +2,12 @@
 
 import math
 from dataclasses import dataclass
-from functools import reduce
 
-import torch
 from torch import Generator, Tensor
-from torch.utils.checkpoint import checkpoint
 
 from ..derivatives import Autodiff
-from ..tensors import coordinates, dimension, require_floating
+from ..operators.coordinates import sum_over_coordinates
+from ..tensors import dimension, require_floating
 from ..typing import Derivative, LogDensity
 
 
@@ -29,22 +27,24 @@ class SM:
 
     Attributes:
         derivative: The engine that differentiates along the coordinates.
-        chunk: Number of coordinates per chunk, which limits the memory. If there are several
-            chunks, each is recomputed in the backward pass.
+        chunk: Number of coordinates at a time. Default: chosen by memory, usually all; see
+            `fdsm.operators.coordinates`.
         step: The length $h$ of the directions, the step of finite differences.
 
     Example:
+        >>> import torch
         >>> standard_normal = lambda x: -x.square().sum(1) / 2
         >>> SM()(standard_normal, torch.tensor([[0.0, 2.0]])).detach().round(decimals=4)
         tensor([0.])
     """
 
     derivative: Derivative = Autodiff()
-    chunk: int = 64
+    chunk: int | None = None
     step: float = 0.1
 
     def __post_init__(self) -> None:
-        if self.chunk < 1 or not 0 < self.step < math.inf:
+        too_few = self.chunk is not None and self.chunk < 1
+        if too_few or not 0 < self.step < math.inf:
             raise ValueError(
                 f"chunk and step must be positive, but got {self.chunk} and {self.step}"
             )
@@ -60,13 +60,11 @@ class SM:
         """Return the losses at `x`, shape `(B,)`. `generator` is not used."""
         require_floating(x)
 
-        def along(units: Tensor) -> Tensor:
-            slopes, curvature = self.derivative.sliced(log_density, x, self.step * units, *cond)
+        def along(v: Tensor, x: Tensor, *cond: Tensor) -> Tensor:
+            slopes, curvature = self.derivative.sliced(log_density, x, v, *cond)
             return curvature + slopes.square().sum(0) / 2
 
-        recompute = dimension(x) > self.chunk and torch.is_grad_enabled()
-        losses = [
-            checkpoint(along, units, use_reentrant=False) if recompute else along(units)
-            for units in coordinates(x, self.chunk)
-        ]
-        return reduce(torch.add, losses) / (dimension(x) * self.step**2)
+        losses = sum_over_coordinates(
+            along, log_density, x, *cond, step=self.step, chunk=self.chunk
+        )
+        return losses / (dimension(x) * self.step**2)

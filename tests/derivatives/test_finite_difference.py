@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Generator, Tensor, nn
 
-from fdsm.derivatives import Autodiff, FiniteDifference, directional_derivative
+from fdsm.derivatives import Autodiff, FiniteDifference
 from tests.oracles import wiggle
 
 
@@ -228,25 +228,3 @@ def test_gradient_reaches_data_that_ask_for_it(generator: Generator) -> None:
         )
         gradients.append(gradient)
     torch.testing.assert_close(*gradients, rtol=1e-3, atol=1e-6)
-
-
-@pytest.mark.parametrize("order", range(1, 7))
-def test_directional_derivative_chooses_its_own_step(order: int, generator: Generator) -> None:
-    f = wiggle()
-    x, v = torch.randn(2, 32, 3, generator=generator)
-    expected = f.derivative(x, 50 * v, order)
-    actual = directional_derivative(f, x, 50 * v, order)
-    tolerance = [1e-9, 1e-7, 1e-5, 1e-4, 1e-3, 1e-2][order - 1]
-    assert (actual - expected).norm() < tolerance * expected.norm()
-
-
-def test_directional_derivative_takes_a_given_step_and_trains(generator: Generator) -> None:
-    scale = torch.tensor(1.5, requires_grad=True)
-    x, v = torch.randn(2, 4, 3, generator=generator)
-    f = lambda x: scale * x.square().sum(1)
-    second = directional_derivative(f, x, v, 2, step=0.3)
-    torch.testing.assert_close(second, 3 * v.square().sum(1))
-    (gradient,) = torch.autograd.grad(second.sum(), scale)
-    torch.testing.assert_close(gradient, 2 * v.square().sum())
-    with pytest.raises(ValueError, match="step must be a positive"):
-        directional_derivative(f, x, v, 2, step=0.0)

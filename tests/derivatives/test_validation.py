@@ -23,7 +23,6 @@ from fdsm.derivatives import (
     FiniteDifference,
     Taylor,
     as_log_density,
-    directional_derivative,
     rounding_error,
     score_of,
     step_size,
@@ -105,8 +104,6 @@ def test_bad_order(engine: Derivative, order: int) -> None:
     x = torch.ones(4, 3)
     with pytest.raises(ValueError, match="order must be a positive integer"):
         engine.jet(normal, x, x, order)
-    with pytest.raises(ValueError, match="order must be"):
-        directional_derivative(normal, x, x, order)
     with pytest.raises(ValueError, match="order must be"):
         step_size(normal, x, x, order)
 

@@ -17,6 +17,8 @@ from fdsm.evaluation import (
 )
 from fdsm.models import NICE, QuadraticResNet
 from fdsm.objectives import SM
+from fdsm.operators import coordinates
+from fdsm.operators.coordinates import bytes_per_coefficient
 
 
 def network(d: int) -> nn.Module:
@@ -172,9 +174,9 @@ def test_invalid_models_and_data_are_refused() -> None:
         sm_losses(lambda x: x[:, :1], x)
     with pytest.raises(ValueError, match="not finite"):
         sm_losses(lambda x: x.sum(1), x / 0)
-    with pytest.raises(ValueError, match="positive chunk"):
+    with pytest.raises(ValueError, match="chunks must be positive"):
         sm_losses(lambda x: x.sum(1), x, chunk=0)
-    with pytest.raises(ValueError, match="positive chunk"):
+    with pytest.raises(ValueError, match="at least one row"):
         sm_losses(lambda x: x.sum(1), x[:0])
     with pytest.raises(TypeError, match="floating-point"):
         sm_losses(lambda x: x.sum(1), x.long())
@@ -186,14 +188,18 @@ def test_invalid_models_and_data_are_refused() -> None:
     ids=["resnet", "nice"],
 )
 def test_taylor_agrees_with_a_double_backward_per_coordinate(
-    model: Callable[[], nn.Module], shape: tuple[int, ...], generator: Generator
+    model: Callable[[], nn.Module],
+    shape: tuple[int, ...],
+    generator: Generator,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """There are more coordinates and rows than in one chunk."""
     f, x = model(), torch.rand(25, *shape, generator=generator)
     calls: list[None] = []
     f.register_forward_hook(lambda *_: calls.append(None))
+    monkeypatch.setattr(coordinates, "CACHE", 36 * bytes_per_coefficient(f, x, False))
     found = sm_losses(f, x)
-    assert len(calls) == 2 * 2, "20 rows at a time, and 48 coordinates"
+    assert len(calls) == 25 * 2, "one row at a time, and 34 coordinates"
     truth = sm_losses(f, x, derivative=Autodiff())
     torch.testing.assert_close(found, truth, rtol=1e-10, atol=0)
     single = sm_losses(f.float(), x.float())

@@ -1,0 +1,17 @@
+"""Differential operators of log-densities, solutions of equations and vector fields.
+
+Each takes a function of a batch and returns one number, or one event, per example. The results are
+differentiable in the parameters of the function and in `x`.
+"""
+
+from .biharmonic import biharmonic
+from .directional import directional_derivative
+from .second_order import divergence, hessian_diagonal, laplacian
+
+__all__ = [
+    "biharmonic",
+    "directional_derivative",
+    "divergence",
+    "hessian_diagonal",
+    "laplacian",
+]

@@ -1,0 +1,80 @@
+"""The biharmonic operator, exact or from random directions."""
+
+from itertools import combinations
+
+import torch
+from torch import Generator, Tensor
+
+from ..derivatives.validation import check_data
+from ..projections import Sphere, draw_directions
+from ..tensors import dimension, tile
+from ..typing import Derivative, LogDensity
+from .coordinates import along_directions
+from .directional import EXACT, STEP, require_step
+
+
+def biharmonic(
+    f: LogDensity,
+    x: Tensor,
+    *cond: Tensor,
+    directions: int | None = None,
+    generator: Generator | None = None,
+    derivative: Derivative = EXACT,
+    step: float = STEP,
+    chunk: int | None = None,
+) -> Tensor:
+    r"""Return the biharmonic operator $Δ²f = \sum_{ij} ∂⁴f / ∂x_i² ∂x_j²$ at each row of `x`.
+
+    It is a sum of fourth derivatives along $d²$ directions,
+
+    $$Δ²f = \tfrac16 \sum_{i<j} \left[ ((e_i + e_j)^T∇)^4 + ((e_i - e_j)^T∇)^4 \right] f
+            + \left(1 - \tfrac{d - 1}3\right) \sum_i (e_i^T∇)^4 f,$$
+
+    or, for `v` uniformly distributed on the sphere of radius $ε$, an expectation:
+    $E[(v^T∇)^4 f] = 3 ε^4 / (d (d + 2)) \, Δ²f$.
+
+    Reference:
+        Griewank, Utke and Walther (2000), Evaluating higher derivative tensors by forward
+        propagation of univariate Taylor series.
+
+    Args:
+        f: A function `(B, *E) -> (B,)`.
+        x: The points, shape `(B, *E)`.
+        cond: Further arguments of `f`, one row per example.
+        directions: Number of random directions per example, for an unbiased estimate. Default:
+            the exact operator.
+        generator: Random number generator. Default: the global generator of torch.
+        derivative: The engine; see `laplacian`.
+        step: The step of finite differences.
+        chunk: Number of directions at a time. Default: chosen by memory.
+
+    Returns:
+        The values, shape `(B,)`.
+
+    Example:
+        >>> biharmonic(lambda x: x.square().sum(1).square(), torch.tensor([[1.0, 2.0]]))
+        tensor([64.])
+    """
+    check_data(x)
+    require_step(step)
+    d = dimension(x)
+
+    def along(v: Tensor, x: Tensor, *rows: Tensor) -> Tensor:
+        """Return the fourth derivatives along the directions, shape `(V, N)`."""
+        n = len(v)
+        copies = [tile(row, n) for row in rows]
+        fourth = derivative.jet(f, tile(x, n), v.flatten(0, 1), 4, *copies)[4]
+        return fourth.view(n, -1) / step**4
+
+    if directions is not None:
+        v = draw_directions(Sphere(step), x, directions, generator)
+        return along(v, x, *cond).mean(0) * (d * (d + 2) / 3)
+    units = torch.eye(d, dtype=x.dtype, device=x.device)
+    pairs = [units[i] + sign * units[j] for i, j in combinations(range(d), 2) for sign in (1, -1)]
+    v = step * torch.stack([*units, *pairs]).view(-1, *x.shape[1:])
+    weights = x.new_tensor([[1 - (d - 1) / 3]] * d + [[1 / 6]] * len(pairs))
+    numbers = torch.arange(len(v), device=x.device)
+    parts = along_directions(
+        along, f, x, *cond, numbers=numbers, v=v.__getitem__, coefficients=5, chunk=chunk
+    )
+    return torch.cat([(weights * torch.cat(part)).sum(0) for part in parts])
