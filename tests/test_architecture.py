@@ -54,6 +54,7 @@ TESTED_ELSEWHERE = {
     "data/errors.py": "tests/data/files/test_troubleshooting.py",
     "derivatives/records.py": "tests/derivatives/test_precision.py, test_validation.py",
     "derivatives/taylor/algebra.py": "tests/derivatives/taylor/rules",
+    "derivatives/taylor/compiler.py": "tests/derivatives/taylor/test_integration.py",
     "derivatives/taylor/composition.py": "tests/derivatives/taylor/test_composed.py",
     "objectives/directions.py": "tests/objectives/test_contract.py",
     "objectives/exact.py": "tests/objectives/test_contract.py",
@@ -142,12 +143,46 @@ from . import sliced
     }  # fmt: skip
 
 
-def test_importing_fdsm_does_not_load_torch() -> None:
-    code = (
-        "import fdsm, sys; print('torch' in sys.modules); fdsm.SSM; print('torch' in sys.modules)"
-    )
+def modules_after(code: str) -> set[str]:
+    """Return the names of the modules that are loaded after some code was run."""
+    code = f"{code}\nimport sys; print(*sys.modules, file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["False", "True"]
+    return set(done.stderr.splitlines()[-1].split())
+
+
+SLOW = {"torch._dynamo", "torch._inductor", "sympy", "sklearn", "matplotlib"}
+"""Modules that take a third of a second or more to import."""
+SELDOM = {"rich", "tyro", "pyarrow", "PIL", "jinja2"}
+"""Modules that some commands need."""
+
+
+def test_importing_fdsm_does_not_load_torch() -> None:
+    assert "torch" not in modules_after("import fdsm")
+    assert "torch" in modules_after("import fdsm; fdsm.SSM")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from fdsm import SSM, DSM, SM, Taylor, FiniteDifference, Autodiff, Sphere",
+        "import fdsm.training, fdsm.models, fdsm.samplers",
+        "import fdsm.runs, fdsm.recipes, fdsm.evaluation, fdsm.outliers",
+    ],
+)
+def test_importing_the_library_loads_nothing_that_is_slow_to_import(code: str) -> None:
+    assert modules_after(code) & (SLOW | SELDOM) == set()
+
+
+@pytest.mark.parametrize("engine", ["Taylor()", "Autodiff()", "FiniteDifference()"])
+def test_losses_do_not_load_the_compiler(engine: str) -> None:
+    """It is used only where a model is compiled, and takes a second to import."""
+    code = f"""
+import fdsm, torch
+from torch import nn
+model = nn.Sequential(nn.Linear(3, 1), nn.Tanh(), nn.Flatten(0))
+fdsm.SSM(fdsm.{engine})(model, torch.randn(8, 3)).sum().backward()
+"""
+    assert "torch._dynamo" not in modules_after(code)
 
 
 def test_public_names_are_those_of_their_packages() -> None:

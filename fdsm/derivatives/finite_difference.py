@@ -57,12 +57,15 @@ def _sliced_stencil(directions: int, accuracy: int) -> Stencil:
     return nodes[:middle] + nodes[middle + 1 :], (*slopes, total)
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def _stencil(accuracy: int, order: int = 2, directions: int | None = None) -> Stencil:
     """Return nodes and weights, as constants to the compiler."""
     if directions is None:
         return _central_stencil(order, accuracy)
     return _sliced_stencil(directions, accuracy)
+
+
+# As `torch.compiler.assume_constant_result`, which imports the compiler. That takes a second.
+_stencil._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,11 @@ One evaluation does not show all of these. Before its 1st, 2nd, 4th, 8th, … ev
 inspected: it is evaluated a few more times, without side effects.
 """
 
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from types import TracebackType
 from typing import Self
@@ -100,15 +101,22 @@ def require_fixed_statistics(module: nn.Module) -> None:
 
 
 class _Eagerly:
-    """Context manager in which compiled functions run eagerly, in any number of threads."""
+    """Context manager in which compiled functions run eagerly, in any number of threads.
+
+    It does nothing if the compiler has not been imported, so that no function is compiled.
+    """
 
     def __init__(self) -> None:
         self._lock, self._users = threading.Lock(), 0
+        self._stance: AbstractContextManager[object] = nullcontext()
 
     def __enter__(self) -> None:
         with self._lock:
             if self._users == 0:
-                self._stance = torch.compiler.set_stance("force_eager")
+                imported = "torch._dynamo" in sys.modules
+                self._stance = (
+                    torch.compiler.set_stance("force_eager") if imported else nullcontext()
+                )
             self._users += 1
 
     def __exit__(self, *exception: object) -> None:

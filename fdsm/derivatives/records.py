@@ -12,7 +12,6 @@ from types import CellType, CodeType, FrameType, FunctionType, MethodType
 from weakref import WeakKeyDictionary, WeakSet
 
 from torch import Tensor, nn
-from torch._dynamo.eval_frame import OptimizedModule
 from torch.utils.weak import WeakIdKeyDictionary
 
 MOST_REFERENCES = 16
@@ -150,10 +149,13 @@ def model_behind(f: object) -> object:
 
 def is_compiled(f: object) -> bool:
     """Return whether a model has parts that run through `torch.compile`."""
+    # Importing the compiler takes a second. If nothing has, no module is compiled.
+    compiler = sys.modules.get("torch._dynamo.eval_frame")
+    compiled_module = getattr(compiler, "OptimizedModule", ())
     return any(
         getattr(part, "_compiled_call_impl", None) is not None
         or hasattr(part, "_torchdynamo_orig_callable")
-        or isinstance(part, OptimizedModule)
+        or isinstance(part, compiled_module)
         for reference in _reachable(f)
         for part in (reference.modules() if isinstance(reference, nn.Module) else [reference])
     )

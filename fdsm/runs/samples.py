@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from PIL import Image
 from torch import Tensor
 from torch.nn.functional import pad
 
@@ -16,6 +15,7 @@ from ..data.tables.write import write_frames
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
+    from PIL.Image import Image
 
 MIN_WIDTH = 320
 """Minimum width of a picture in pixels. Smaller ones are enlarged."""
@@ -98,7 +98,7 @@ def _table_writers(table: "pa.Table") -> dict[str, Callable[[Path], None]]:
     }
 
 
-def grid(images: Tensor) -> Image.Image:
+def grid(images: Tensor) -> "Image":
     """Return images as one picture, in a grid that is about square.
 
     Args:
@@ -112,6 +112,8 @@ def grid(images: Tensor) -> Image.Image:
         >>> grid(torch.rand(5, 1, 8, 8)).size  # three across, two down, a pixel between
         (336, 228)
     """
+    from PIL.Image import Resampling, fromarray
+
     across = int(np.ceil(np.sqrt(len(images))))
     down = -(-len(images) // across)
     if images.shape[1] != 3:
@@ -128,8 +130,6 @@ def grid(images: Tensor) -> Image.Image:
     )
     whole = pad(rows, (0, 1, 0, 1), value=0.5)
     pixels = (255 * whole).round().byte().permute(1, 2, 0).numpy()
-    picture = Image.fromarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels)
+    picture = fromarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels)
     factor = -(-MIN_WIDTH // picture.width)
-    return picture.resize(
-        (factor * picture.width, factor * picture.height), Image.Resampling.NEAREST
-    )
+    return picture.resize((factor * picture.width, factor * picture.height), Resampling.NEAREST)

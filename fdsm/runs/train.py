@@ -5,10 +5,9 @@ import warnings
 from collections.abc import Generator
 from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from rich.console import Console
 from torch import nn
 
 from .. import __version__
@@ -36,12 +35,15 @@ from ..training.loggers import Log
 from .run import FORMAT, Run
 from .saved_model import SavedModel
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
 
 def train(
     run: Run,
     data: Dataset | None = None,
     *,
-    console: Console | None = None,
+    console: "Console | None" = None,
     tensorboard: bool = False,
 ) -> SavedModel:
     """Train a run to the end, continuing from its last checkpoint if there is one.
@@ -140,7 +142,7 @@ class Training:
         else:
             self.run.write("config.json", _config(self.run, self.data, self.model))
 
-    def run_iterations(self, console: Console | None, *, tensorboard: bool) -> None:
+    def run_iterations(self, console: "Console | None", *, tensorboard: bool) -> None:
         """Train to the last iteration, or until validation stops it.
 
         Args:

@@ -25,6 +25,17 @@ def test_help_lists_the_commands_without_importing_torch() -> None:
     assert not {"torch", "numpy", "matplotlib", "PIL", "jinja2"} & imported
 
 
+@pytest.mark.parametrize("arguments", [["reproduce"], ["reproduce", "--json"], ["--version"]])
+def test_lists_are_printed_without_importing_torch(arguments: list[str]) -> None:
+    code = (
+        f"import sys; from fdsm.cli import main; main({arguments}); print('torch' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "False"
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_of_a_command_shows_each_default_once(
     command: str, capsys: pytest.CaptureFixture[str]

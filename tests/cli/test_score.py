@@ -1,7 +1,11 @@
 import csv
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+
+import fdsm
 
 from .cli_cases import QUICK, run_fails, run_json, run_text
 
@@ -29,6 +33,15 @@ def test_scores_are_written_beside_the_data(
     assert float(rows[1]["p_value"]) == pytest.approx(1 / 201)
     assert float(rows[1]["score"]) > 3 > float(rows[0]["score"])
     assert rows[1]["reasons"].startswith("length is 50 (expected about ")
+
+
+def test_scoring_imports_neither_the_compiler_nor_plots(trained: Path, table: Path) -> None:
+    code = f"import sys, fdsm.cli; fdsm.cli.main(['score', {str(trained)!r}, {str(table)!r}])"
+    command = [sys.executable, "-c", f"{code}; print(*sys.modules)"]
+    root = Path(fdsm.__file__).parents[1]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
+    slow = {"torch._dynamo", "sympy", "sklearn", "matplotlib", "rich.console", "PIL", "fdsm.paper"}
+    assert slow & set(done.stdout.split()) == set()
 
 
 def test_one_unreadable_cell_does_not_reject_the_file(

@@ -140,10 +140,10 @@ def series(f: Model, x: Tensor, v: Tensor, order: int, *cond: Tensor) -> Tensor:
     if record.is_due:
         record.is_compiled = is_compiled(f)
     with EAGERLY if record.is_compiled else nullcontext():  # the compiler cannot follow jets
-        return _propagate(f, x, v, order, cond, record.warned)
+        return propagate(f, x, v, order, cond, record.warned)
 
 
-def _propagate(
+def propagate(
     f: Model,
     x: Tensor,
     v: Tensor,
@@ -151,6 +151,19 @@ def _propagate(
     cond: tuple[Tensor, ...],
     warned: set[str] | None = None,
 ) -> Tensor:
+    """Return the coefficients of `f`, as `series`, from a call with a jet.
+
+    Args:
+        f: A function of `x` and the conditions.
+        x: The data, shape `(B, *E)`.
+        v: The directions, shape `(V, B, *E)`.
+        order: The highest degree.
+        cond: Further arguments of `f`.
+        warned: Names of the warnings already shown for the model.
+
+    Returns:
+        The coefficients, stacked.
+    """
     keep = torch.is_grad_enabled()
     with _recording(x, set() if warned is None else warned) as propagation:
         cond = tuple(c.clone() if c.is_inference() else c for c in cond)
@@ -209,16 +222,9 @@ def _series_while_compiling(
     f: Model, x: Tensor, v: Tensor, order: int, cond: tuple[Tensor, ...]
 ) -> Tensor:
     """Return the coefficients, traced through modules; other callables break the graph."""
+    from .compiler import traced, untraced
+
     if not isinstance(f, nn.Module):
-        return _untraced(f, x, v, order, cond)
+        return untraced(f, x, v, order, cond)
     f(x, *cond)  # tells the compiler which tensors the module depends on
-    return _traced(f, x, v, order, cond)
-
-
-_untraced: Callable[..., Tensor] = torch.compiler.disable(  # type: ignore[no-untyped-call]
-    _propagate,
-    reason="Taylor series are compiled only through models that are an `nn.Module`: pass the "
-    "module itself, or leave out `fullgraph=True`",
-)
-_traced: Callable[..., Tensor] = getattr(torch._dynamo, "nonstrict_trace", lambda f: f)(_propagate)
-"""For the compiler, which treats it as one call and follows the tensors through it."""
+    return traced(f, x, v, order, cond)
