@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from tyro.extras import SubcommandApp
 
 from .. import __version__
+from .bench import bench
 from .check import check
 from .demo import demo
 from .evaluate import evaluate
@@ -26,7 +27,7 @@ from .score import score
 from .train import train
 
 app = SubcommandApp()
-for _command in (train, score, sample, evaluate, check, report, demo, reproduce):
+for _command in (train, score, sample, evaluate, check, report, demo, reproduce, bench):
     # tyro keeps the line breaks inside the description of an argument.
     _command.__doc__ = re.sub(r"\n {12}", " ", _command.__doc__ or "")
     app.command(_command)

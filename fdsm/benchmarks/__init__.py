@@ -1,0 +1,1 @@
+"""Benchmarks: costs of training steps, derivatives and operators, as ratios within one run."""

@@ -1,0 +1,6 @@
+"""Results of benchmarks: files, comparison with earlier ones, tables, plots and a page."""
+
+from .check import Slower
+from .record import Case, Cost, Ratio, Record
+
+__all__ = ["Case", "Cost", "Ratio", "Record", "Slower"]

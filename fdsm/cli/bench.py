@@ -1,0 +1,116 @@
+"""`fdsm bench`: measure costs as ratios within one run."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from tyro.conf import Positional, arg
+
+from .options import Flag, IntOption, PathOption, UsageError
+from .printing import console, log, print_json, report_files
+
+if TYPE_CHECKING:
+    from ..benchmarks.results import Record, Slower
+    from ..benchmarks.suite import Benchmark
+    from ..benchmarks.timing import Group
+    from ..serialize import Json
+
+Name = Literal[
+    "step", "exact", "orders", "directions", "memory", "operators", "time-to-loss", "all"
+]
+
+
+def bench(
+    name: Annotated[Positional[Name], arg(help_behavior_hint="")] = "step",
+    /,
+    *,
+    peers: Flag = False,
+    check: Flag = False,
+    out: PathOption = None,
+    committed: Path = Path("results/bench"),
+    repeats: IntOption = None,
+    seconds: float = 20.0,
+    seeds: int = 5,
+    json: Flag = False,
+) -> None:
+    """Measure the costs of steps, derivatives and operators as ratios within one run.
+
+    Everything is measured in turn on one core with one thread, in CPU time. Ratios are those of
+    the fastest runs, with the quartiles of the ratios of neighbouring runs.
+
+    Args:
+        name: What to measure. Default: step.
+        peers: Compare with torchebm, JAX and folx, where they are installed.
+        check: Fail if a ratio is more than 10 % worse than the committed one, measured twice.
+        out: Folder for NAME.json and NAME.svg. Default: nothing is written.
+        committed: Folder of the results that --check compares with.
+        repeats: Number of runs of each case. Default: depends on the problem.
+        seconds: CPU time of each training in time-to-loss.
+        seeds: Number of trainings of each method in time-to-loss.
+        json: Print JSON instead of tables.
+
+    Raises:
+        UsageError: If an option is out of range.
+    """
+    from ..benchmarks.peers.packages import installed, missing_message
+    from ..benchmarks.suite import BENCHMARKS
+    from ..benchmarks.timing import pin_to_one_core
+
+    if (repeats is not None and repeats < 1) or seconds <= 0 or seeds < 1:
+        raise UsageError("--repeats, --seconds and --seeds must be positive")
+    found = installed() if peers else frozenset[str]()
+    if peers and (message := missing_message(found)):
+        log(message)
+    pin_to_one_core()
+    printed: dict[str, Json] = {}
+    slower: list[Slower] = []
+    for benchmark in BENCHMARKS:
+        if name in {benchmark.name, "all"}:
+            groups = list(benchmark.groups(found))
+            if repeats is not None:
+                groups = [replace(group, repeats=repeats) for group in groups]
+            record, worse = _run(benchmark, groups, committed if check else None)
+            slower += worse
+            printed[benchmark.name] = _show(record, out, json=json)
+    if json:
+        print_json(printed)
+    if slower:
+        from ..benchmarks.results.tables import slower_table
+
+        console().print(slower_table(slower).terminal())
+        sys.exit(1)
+
+
+def _run(
+    benchmark: "Benchmark", groups: "list[Group]", committed: Path | None
+) -> "tuple[Record, list[Slower]]":
+    """Measure a benchmark and compare it with committed results, if there is a folder of them."""
+    from ..benchmarks.results.record import Record, read_record
+    from ..benchmarks.suite import find_slower_twice, run
+
+    if committed is None:
+        return run(benchmark, groups, log), []
+    known = read_record(committed / f"{benchmark.name}.json", Record)
+    record = run(benchmark, groups, log)
+    return record, find_slower_twice(benchmark, groups, known, record, log)
+
+
+def _show(record: "Record", out: Path | None, *, json: bool) -> "Json":
+    """Print tables unless JSON is wanted, write files, and return the record as JSON."""
+    from ..benchmarks.results.record import write_record
+    from ..benchmarks.results.tables import ratio_tables
+    from ..serialize import to_json
+
+    if not json:
+        for table in ratio_tables(record):
+            console(stderr=False).print(table.terminal())
+    if out is not None:
+        from ..atomic_io import replace_file
+        from ..benchmarks.results.plots import ratio_svg
+
+        files = [write_record(record, out / f"{record.name}.json"), out / f"{record.name}.svg"]
+        with replace_file(files[1]) as draft:
+            draft.write_text(ratio_svg(record), encoding="utf-8")
+        report_files(files, json=False)
+    return to_json(record)
