@@ -1,5 +1,6 @@
 """Cost of a training step: loss and gradient, with Adam, and as one compiled graph."""
 
+import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -13,12 +14,14 @@ from ..typing import Objective
 from .peers.by_hand import EPS, LOSSES, SIGMA, Loss, compiled_functional_ssm, plain
 from .problems import PROBLEMS, Problem
 from .results.record import Case
-from .timing import Build, Group
+from .timing import Build, Group, Unsupported
 
 GRADIENT = "loss and gradient"
 ADAM = "with Adam"
 GRAPH = "with Adam, one graph"
 LEARNING_RATE = 1e-4
+FIRST_STEPS = 2
+"""Steps after which a step is compiled: the first one runs eagerly."""
 Bind = Callable[[nn.Module, Tensor], Callable[[], Tensor]]
 """Returns the mean loss of a model on a batch, as a function of nothing."""
 PLAIN = Case(GRADIENT, "plain", "torch")
@@ -139,12 +142,31 @@ def adam_step(bind: Bind, problem: Problem) -> Callable[[], object]:
 
 
 def graph_step(objective: Objective, problem: Problem) -> Callable[[], object]:
-    """Return a function that takes a step of Adam as one compiled graph."""
-    from ..training import compiled_step
+    """Return a function that takes a step of Adam as one compiled graph.
+
+    Args:
+        objective: The objective.
+        problem: The network and the batch.
+
+    Returns:
+        The function.
+
+    Raises:
+        Unsupported: If the step cannot be compiled and would run eagerly.
+    """
+    from ..training import CompileWarning, compiled_step
 
     model, x = problem.build()
     optimizer = torch.optim.Adam(model.parameters(), LEARNING_RATE)
-    return partial(compiled_step(objective, model, optimizer), x)
+    step = partial(compiled_step(objective, model, optimizer), x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", CompileWarning)
+        try:
+            for _ in range(FIRST_STEPS):
+                step()
+        except CompileWarning as warning:
+            raise Unsupported(str(warning)) from warning
+    return step
 
 
 def bound(loss: Loss) -> Bind:

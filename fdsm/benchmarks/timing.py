@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -16,6 +16,10 @@ Build = Callable[[], Callable[[], object]]
 """Prepares a function and returns it: builds a network, compiles a step."""
 
 WARM_UP = 3
+
+
+class Unsupported(RuntimeError):
+    """A case cannot be measured, for example because torch cannot compile it."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,7 @@ def time_group(group: Group) -> list[Cost]:
         The CPU seconds of every run.
     """
     with single_threaded(), quiet():
-        functions = {case: build() for case, build in group.cases.items()}
+        functions = dict(_build_all(group))
         times = time_interleaved(
             {case.label: function for case, function in functions.items()},
             group.repeats,
@@ -64,6 +68,14 @@ def time_group(group: Group) -> list[Cost]:
         Cost(group.problem, case, tuple(float(f"{t:.4g}") for t in times[case.label]))
         for case in functions
     ]
+
+
+def _build_all(group: Group) -> Iterator[tuple[Case, Callable[[], object]]]:
+    for case, build in group.cases.items():
+        try:
+            yield case, build()
+        except Unsupported as error:
+            warnings.warn(f"{case.label} on {group.problem} is left out: {error}", stacklevel=2)
 
 
 @contextmanager

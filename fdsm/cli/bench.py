@@ -11,7 +11,7 @@ from .options import Flag, IntOption, PathOption, UsageError
 from .printing import console, log, print_json, report_files
 
 if TYPE_CHECKING:
-    from ..benchmarks.results import Record, Slower
+    from ..benchmarks.results import Record, Slower, Trainings
     from ..benchmarks.suite import Benchmark
     from ..benchmarks.timing import Group
     from ..serialize import Json
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 Name = Literal[
     "step", "exact", "orders", "directions", "memory", "operators", "time-to-loss", "all"
 ]
+TRAINING = "time-to-loss"
 
 
 def bench(
@@ -43,6 +44,7 @@ def bench(
         name: What to measure. Default: step.
         peers: Compare with torchebm, JAX and folx, where they are installed.
         check: Fail if a ratio is more than 10 % worse than the committed one, measured twice.
+            Trainings are not checked.
         out: Folder for NAME.json and NAME.svg. Default: nothing is written.
         committed: Folder of the results that --check compares with.
         repeats: Number of runs of each case. Default: depends on the problem.
@@ -72,7 +74,12 @@ def bench(
                 groups = [replace(group, repeats=repeats) for group in groups]
             record, worse = _run(benchmark, groups, committed if check else None)
             slower += worse
-            printed[benchmark.name] = _show(record, out, json=json)
+            printed[record.name] = _show(record, out, json=json)
+    if name in {TRAINING, "all"} and not check:
+        from ..benchmarks import time_to_loss
+
+        trainings = time_to_loss.run(found, seconds=seconds, seeds=seeds, log=log)
+        printed[trainings.name] = _show(trainings, out, json=json)
     if json:
         print_json(printed)
     if slower:
@@ -96,21 +103,16 @@ def _run(
     return record, find_slower_twice(benchmark, groups, known, record, log)
 
 
-def _show(record: "Record", out: Path | None, *, json: bool) -> "Json":
-    """Print tables unless JSON is wanted, write files, and return the record as JSON."""
-    from ..benchmarks.results.record import write_record
-    from ..benchmarks.results.tables import ratio_tables
+def _show(results: "Record | Trainings", out: Path | None, *, json: bool) -> "Json":
+    """Print tables unless JSON is wanted, write files, and return the results as JSON."""
+    from ..benchmarks.results.tables import tables_of
     from ..serialize import to_json
 
     if not json:
-        for table in ratio_tables(record):
+        for table in tables_of(results):
             console(stderr=False).print(table.terminal())
     if out is not None:
-        from ..atomic_io import replace_file
-        from ..benchmarks.results.plots import ratio_svg
+        from ..benchmarks.results.files import write_results
 
-        files = [write_record(record, out / f"{record.name}.json"), out / f"{record.name}.svg"]
-        with replace_file(files[1]) as draft:
-            draft.write_text(ratio_svg(record), encoding="utf-8")
-        report_files(files, json=False)
-    return to_json(record)
+        report_files(write_results(results, out), json=False)
+    return to_json(results)

@@ -27,31 +27,33 @@ class Energy(BaseModel):  # type: ignore[misc]  # torchebm has no types
         return energies
 
 
-def ssm(log_density: nn.Module, x: Tensor, directions: int = 5) -> Callable[[], Tensor]:
+def sliced(
+    log_density: nn.Module, event: tuple[int, ...] = (-1,), directions: int = 5
+) -> Callable[[Tensor], Tensor]:
     """Return sliced score matching with random signs, summed over the dimensions.
 
     Args:
         log_density: The model.
-        x: The batch.
+        event: Shape of an event. Default: flat.
         directions: Number of directions.
 
     Returns:
-        The mean loss of the batch, as a function of nothing.
+        The mean loss of flat rows.
     """
-    return partial(
-        SlicedScoreMatching(_energy(log_density, x), n_projections=directions), x.flatten(1)
-    )
+    energy = Energy(log_density, event)
+    loss: Callable[[Tensor], Tensor] = SlicedScoreMatching(energy, n_projections=directions)
+    return loss
+
+
+def ssm(log_density: nn.Module, x: Tensor, directions: int = 5) -> Callable[[], Tensor]:
+    """Return sliced score matching of a batch."""
+    return partial(sliced(log_density, tuple(x.shape[1:]), directions), x.flatten(1))
 
 
 def dsm(log_density: nn.Module, x: Tensor) -> Callable[[], Tensor]:
-    """Return denoising score matching, half the sum over the dimensions."""
-    return partial(
-        DenoisingScoreMatching(_energy(log_density, x), noise_scale=SIGMA), x.flatten(1)
-    )
-
-
-def _energy(log_density: nn.Module, x: Tensor) -> Energy:
-    return Energy(log_density, tuple(x.shape[1:]))
+    """Return denoising score matching of a batch, half the sum over the dimensions."""
+    energy = Energy(log_density, tuple(x.shape[1:]))
+    return partial(DenoisingScoreMatching(energy, noise_scale=SIGMA), x.flatten(1))
 
 
 LOSSES: dict[str, Callable[[nn.Module, Tensor], Callable[[], Tensor]]] = {

@@ -1,6 +1,8 @@
 """Plots of ratios."""
 
-from ...report.plots import LIGHT, page_style, svg_file
+from ...report.figure import Line, Panel
+from ...report.plots import LIGHT, page_style, plot_panels, svg_file
+from .curves import Trainings
 from .record import Record
 
 try:
@@ -48,3 +50,26 @@ def ratio_plot(record: Record) -> Figure:
 def ratio_svg(record: Record) -> str:
     """Return the plot of a record as the content of an SVG file."""
     return svg_file(ratio_plot(record), record.name)
+
+
+def training_svgs(trainings: Trainings) -> dict[str, str]:
+    """Return a plot of the mean held-out loss for each problem, as contents of SVG files."""
+    panels = [
+        Panel(
+            problem,
+            "CPU seconds of training",
+            "exact score-matching loss",
+            tuple(_mean_line(trainings, problem, m) for m in trainings.methods(problem)),
+            x_log=True,
+        )
+        for problem in trainings.problems
+    ]
+    plots = plot_panels(panels)
+    return {plot.title: svg_file(plot.figure, plot.title) for plot in plots}
+
+
+def _mean_line(trainings: Trainings, problem: str, method: str) -> Line:
+    times = trainings.of(problem, method)[0].seconds[1:]
+    losses = [trainings.loss_at(problem, method, t) for t in times]
+    errors = tuple(loss.error or 0.0 for loss in losses)
+    return Line(method, times, tuple(loss.value for loss in losses), errors)

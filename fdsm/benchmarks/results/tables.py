@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from .check import Slower
+from .curves import Trainings
 from .record import Cost, Record
 
 if TYPE_CHECKING:
@@ -42,6 +44,13 @@ class RatioTable:
         for row in self.rows:
             table.add_row(*row)
         return table
+
+
+def tables_of(results: Record | Trainings) -> list[RatioTable]:
+    """Return the tables of costs or of trainings."""
+    if isinstance(results, Record):
+        return ratio_tables(results)
+    return training_tables(results)
 
 
 def ratio_tables(record: Record) -> list[RatioTable]:
@@ -86,6 +95,50 @@ def format_amount(amount: float, unit: str) -> str:
         ('12.3 ms', '3.4 MB')
     """
     return f"{amount * 1e3:.3g} ms" if unit == "seconds" else f"{amount / 1e6:.3g} MB"
+
+
+def training_tables(trainings: Trainings) -> list[RatioTable]:
+    """Return a table for each problem: held-out losses at equal CPU time, and times.
+
+    The loss to reach is the lowest that torchebm ends with, or the lowest written by hand if
+    torchebm was not measured.
+
+    Args:
+        trainings: The results.
+
+    Returns:
+        The tables.
+    """
+    return [_training_table(trainings, problem) for problem in trainings.problems]
+
+
+def _training_table(trainings: Trainings, problem: str) -> RatioTable:
+    budget, target = trainings.seconds, target_loss(trainings, problem)
+    head = (problem, f"loss after {budget:g} s", "compilation counted", "first steps",
+            "time to the loss of others", "steps")  # fmt: skip
+    rows = []
+    for method in trainings.methods(problem):
+        reached = trainings.seconds_to(problem, method, target)
+        steps = fmean(curve.steps for curve in trainings.of(problem, method))
+        rows.append((
+            method,
+            str(trainings.final_loss(problem, method, count_compilation=False)),
+            str(trainings.final_loss(problem, method, count_compilation=True)),
+            f"{trainings.compile_seconds(problem, method):.1f} s",
+            MISSING if reached is None else f"{reached:.2f} s, 1/{budget / max(reached, 1e-9):.1f}",
+            f"{steps:,.0f}",
+        ))  # fmt: skip
+    title = f"{problem}: exact score-matching loss of test data, mean ± standard error over seeds"
+    return RatioTable(title, head, tuple(rows))
+
+
+def target_loss(trainings: Trainings, problem: str) -> float:
+    """Return the lowest mean final loss of torchebm, or of the loss written by hand."""
+    methods = trainings.methods(problem)
+    others = [m for m in methods if m.endswith("torchebm")]
+    others = others or [m for m in methods if m.endswith("by hand")]
+    finals = (trainings.final_loss(problem, m, count_compilation=False) for m in others)
+    return min(final.value for final in finals)
 
 
 def slower_table(slower: Sequence[Slower]) -> RatioTable:
