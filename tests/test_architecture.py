@@ -20,7 +20,7 @@ LAYERS = [
     {"recipes"},
     {"runs"},
     {"estimator", "report"},
-    {"paper"},
+    {"benchmarks", "paper"},
     {"cli"},
     {"__main__"},
 ]

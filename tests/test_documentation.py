@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 import fdsm
+from fdsm.cli.bench import bench
 from fdsm.cli.check import check
 from fdsm.cli.demo import demo
 from fdsm.cli.evaluate import evaluate
@@ -156,7 +157,7 @@ def options_of(command: Callable[..., None]) -> set[str]:
 
 COMMANDS = {
     command.__name__: options_of(command)
-    for command in (train, score, sample, evaluate, check, report, demo, reproduce)
+    for command in (train, score, sample, evaluate, check, report, demo, reproduce, bench)
 }
 
 

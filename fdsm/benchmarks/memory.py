@@ -93,7 +93,7 @@ def peak_bytes(function: Callable[[], object]) -> int:
     Example:
         >>> import torch
         >>> x = torch.ones(1000, dtype=torch.float32)
-        >>> peak_bytes(lambda: (x + 1) * 2)
+        >>> peak_bytes(lambda: x.exp().log())
         8000
     """
     config = ProfilerConfig(

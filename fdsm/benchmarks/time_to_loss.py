@@ -69,13 +69,14 @@ Start = Callable[[NoisyRows, nn.Module, int], Trainer]
 """`data, network, seed -> trainer`."""
 
 
+Update = Callable[[Tensor, torch.Generator], object]
+"""Updates the parameters, given a batch and a generator."""
+
+
 class TorchTrainer:
     """A network of torch in training with Adam."""
 
-    def __init__(
-        self, update: Callable[[Tensor, torch.Generator], object], network: nn.Module, data: NoisyRows,
-        seed: int,
-    ) -> None:  # fmt: skip
+    def __init__(self, update: Update, network: nn.Module, data: NoisyRows, seed: int) -> None:
         self.update, self.network, self.data = update, network, data
         self.generator = torch.Generator().manual_seed(seed)
 

@@ -55,26 +55,20 @@ def bench(
     Raises:
         UsageError: If an option is out of range.
     """
-    from ..benchmarks.peers.packages import installed, missing_message
     from ..benchmarks.suite import BENCHMARKS
     from ..benchmarks.timing import pin_to_one_core
 
     if (repeats is not None and repeats < 1) or seconds <= 0 or seeds < 1:
         raise UsageError("--repeats, --seconds and --seeds must be positive")
-    found = installed() if peers else frozenset[str]()
-    if peers and (message := missing_message(found)):
-        log(message)
+    found = _find_peers() if peers else frozenset[str]()
     pin_to_one_core()
     printed: dict[str, Json] = {}
     slower: list[Slower] = []
-    for benchmark in BENCHMARKS:
-        if name in {benchmark.name, "all"}:
-            groups = list(benchmark.groups(found))
-            if repeats is not None:
-                groups = [replace(group, repeats=repeats) for group in groups]
-            record, worse = _run(benchmark, groups, committed if check else None)
-            slower += worse
-            printed[record.name] = _show(record, out, json=json)
+    for benchmark in (one for one in BENCHMARKS if name in {one.name, "all"}):
+        groups = [_repeated(group, repeats) for group in benchmark.groups(found)]
+        record, worse = _run(benchmark, groups, committed if check else None)
+        slower += worse
+        printed[record.name] = _show(record, out, json=json)
     if name in {TRAINING, "all"} and not check:
         from ..benchmarks import time_to_loss
 
@@ -87,6 +81,20 @@ def bench(
 
         console().print(slower_table(slower).terminal())
         sys.exit(1)
+
+
+def _find_peers() -> frozenset[str]:
+    """Return the installed packages to compare with, and say which are missing."""
+    from ..benchmarks.peers.packages import installed, missing_message
+
+    found = installed()
+    if message := missing_message(found):
+        log(message)
+    return found
+
+
+def _repeated(group: "Group", repeats: int | None) -> "Group":
+    return group if repeats is None else replace(group, repeats=repeats)
 
 
 def _run(

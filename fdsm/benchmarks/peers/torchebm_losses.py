@@ -23,7 +23,7 @@ class Energy(BaseModel):  # type: ignore[misc]  # torchebm has no types
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the energy, shape `(B, d) -> (B,)`."""
-        energies: Tensor = -self.log_density(x.view(-1, *self.event))
+        energies: Tensor = -self.log_density(x.view(len(x), *self.event))
         return energies
 
 

@@ -125,7 +125,7 @@ def _training_table(trainings: Trainings, problem: str) -> RatioTable:
             str(trainings.final_loss(problem, method, count_compilation=False)),
             str(trainings.final_loss(problem, method, count_compilation=True)),
             f"{trainings.compile_seconds(problem, method):.1f} s",
-            MISSING if reached is None else f"{reached:.2f} s, 1/{budget / max(reached, 1e-9):.1f}",
+            MISSING if reached is None else f"{reached:.2f} s ({reached / budget:.3f})",
             f"{steps:,.0f}",
         ))  # fmt: skip
     title = f"{problem}: exact score-matching loss of test data, mean ± standard error over seeds"
