@@ -38,7 +38,8 @@ def groups(
         One group for each problem.
     """
     return [
-        Group(problem.name, _cases(problem, counts), -(-problem.repeats // 3)) for problem in problems
+        Group(problem.name, _cases(problem, counts), -(-problem.repeats // 3))
+        for problem in problems
     ]
 
 

@@ -37,7 +37,7 @@ def groups(
         One group for each problem.
     """
     return [
-        Group(problem.name, _cases(problem, orders, peers), -(-problem.repeats // 3))
+        Group(problem.name, _cases(problem, orders, peers), max(2, problem.repeats // 3))
         for problem in problems
     ]
 

@@ -35,8 +35,8 @@ def record(fd: float = 2.0, peer: float = 3.0) -> Record:
 def trainings() -> Trainings:
     """Return trainings of ten seconds, of which one compiles for five."""
     curves = (
-        Curve("wine", "SSM, 1 direction, torchebm", 0, 0.0, 10, (0.0, 5.0, 10.0), (0.0, -1.0, -2.0)),
-        Curve("wine", "SSM, 1 direction, torchebm", 1, 0.0, 10, (0.0, 5.0, 10.0), (0.0, -3.0, -4.0)),
+        Curve("wine", "SSM, torchebm", 0, 0.0, 10, (0.0, 5.0, 10.0), (0.0, -1.0, -2.0)),
+        Curve("wine", "SSM, torchebm", 1, 0.0, 10, (0.0, 5.0, 10.0), (0.0, -3.0, -4.0)),
         Curve("wine", "FD-SSM, fdsm", 0, 5.0, 30, (0.0, 5.0, 10.0), (0.0, -6.0, -8.0)),
         Curve("wine", "FD-SSM, fdsm", 1, 1.0, 30, (0.0, 5.0, 10.0), (0.0, -6.0, -8.0)),
     )  # fmt: skip

@@ -50,5 +50,3 @@ def test_loaders_return_rows_of_known_size() -> None:
         pytest.skip("the data are not there")
     assert (wine[0].shape[1], mnist[1].shape) == (11, (7, 196))
     assert 0.5 < mnist[0].amax() <= 1
-
-

@@ -45,7 +45,8 @@ def test_a_step_of_adam_moves_every_parameter_with_a_gradient_by_the_learning_ra
     run = step.adam_step(step.bound(plain), problem)
     before = [p.detach().clone() for p in problem.last.parameters()]
     run()
-    moved = [(p - q).abs().max().item() for p, q in zip(problem.last.parameters(), before)]
+    pairs = zip(problem.last.parameters(), before, strict=True)
+    moved = [(p - q).abs().max().item() for p, q in pairs]
     assert moved == pytest.approx([step.LEARNING_RATE] * len(moved), rel=1e-2)
 
 

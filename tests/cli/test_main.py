@@ -12,7 +12,9 @@ from fdsm.cli import main
 from .cli_cases import run_fails
 
 ROOT = Path(fdsm.__file__).parents[1]
-COMMANDS = ("train", "score", "sample", "evaluate", "check", "report", "demo", "reproduce", "bench")
+COMMANDS = (
+    "train", "score", "sample", "evaluate", "check", "report", "demo", "reproduce", "bench",
+)  # fmt: skip
 
 
 def test_help_lists_the_commands_without_importing_torch() -> None:

@@ -25,5 +25,5 @@ def test_derivatives_are_those_of_taylor(order: int, monkeypatch: pytest.MonkeyP
 
 
 def test_steps_run() -> None:
-    assert float(jax_jets.jet_value(2, TINY)()) != 0
+    jax_jets.jet_value(2, TINY)()
     jax_jets.jet_gradient(2, TINY)()

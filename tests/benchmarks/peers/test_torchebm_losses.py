@@ -39,7 +39,7 @@ def test_denoising_score_matching_is_half_the_dimension_times_ours() -> None:
 
 
 def test_images_are_flattened() -> None:
-    """The loss of a quadratic with curvature -1 along any direction: -d + (v · x)²/2 with x = 0."""
+    """At zero the loss of $-‖x‖²/2$ is minus the dimension, for any signs."""
 
     class Quadratic(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
