@@ -12,7 +12,6 @@ from torch.nn.utils import parametrizations
 from .public_models_cases import (
     KINK,
     NO_DOUBLE_BACKWARD,
-    NO_RULE,
     RANDOM,
     REFUSED,
     Case,
@@ -224,9 +223,7 @@ LAYERS: dict[str, Case] = {
         lambda: density_of(chain(nn.Conv2d(1, 8, 2), nn.Dropout2d(), nn.Tanh()), 1, 3, 3), **RANDOM
     ),
     "Embedding of a condition": Case(embedding),
-    "LPPool1d": Case(
-        lambda: density_of(chain(nn.Conv1d(1, 2, 1), nn.LPPool1d(2, 2)), 1, 4), **NO_RULE
-    ),
+    "LPPool1d": Case(lambda: density_of(chain(nn.Conv1d(1, 2, 1), nn.LPPool1d(2, 2)), 1, 4)),
     "MaxPool2d": Case(
         lambda: density_of(chain(nn.Conv2d(1, 2, 2), nn.MaxPool2d(2)), 1, 5, 5), **KINK
     ),

@@ -13,6 +13,9 @@ from . import (
     autograd as autograd,
 )
 from . import (
+    bessel as bessel,
+)
+from . import (
     casting as casting,
 )
 from . import (
@@ -64,10 +67,16 @@ from . import (
     pooling as pooling,
 )
 from . import (
+    quantile as quantile,
+)
+from . import (
     recurrent as recurrent,
 )
 from . import (
     reduction as reduction,
+)
+from . import (
+    scatter_reduce as scatter_reduce,
 )
 from . import (
     shape as shape,

@@ -10,7 +10,7 @@ from torch.nn import _reduction, functional
 from ..algebra import Operand, value_of
 from ..jet import Jet
 from ..registry import MissingRule, rule
-from .piecewise import clamp
+from .piecewise import JUMP, clamp, warn_kink
 
 
 def _reduced(
@@ -179,3 +179,96 @@ def cross_entropy(
     if weight is not None:
         target = target * weight.reshape(-1, *[1] * (input.ndim - 1 - dim))
     return _reduced(-(target * logarithms).sum(dim), reduction, size_average, reduce)
+
+
+@rule(functional.l1_loss)
+def l1_loss(*args: Any, **kwargs: Any) -> Tensor:
+    """Refuse absolute differences, because torch does not tell the rule the weights.
+
+    Raises:
+        MissingRule: Always.
+    """
+    raise MissingRule(
+        "Taylor has no rule for `torch.nn.functional.l1_loss`, whose weights it cannot see: use "
+        "`(input - target).abs()`"
+    )
+
+
+@rule(functional.smooth_l1_loss)
+def smooth_l1_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    beta: float = 1.0,
+) -> Tensor:
+    r"""Return $d² / 2β$ for differences $|d| < β$, and $|d| - β / 2$ elsewhere."""
+    if beta == 0:
+        return _reduced((input - target).abs(), reduction, size_average, reduce)
+    loss = _huber("smooth_l1_loss", input - target, beta) / beta
+    return _reduced(loss, reduction, size_average, reduce)
+
+
+@rule(functional.huber_loss)
+def huber_loss(
+    input: Tensor,
+    target: Tensor,
+    reduction: str = "mean",
+    delta: float = 1.0,
+    weight: Tensor | None = None,
+) -> Tensor:
+    r"""Return $d² / 2$ for differences $|d| < δ$, and $δ (|d| - δ / 2)$ elsewhere."""
+    loss = _huber("huber_loss", input - target, delta)
+    return _reduced(loss if weight is None else loss * weight, reduction)
+
+
+def _huber(name: str, difference: Tensor, delta: float) -> Tensor:
+    """Return Huber's function of a difference."""
+    warn_kink(name, difference, problem=JUMP)
+    d = value_of(difference).detach()
+    linear = delta * (difference * d.sgn() - delta / 2)
+    return torch.where(d.abs() < delta, difference.square() / 2, linear)
+
+
+@rule(functional.soft_margin_loss)
+def soft_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    r"""Return $\log(1 + e^{-y x})$."""
+    return _reduced(-functional.logsigmoid(target * input), reduction, size_average, reduce)
+
+
+@rule(functional.multilabel_soft_margin_loss)
+def multilabel_soft_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    r"""Return the means of $-y \log σ(x) - (1 - y) \log σ(-x)$ over classes."""
+    log_sigmoid = functional.logsigmoid
+    loss = -(target * log_sigmoid(input) + (1 - target) * log_sigmoid(-input))
+    loss = (loss if weight is None else loss * weight).mean(-1)
+    return _reduced(loss, reduction, size_average, reduce)
+
+
+@rule(functional.margin_ranking_loss)
+def margin_ranking_loss(
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    margin: float = 0.0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    r"""Return $\max(0, m - y (a - b))$."""
+    loss = (margin - target * (input1 - input2)).clamp_min(0)
+    return _reduced(loss, reduction, size_average, reduce)

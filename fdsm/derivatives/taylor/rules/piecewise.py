@@ -29,7 +29,7 @@ _KINK = (
     "pieces, zero if they are straight. Training depends on the kinks, which are left out (by "
     "Autodiff too): use a smooth function instead, such as softplus, SiLU or average pooling"
 )
-_JUMP = (
+JUMP = (
     "has a second derivative that jumps. Values are exact, but parameter gradients of second "
     "derivatives miss the jump (with Autodiff too): use a smoother function, such as softplus, "
     "SiLU or tanh, or FiniteDifference(), which includes it"
@@ -345,11 +345,11 @@ _ALPHA, _SCALE = 1.6732632423543772, 1.0507009873554805
 @_piecewise("elu", problem=None)
 def elu(x: Jet, alpha: float = 1.0) -> Jet:
     """Return $x$ where it is positive, and $α (e^x - 1)$ elsewhere."""
-    warn_kink("elu", x, problem=_JUMP if alpha == 1 else _KINK)
+    warn_kink("elu", x, problem=JUMP if alpha == 1 else _KINK)
     return compose(x, lambda u: functional.elu(u, alpha), lambda u: _saturating(u, 1, alpha, 1))
 
 
-@_piecewise("celu", problem=_JUMP)
+@_piecewise("celu", problem=JUMP)
 def celu(x: Jet, alpha: float = 1.0) -> Jet:
     """Return $x$ where it is positive, and $α (e^{x / α} - 1)$ elsewhere."""
     return compose(
@@ -372,7 +372,7 @@ def _saturating(x: Tensor, above: float, below: float, rate: float) -> Iterator[
         yield torch.where(x > 0, 0, y)
 
 
-@_piecewise("softsign", problem=_JUMP)
+@_piecewise("softsign", problem=JUMP)
 def softsign(x: Jet) -> Jet:
     """Return $x / (1 + |x|)$."""
     return compose(x, functional.softsign, _softsign)

@@ -1,5 +1,6 @@
 """Pooling functions: averages, which are linear, and maxima, which have kinks."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -44,3 +45,26 @@ for _n in (1, 2, 3):
     _pool = _pooling(_name, getattr(functional, f"{_name}_with_indices"), _n)
     rule(_name, f"{_name}_with_indices")(_pool)
     rule(getattr(functional, _name))(_without_indices(_pool))
+
+
+def _lp_pooling(pool: Callable[..., Any], dimensions: int) -> Callable[..., Any]:
+    r"""Return the rule of $(\sum x^p)^{1/p}$ over windows, from the average of $x^p$."""
+
+    def applied(
+        input: Jet,
+        norm_type: float,
+        kernel_size: int | tuple[int, ...],
+        stride: int | tuple[int, ...] | None = None,
+        ceil_mode: bool = False,
+    ) -> Any:
+        sizes = kernel_size if isinstance(kernel_size, tuple) else (kernel_size,) * dimensions
+        average = pool(input**norm_type, sizes, stride, 0, ceil_mode)
+        return (average * math.prod(sizes)) ** (1 / norm_type)
+
+    return applied
+
+
+for _n in (1, 2, 3):
+    rule(getattr(functional, f"lp_pool{_n}d"))(
+        _lp_pooling(getattr(functional, f"avg_pool{_n}d"), _n)
+    )

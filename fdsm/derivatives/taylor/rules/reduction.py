@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..algebra import Dims, dims_of, map_coefficients
+from ..algebra import Dims, Number, dims_of, map_coefficients
 from ..jet import Jet
-from ..registry import Rule, rule
+from ..registry import MissingRule, Rule, rule
 from .elementwise import sqrt_or_zero
 
 
@@ -138,3 +138,82 @@ def diff(
     for _ in range(n):
         x = x.narrow(dim, 1, x.shape[dim] - 1) - x.narrow(dim, 0, x.shape[dim] - 1)
     return x
+
+
+@rule("nansum")
+def nansum(
+    input: Jet,
+    dim: Dims | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: torch.dtype | None = None,
+) -> Tensor:
+    """Return the sum over some dimensions, or all, without elements that are NaN."""
+    known = torch.where(input.isnan(), 0, input)
+    return known.sum(dims_of(input, dim), keepdim=keepdim, dtype=dtype)
+
+
+@rule("nanmean")
+def nanmean(
+    input: Jet,
+    dim: Dims | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: torch.dtype | None = None,
+) -> Tensor:
+    """Return the mean over some dimensions, or all, without elements that are NaN."""
+    count = (~input.isnan()).sum(dims_of(input, dim), keepdim=keepdim)
+    return nansum(input, dim, keepdim, dtype=dtype) / count
+
+
+@rule("cov")
+def cov(
+    input: Tensor,
+    *,
+    correction: int = 1,
+    fweights: Tensor | None = None,
+    aweights: Tensor | None = None,
+) -> Tensor:
+    """Return the covariance matrix of the rows.
+
+    Raises:
+        MissingRule: If weights are given.
+    """
+    if fweights is not None or aweights is not None:
+        raise MissingRule("Taylor has no rule for `torch.cov` with weights")
+    rows = input.reshape(-1, input.shape[-1]) if input.ndim < 2 else input
+    centred = rows - rows.mean(1, keepdim=True)
+    return (centred @ centred.mT / (rows.shape[1] - correction)).squeeze()
+
+
+@rule("corrcoef")
+def corrcoef(input: Tensor) -> Tensor:
+    """Return the correlation matrix of the rows."""
+    covariance = cov(input)
+    deviation = covariance.diagonal().sqrt()
+    return covariance / deviation[:, None] / deviation
+
+
+@rule("trapezoid", "trapz")
+def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Number = 1, dim: int = -1) -> Tensor:
+    r"""Return the integral by the trapezoidal rule, $\sum_i (y_i + y_{i+1}) Δ_i / 2$."""
+    return _trapezoids(y, x, dx, dim).sum(dim)
+
+
+@rule("cumulative_trapezoid")
+def cumulative_trapezoid(
+    y: Tensor, x: Tensor | None = None, *, dx: Number = 1, dim: int = -1
+) -> Tensor:
+    """Return the integrals up to all points by the trapezoidal rule."""
+    return _trapezoids(y, x, dx, dim).cumsum(dim)
+
+
+def _trapezoids(y: Tensor, x: Tensor | None, dx: Number, dim: int) -> Tensor:
+    """Return the areas between neighbouring points along a dimension."""
+    n = y.shape[dim] - 1
+    sums = (y.narrow(dim, 1, n) + y.narrow(dim, 0, n)) / 2
+    if x is None:
+        return sums * dx
+    if x.ndim == 1:
+        x = x.reshape([-1 if d == dim % y.ndim else 1 for d in range(y.ndim)])
+    return sums * x.diff(dim=dim)

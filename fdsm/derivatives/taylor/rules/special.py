@@ -1,14 +1,15 @@
 """Functions of `torch.special`: error functions, gamma functions and others."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
 
+from ..algebra import match_operand
 from ..composition import compose, smooth
 from ..jet import Jet
-from ..registry import rule
+from ..registry import MissingRule, rule
 
 _SQRT2PI, _SQRTPI = math.sqrt(2 * math.pi), math.sqrt(math.pi)
 
@@ -84,6 +85,16 @@ def sinc(x: Tensor) -> Tensor:
     return torch.where(small, series, large.sin() / large)
 
 
+@smooth(torch.special.ndtri)
+def ndtri(x: Tensor) -> Iterator[Tensor]:
+    r"""Yield the derivatives of the inverse of the standard normal distribution function."""
+    y = torch.special.ndtri(x)
+    first = _SQRT2PI * (0.5 * y * y).exp()
+    yield first
+    yield y * first * first
+    yield (1 + 2 * y * y) * first**3
+
+
 @smooth("lgamma", torch.special.gammaln)
 def lgamma(x: Tensor) -> Iterator[Tensor]:
     r"""Yield the derivatives of $\log |Γ(x)|$."""
@@ -112,3 +123,41 @@ def polygamma(n: int, x: Jet) -> Jet:
 def polygamma_of(x: Jet, n: int) -> Jet:
     """Return $ψ^{(n)}(x)$, called as a method."""
     return polygamma(n, x)
+
+
+@rule("igamma", torch.special.gammainc)
+def igamma(input: Tensor, other: Tensor) -> Tensor:
+    r"""Return $P(a, x)$, with $∂P/∂x = x^{a-1} e^{-x} / Γ(a)$."""
+    return _incomplete_gamma(torch.special.gammainc, 1, input, other)
+
+
+@rule("igammac", torch.special.gammaincc)
+def igammac(input: Tensor, other: Tensor) -> Tensor:
+    r"""Return $Q(a, x) = 1 - P(a, x)$."""
+    return _incomplete_gamma(torch.special.gammaincc, -1, input, other)
+
+
+def _incomplete_gamma(
+    function: Callable[[Tensor, Tensor], Tensor], sign: int, a: Tensor, x: Tensor
+) -> Tensor:
+    """Return an incomplete gamma function.
+
+    Raises:
+        MissingRule: If its first argument depends on the input of the model.
+    """
+    if isinstance(a, Jet) or a.requires_grad:
+        raise MissingRule(
+            "Taylor has no rule for incomplete gamma functions whose first argument depends on "
+            "the input of the model or on parameters"
+        )
+    assert isinstance(x, Jet)
+
+    def derivatives(u: Tensor) -> Iterator[Tensor]:
+        first = sign * ((a - 1) * u.log() - u - a.lgamma()).exp()
+        yield first
+        r = (a - 1) / u
+        second = first * (r - 1)
+        yield second
+        yield second * (r - 1) - first * r / u
+
+    return compose(match_operand(x, a), lambda u: function(a, u), derivatives)

@@ -45,6 +45,11 @@ def _combined(y: Tensor) -> Tensor:
     return (torch.linspace(1, 2, y.numel()).reshape(y.shape) * y).sum()
 
 
+def with_gaps(x: Tensor) -> Tensor:
+    """Return a matrix of shape `(4, 5)` with NaN in place of some elements."""
+    return x.masked_fill(torch.arange(20).reshape(4, 5) % 7 == 3, torch.nan)
+
+
 def check_batches(op: BatchOp) -> None:
     """Check a function of batches of matrices, and its gradients, against Autodiff."""
     g = torch.Generator().manual_seed(0)

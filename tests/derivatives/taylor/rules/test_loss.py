@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from fdsm.derivatives import MissingRule, Taylor
+from fdsm.derivatives import KinkWarning, MissingRule, Taylor
 
 from ..agreement import assert_agrees
 from .operand_cases import MASK, WEIGHT, MatrixOp, check_matrices
@@ -38,6 +38,10 @@ SMOOTH: dict[str, MatrixOp] = {
     + F.cross_entropy(b, torch.tensor([0, 2, -100, 1]), WEIGHT[0], reduction="none")
     + F.cross_entropy(b, c.softmax(1), c[0].exp())
     + F.cross_entropy(a[0], torch.tensor(1)),
+    "soft_margin": lambda a, b, c: F.soft_margin_loss(b, c.detach().sign())
+    + F.soft_margin_loss(a, c.detach().sign(), reduction="none"),
+    "multilabel_soft_margin": lambda a, b, c: F.multilabel_soft_margin_loss(b, MASK.expand(4, 5))
+    + F.multilabel_soft_margin_loss(a, c.sigmoid(), WEIGHT[0], reduction="none"),
     "nll": lambda a, b, c: F.nll_loss(b, torch.tensor([0, 2, 4, 1]), WEIGHT[0]),
 }  # fmt: skip
 
@@ -45,6 +49,23 @@ SMOOTH: dict[str, MatrixOp] = {
 @pytest.mark.parametrize("op", SMOOTH.values(), ids=SMOOTH)
 def test_agrees_with_autodiff(op: MatrixOp) -> None:
     check_matrices(op)
+
+
+KINKED: dict[str, MatrixOp] = {
+    "abs": lambda a, b, c: F.smooth_l1_loss(a, c, beta=0.0) + F.smooth_l1_loss(b, a, beta=0),
+    "huber_loss": lambda a, b, c: F.huber_loss(a, b)
+    + F.huber_loss(b, c, reduction="none", delta=0.4) + F.huber_loss(b, c, "sum", 0.7, WEIGHT),
+    "smooth_l1_loss": lambda a, b, c: F.smooth_l1_loss(a, b, reduction="sum")
+    + F.smooth_l1_loss(b, c, reduction="none", beta=0.3),
+    "clamp_min": lambda a, b, c: F.margin_ranking_loss(a, b, c.sign(), 0.1)
+    + F.margin_ranking_loss(b, c, c.sign(), reduction="none"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "op"), KINKED.items())
+def test_losses_with_kinks(name: str, op: MatrixOp) -> None:
+    with pytest.warns(KinkWarning, match=name):
+        check_matrices(op)
 
 
 @pytest.mark.parametrize("name", ["bce_with_logits"])
@@ -74,6 +95,13 @@ def test_classes_of_images() -> None:
 
     assert_agrees(f, x, w)
     assert_agrees(lambda x: F.cross_entropy(x, x.softmax(1), weight, reduction="none").sum(1), x)
+
+
+def test_the_l1_loss_is_refused() -> None:
+    """Torch drops the weights on the way to the rule."""
+    x = torch.randn(2, 3)
+    with pytest.raises(MissingRule, match="weights"):
+        Taylor().jet(lambda x: F.l1_loss(x, 2 * x, reduction="none", weight=x).sum(1), x, x, 1)
 
 
 def test_label_smoothing_is_refused() -> None:

@@ -28,6 +28,15 @@ CASES: dict[str, tuple[Rule, ...]] = {
         lambda x: F.avg_pool3d(image(x, 1, 2, 3, 3, 3), 2, 1),
         lambda x: F.avg_pool3d(x[None], (1, 2, 2)),
     ),
+    "lp_pool1d": (
+        lambda x: F.lp_pool1d(x, 2, 2),
+        lambda x: F.lp_pool1d(x.exp(), 3.5, 3, 1, ceil_mode=True),
+    ),
+    "lp_pool2d": (
+        lambda x: F.lp_pool2d(x[:, None], 2, 2, 1),
+        lambda x: F.lp_pool2d(x.exp(), 1, (2, 3)),
+    ),
+    "lp_pool3d": (lambda x: F.lp_pool3d(x[None].exp(), 3, 2, stride=(1, 1, 2)),),
     "adaptive_avg_pool1d": (
         lambda x: F.adaptive_avg_pool1d(x, 3),
         lambda x: F.adaptive_avg_pool1d(x[0], 1),

@@ -10,7 +10,7 @@ from fdsm.derivatives import Autodiff, Taylor
 from fdsm.derivatives.taylor.rules import reduction
 
 from ..agreement import assert_rule, names_of_rules
-from .operand_cases import MASK, MatrixOp, check_matrices, on_jets
+from .operand_cases import MASK, MatrixOp, check_matrices, on_jets, with_gaps
 from .tensor_cases import SHAPE, Rule, constant, parameters, written
 
 C = constant
@@ -50,9 +50,23 @@ LINEAR: dict[str, tuple[Rule, ...]] = {
         lambda x: torch.diff(C(2, 3, 4), prepend=x[:, :, :1].sin()),
     ),
 }
-ELSEWHERE = {"cumprod", "logcumsumexp", "prod", "std", "std_mean", "var", "var_mean"}
+ELSEWHERE = {
+    "corrcoef", "cov", "cumprod", "cumulative_trapezoid", "logcumsumexp", "nanmean", "nansum",
+    "prod", "std", "std_mean", "trapezoid", "trapz", "var", "var_mean",
+}  # fmt: skip
 
 SMOOTH: dict[str, MatrixOp] = {
+    "nansum": lambda a, b, c: torch.nansum(with_gaps(b), 1, True) * with_gaps(a).nansum(0)
+    + with_gaps(b).nansum(),
+    "nanmean": lambda a, b, c: torch.nanmean(with_gaps(b), 1, True) * with_gaps(a).nanmean(0)
+    + with_gaps(b).nanmean(),
+    "cov": lambda a, b, c: torch.cov(b) + a.cov(correction=0) + b[0].cov(),
+    "corrcoef": lambda a, b, c: torch.corrcoef(b) + (a + b).corrcoef(),
+    "trapezoid": lambda a, b, c: torch.trapezoid(b, dx=0.5) + torch.trapz(a, b) * torch.trapezoid(
+        a, c[:, 0], dim=0
+    ).sum(),
+    "cumulative_trapezoid": lambda a, b, c: torch.cumulative_trapezoid(b)
+    * torch.cumulative_trapezoid(c, a[0], dim=1),
     "var": lambda a, b, c: a.var(),
     "var_dim": lambda a, b, c: b.var(1, False, True) * c,
     "var_unbiased": lambda a, b, c: torch.var(b, False),

@@ -3,7 +3,9 @@
 import mpmath
 import pytest
 import torch
+from torch import Tensor
 
+from fdsm.derivatives import MissingRule, Taylor
 from fdsm.derivatives.taylor.rules import special
 
 from ..agreement import assert_rule, names_of_rules
@@ -11,6 +13,7 @@ from .elementwise_cases import (
     EVERYWHERE,
     INSIDE,
     POSITIVE,
+    UNIT,
     Domain,
     ElementwiseCases,
     Function,
@@ -22,6 +25,7 @@ from .elementwise_cases import (
     points,
 )
 
+SHAPES = torch.tensor(1.7, dtype=torch.float64)
 CASES: ElementwiseCases = {
     "erf": (EVERYWHERE, (torch.erf,)),
     "erfc": (EVERYWHERE, (torch.erfc,)),
@@ -39,6 +43,14 @@ CASES: ElementwiseCases = {
         (lambda x: torch.polygamma(1, x), lambda x: x.polygamma(2), lambda x: x.polygamma(n=1)),
     ),
     "special_polygamma": (POSITIVE, (lambda x: torch.special.polygamma(1, x),)),
+    "special_ndtri": (UNIT, (torch.special.ndtri,)),
+    "igamma": (
+        POSITIVE,
+        (lambda x: torch.igamma(SHAPES, x), SHAPES.igamma),
+    ),
+    "igammac": (POSITIVE, (lambda x: torch.igammac(SHAPES, x),)),
+    "special_gammainc": (POSITIVE, (lambda x: torch.special.gammainc(SHAPES, x),)),
+    "special_gammaincc": (POSITIVE, (lambda x: torch.special.gammaincc(SHAPES, x),)),
     "sinc": ((-1.7, 1.7), (torch.sinc,)),
 }
 for _name in ("erf", "erfc", "erfinv", "sinc"):
@@ -62,6 +74,14 @@ def test_high_orders_agree_with_autodiff(f: Function, domain: Domain) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_types_are_kept(dtype: torch.dtype) -> None:
     assert_types_are_kept(CASES, dtype)
+
+
+@pytest.mark.parametrize("a", [torch.ones(2, 3), torch.tensor(0.5, requires_grad=True)])
+def test_derivatives_with_respect_to_the_shape_are_refused(a: Tensor) -> None:
+    x = torch.rand(2, 3)
+    f = lambda x: torch.igamma(a if a.requires_grad else a * x, x).sum(1)
+    with pytest.raises(MissingRule, match="first argument"):
+        Taylor().jet(f, x, x, 1)
 
 
 @pytest.mark.parametrize("order", [2, 4])
