@@ -32,11 +32,12 @@ from .public_models_cases import Case, Model
 from .torch_autograd_cases import AUTOGRAD
 from .torch_functions_cases import FUNCTIONS
 from .torch_models_cases import TORCH
+from .torch_operations_cases import OPERATIONS
 from .torch_wrappers_cases import WRAPPERS
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # warnings of other packages
 
-CASES: dict[str, Case] = TORCH | WRAPPERS | FUNCTIONS | AUTOGRAD | PACKAGES | OPTIONAL
+CASES: dict[str, Case] = TORCH | OPERATIONS | WRAPPERS | FUNCTIONS | AUTOGRAD | PACKAGES | OPTIONAL
 ENGINES: dict[str, Derivative] = {
     "fd": FiniteDifference(),
     "autodiff": Autodiff(),
