@@ -17,20 +17,22 @@ Cell = Callable[..., State]
 def _lstm_step(
     x: Tensor, state: State, w: Tensor, b: Tensor | None, projection: Tensor | None = None
 ) -> State:
-    r"""Return $c' = σ(f) c + σ(i) \tanh g$ and $h' = σ(o) \tanh c'$, or a projection of $h'$."""
+    r"""Return $c' = f c + i \tanh g$ and $h' = o \tanh c'$, or a projection of $h'$."""
     h, c = state
-    i, f, g, o = (x + functional.linear(h, w, b)).chunk(4, -1)
-    c = f.sigmoid() * c + i.sigmoid() * g.tanh()
-    h = o.sigmoid() * c.tanh()
+    gates = x + functional.linear(h, w, b)
+    i, f, _, o = gates.sigmoid().chunk(4, -1)  # one call takes less time than three
+    c = f * c + i * gates.chunk(4, -1)[2].tanh()
+    h = o * c.tanh()
     return h if projection is None else functional.linear(h, projection), c
 
 
 def _gru_step(x: Tensor, state: State, w: Tensor, b: Tensor | None) -> State:
-    r"""Return $h' = n + σ(z) (h - n)$ with $n = \tanh(n_x + σ(r) n_h)$."""
+    r"""Return $h' = n + z (h - n)$ with $n = \tanh(n_x + r n_h)$."""
     (h,) = state
-    (rx, zx, nx), (rh, zh, nh) = x.chunk(3, -1), functional.linear(h, w, b).chunk(3, -1)
-    n = (nx + (rx + rh).sigmoid() * nh).tanh()
-    return (n + (zx + zh).sigmoid() * (h - n),)
+    y, gates = functional.linear(h, w, b), 2 * h.shape[-1]
+    r, z = (x[..., :gates] + y[..., :gates]).sigmoid().chunk(2, -1)
+    n = (x[..., gates:] + r * y[..., gates:]).tanh()
+    return (n + z * (h - n),)
 
 
 def _simple_step(activation: Callable[[Tensor], Tensor]) -> Cell:

@@ -88,10 +88,8 @@ def _extreme(name: str) -> Callable[..., Tensor]:
 
     def applied(input: Tensor, kept: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
         warn_kink("scatter_reduce", input, src)
-        include_self = bool(kept.all())
-        value = value_of(input).scatter_reduce(
-            dim, index, value_of(src), name, include_self=include_self
-        )
+        first = value_of(input).masked_fill(~kept, -torch.inf if name == "amax" else torch.inf)
+        value = first.scatter_reduce(dim, index, value_of(src), name)
         from_self = kept & (value_of(input) == value)
         from_src = value_of(src) == value.gather(dim, index)
         total = _total(input, from_self, dim, index, torch.where(from_src, src, 0))
