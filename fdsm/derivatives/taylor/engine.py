@@ -167,7 +167,7 @@ def propagate(
     keep = torch.is_grad_enabled()
     with _recording(x, set() if warned is None else warned) as propagation:
         cond = tuple(c.clone() if c.is_inference() else c for c in cond)
-        y = f(Jet(_first_coefficients(x, v), Truncation(order, len(v), propagation)), *cond)
+        y = f(_input(x, v, Truncation(order, len(v), propagation)), *cond)
         result = _all_coefficients(y, x.dtype)
     return result if keep else result.detach()
 
@@ -198,10 +198,12 @@ def _recording(x: Tensor, warned: set[str]) -> Generator[Propagation]:
         yield propagation
 
 
-def _first_coefficients(x: Tensor, v: Tensor) -> Tensor:
-    """Return `x` and `v` stacked, each row with the memory layout of `x`."""
+def _input(x: Tensor, v: Tensor, truncation: Truncation) -> Jet:
+    """Return the series $x + t v$, each coefficient with the memory layout of `x`."""
+    if len(v) > 1 and len(x) > 1 and v.stride(1) == 0 and x.is_contiguous():
+        return Jet.with_common_slopes(x, v[:, 0], truncation)
     c = torch.cat([x[None], v])
-    return c if x.is_contiguous() else empty_rows(x[None], len(c)).copy_(c)
+    return Jet(c if x.is_contiguous() else empty_rows(x[None], len(c)).copy_(c), truncation)
 
 
 def _all_coefficients(y: Tensor, dtype: torch.dtype) -> Tensor:

@@ -34,6 +34,7 @@ class Jet(Tensor):
     coefficients: Tensor
     truncation: Truncation
     aliases: list[ReferenceType[Tensor]]
+    _factors: tuple[Tensor, Tensor]
 
     @staticmethod
     def __new__(cls: type["Jet"], coefficients: Tensor, truncation: Truncation) -> "Jet":
@@ -49,6 +50,32 @@ class Jet(Tensor):
         )
         jet.coefficients, jet.truncation, jet.aliases = coefficients, truncation, []
         return jet
+
+    @classmethod
+    def with_common_slopes(cls, value: Tensor, slopes: Tensor, truncation: Truncation) -> "Jet":
+        """Return a jet of degree one whose slopes, shape `(V, *E)`, are the same in all rows.
+
+        Its coefficients are computed when they are first used. A linear layer maps the slopes once
+        instead of once for each row.
+        """
+        jet = cls(value[None], truncation)
+        del jet.coefficients
+        jet._factors = value, slopes
+        return jet
+
+    def __getattr__(self, name: str) -> Any:
+        """Compute the coefficients of a jet whose slopes are the same in all rows."""
+        if name != "coefficients" or "_factors" not in self.__dict__:
+            raise AttributeError(f"'Jet' object has no attribute {name!r}")
+        value, slopes = self._factors
+        rows = slopes[:, None].expand(-1, *value.shape)
+        self.coefficients = torch.cat([value[None], rows])
+        return self.coefficients
+
+    @property
+    def factors(self) -> tuple[Tensor, Tensor] | None:
+        """The value and the slopes that all rows share, unless the coefficients were used."""
+        return None if "coefficients" in self.__dict__ else self._factors
 
     @classmethod
     def __torch_function__(

@@ -62,3 +62,33 @@ def empty_rows(u: Tensor, rows: int) -> Tensor:
         return u.new_empty(rows, *u.shape[1:])
     row = torch.empty_like(u[0], device="meta")
     return u.new_empty_strided((rows, *u.shape[1:]), (row.numel(), *row.stride()))
+
+
+GROUP = 2**16
+"""Number of elements whose sums of products stay in a CPU cache while they are accumulated."""
+
+
+def sum_products(a: Tensor, b: Tensor) -> Tensor:
+    r"""Return $\sum_i a_i b_i$ over the first dimension, faster than `(a * b).sum(0)` on a CPU.
+
+    Args:
+        a: The first factors.
+        b: The second factors, whose shape can be broadcast to that of the first.
+
+    Returns:
+        The sum.
+    """
+    if a.device.type != "cpu":
+        return (a * b).sum(0)
+    size = max(1, GROUP // max(1, a[0].numel()))
+    groups = len(a) // size
+    if size > 1 and groups > 1:
+        whole = size * groups
+        sums = sum_products(*(x[:whole].unflatten(0, (groups, size)) for x in (a, b))).sum(0)
+        rest = zip(a[whole:].unbind(), b[whole:].unbind(), strict=True)
+    else:
+        sums = a[0] * b[0]
+        rest = zip(a[1:].unbind(), b[1:].unbind(), strict=True)
+    for x, y in rest:
+        sums.addcmul_(x, y)
+    return sums

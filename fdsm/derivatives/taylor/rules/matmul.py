@@ -106,6 +106,10 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     if not isinstance(input, Jet) or isinstance(weight, Jet) or isinstance(bias, Jet):
         product = input @ (weight.T if weight.ndim == 2 else weight)
         return product if bias is None else product + bias
+    if input.factors is not None and weight.ndim == 2:
+        value, slopes = input.factors
+        mapped = functional.linear(value, weight, bias), functional.linear(slopes, weight)
+        return Jet.with_common_slopes(*mapped, input.truncation)
     y = functional.linear(input.coefficients, weight)
     return Jet(y if bias is None else shifted(y, bias), input.truncation)
 

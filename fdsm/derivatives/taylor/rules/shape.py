@@ -34,6 +34,8 @@ def view_as(x: Tensor, other: Tensor) -> Tensor:
 @rule("flatten")
 def flatten(x: Jet, start_dim: int = 0, end_dim: int = -1) -> Jet:
     """Merge some dimensions into one."""
+    if start_dim == 1 and x.factors is not None and x.factors[0].ndim == 2:
+        return x
     if x.ndim == 0:
         return reshape(x, 1)
     return view(x, x.coefficients.flatten(start_dim % x.ndim + 1, end_dim % x.ndim + 1))
