@@ -84,7 +84,8 @@ def sum_products(a: Tensor, b: Tensor) -> Tensor:
     groups = len(a) // size
     if size > 1 and groups > 1:
         whole = size * groups
-        sums = sum_products(*(x[:whole].unflatten(0, (groups, size)) for x in (a, b))).sum(0)
+        grouped = (x[:whole].view(groups, size, *x.shape[1:]) for x in (a, b))
+        sums = sum_products(*grouped).sum(0)
         rest = zip(a[whole:].unbind(), b[whole:].unbind(), strict=True)
     else:
         sums = a[0] * b[0]
