@@ -10,13 +10,14 @@ from ..derivatives import Autodiff, FiniteDifference, Taylor
 from ..objectives import DSM, SSM
 from ..projections import Sphere
 from ..typing import Objective
+from . import operators
 from .peers.by_hand import EPS, LOSSES, SIGMA, plain
 from .problems import LARGE_MLP, RESNET, SMALL_MLP_256, Problem
 from .results.record import Case, Cost
 from .step import GRADIENT, PLAIN, bound, gradient_step, mean_of
 from .timing import Build, Group, quiet
 
-REFERENCES = {GRADIENT: PLAIN}
+REFERENCES = {GRADIENT: PLAIN, **operators.REFERENCES}
 WARM_UP = 4
 """Calls before the measured ones. `FiniteDifference` inspects the model at the first, second,
 fourth and eighth."""
@@ -27,16 +28,20 @@ def groups(
     peers: frozenset[str] = frozenset(),
     problems: Sequence[Problem] = (LARGE_MLP, SMALL_MLP_256, RESNET),
 ) -> list[Group]:
-    """Return the steps to compare on each problem.
+    """Return the steps and operators to compare on each problem.
 
     Args:
-        peers: Other packages to compare with.
-        problems: Networks and batches.
+        peers: Other packages to compare with. Those with JAX are left out, because torch does not
+            see their memory.
+        problems: Networks and batches of the steps.
 
     Returns:
         One group for each problem.
     """
-    return [Group(problem.name, _cases(problem, peers), REPEATS) for problem in problems]
+    steps = [Group(problem.name, _cases(problem, peers), REPEATS) for problem in problems]
+    return steps + [
+        Group(one.problem.name, operators.torch_cases(one), REPEATS) for one in operators.PROBLEMS
+    ]
 
 
 def _cases(problem: Problem, peers: frozenset[str]) -> dict[Case, Build]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from . import directions, exact, memory, orders, step
+from . import directions, exact, memory, operators, orders, step
 from .results.check import Slower, cases_to_repeat, find_slower
 from .results.machine import describe_machine
 from .results.record import Case, Cost, Record
@@ -35,6 +35,7 @@ BENCHMARKS = (
     Benchmark("exact", exact.groups, exact.REFERENCES),
     Benchmark("orders", orders.groups, orders.REFERENCES),
     Benchmark("directions", directions.groups, directions.REFERENCES),
+    Benchmark("operators", operators.groups, operators.REFERENCES),
     Benchmark("memory", memory.groups, memory.REFERENCES, memory.measure_memory, "bytes"),
 )
 

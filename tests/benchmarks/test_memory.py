@@ -25,7 +25,7 @@ def test_results_of_the_backward_pass_are_counted() -> None:
 
 
 def test_nested_autograd_takes_more_memory_than_differences() -> None:
-    (group,) = memory.groups(problems=[Problem("", lambda: mlp(8, 64, 64), (64, 8), 1)])
+    group, *_ = memory.groups(problems=[Problem("", lambda: mlp(8, 64, 64), (64, 8), 1)])
     peaks = {cost.case: min(cost.samples) for cost in memory.measure_memory(group)}
     assert set(peaks) == set(group.cases)
     of = lambda name: peaks[Case(GRADIENT, name)]
@@ -34,6 +34,6 @@ def test_nested_autograd_takes_more_memory_than_differences() -> None:
 
 
 def test_repeated_measurements_agree() -> None:
-    (group,) = memory.groups(problems=[TINY])
+    group, *_ = memory.groups(problems=[TINY])
     costs = memory.measure_memory(group.only([PLAIN, Case(GRADIENT, "FD-SSM")]))
     assert all(len(set(cost.samples)) == 1 for cost in costs)
