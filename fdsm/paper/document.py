@@ -31,7 +31,7 @@ from ..report.format import (
 from ..report.page import period
 from ..report.read import read_folders
 from ..report.records import STEP_TIME, RunRecord, StudyRecord
-from ..report.render import escape, markdown
+from ..report.render import escape, markdown, render_template
 from ..report.tables import ONE_SEED, format_mean, group_table, study_table
 from ..report.target import PublishedValue
 from .catalogue import claim, published, target_infos
@@ -57,21 +57,11 @@ def render(template: Path, results: Path, *, link_from: Path | None = None) -> s
     Raises:
         MissingResultError: If it asks for a result that does not exist.
     """
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(
-        loader=FileSystemLoader(template.parent),
-        undefined=StrictUndefined,
-        keep_trailing_newline=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        autoescape=False,
-    )
     collection = read_folders([results], target_infos())
     found = Results(results, link_from or template.parent, collection)
     names = [name for name in vars(Results) if not name.startswith("_")]
     functions = {name: getattr(found, name) for name in names if callable(getattr(found, name))}
-    return environment.get_template(template.name).render(functions)
+    return render_template(template, functions)
 
 
 def write(template: Path, results: Path, out: Path) -> Path:

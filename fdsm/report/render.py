@@ -1,5 +1,7 @@
-"""Tables in the terminal and in Markdown."""
+"""Tables in the terminal and in Markdown, and documents made from templates."""
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .aggregate import Collection, Experiment
@@ -61,6 +63,29 @@ def markdown(table: Table) -> str:
     lines += [[escape(cell) for cell in line] for line in cells]
     body = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     return f"{body}\n\n{escape(table.caption)}" if table.caption else body
+
+
+def render_template(template: Path, functions: Mapping[str, object]) -> str:
+    """Return the Markdown document that a jinja template makes.
+
+    Args:
+        template: The template.
+        functions: What the template can call, by name.
+
+    Returns:
+        The document.
+    """
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(template.parent),
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=False,
+    )
+    return environment.get_template(template.name).render(functions)
 
 
 def escape(text: str) -> str:
