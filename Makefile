@@ -2,7 +2,7 @@ PYTHON ?= python3
 COVERAGE ?= --cov
 BIN = .venv/bin
 
-.PHONY: demo test check slow matrix mutants bench reproduction venv clean
+.PHONY: demo test check slow matrix mutants bench performance reproduction venv clean
 
 demo: .venv/demo  ## Find tumours in a table, train five models of digits, and write a report (minutes).
 	$(BIN)/fdsm demo
@@ -25,13 +25,17 @@ matrix:  ## Run the tests with the oldest and newest torch on each Python (sever
 mutants: .venv/test  ## Introduce an error into each formula and check that a test fails.
 	$(BIN)/python -m tests.mutation
 
-bench: .venv/test  ## Measure time, memory and accuracy of the engines, as ratios.
-	$(BIN)/python -m benchmarks.step
+bench: .venv/test  ## Measure time, memory and accuracy as ratios. Fails if a ratio is worse than in results/bench.
+	$(BIN)/fdsm bench all --check
 	$(BIN)/python -m benchmarks.engines
 
 reproduction: .venv/all  ## Reproduce the paper at the reduced scale (hours) and write docs/reproduction.md.
 	$(BIN)/fdsm reproduce all --out results
 	$(BIN)/python -m fdsm.paper.document docs/reproduction.md.jinja results docs/reproduction.md
+
+performance: .venv/all  ## Measure everything (hours; other packages where installed) and write docs/performance.md.
+	$(BIN)/fdsm bench all --peers --out results/bench
+	$(BIN)/python -m fdsm.benchmarks.results.page docs/performance.md.jinja results/bench docs/performance.md
 
 venv: .venv/dev  ## Install everything needed for development.
 

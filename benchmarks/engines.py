@@ -23,29 +23,31 @@ from rich.console import Console
 from rich.table import Table
 from torch import Generator, Tensor, nn
 
+from fdsm.benchmarks.problems import Problem
+from fdsm.benchmarks.results import Case, Record
+from fdsm.benchmarks.results.tables import ratio_tables
+from fdsm.benchmarks.step import GRADIENT, bound, gradient_step, mean_of
+from fdsm.benchmarks.timing import Build, Group, time_group
 from fdsm.data import Digits
 from fdsm.derivatives import Autodiff, FiniteDifference, PrecisionWarning, Taylor
 from fdsm.evaluation import sm_losses
+from fdsm.evaluation.timing import peak_saved_bytes
 from fdsm.models import NICE, QuadraticResNet
 from fdsm.objectives import SSM
 from fdsm.projections import Sphere
 from fdsm.typing import Derivative
-
-from .step import mean_of, step
-from .timing import interleaved, show
 
 ENGINES: dict[str, Derivative] = {
     "FiniteDifference": FiniteDifference(),
     "Taylor": Taylor(),
     "Autodiff": Autodiff(),
 }
-MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
-    "QuadraticResNet, 16x16, width 16": (
-        partial(QuadraticResNet, (1, 16, 16), width=16),
-        (32, 1, 16, 16),
-    ),
-    "NICE, 784, 4 couplings of 4 x 1000": (NICE, (128, 784)),
-}
+PROBLEMS = (
+    Problem("ResNet", partial(QuadraticResNet, (1, 16, 16), width=16), (32, 1, 16, 16), 10),
+    Problem("NICE", NICE, (128, 784), 10),
+)
+"""QuadraticResNet on 16 x 16 images with width 16, and NICE with 4 couplings of 4 x 1000."""
+VALUE = "exact loss"
 
 
 def sliced(engine: Derivative, directions: int) -> SSM:
@@ -53,44 +55,39 @@ def sliced(engine: Derivative, directions: int) -> SSM:
     return SSM(engine, Sphere(0.1), directions)
 
 
+def show(groups: list[Group], reference: Case) -> None:
+    """Time groups and print ratios to one of their cases."""
+    costs = tuple(cost for group in groups for cost in time_group(group))
+    (table,) = ratio_tables(Record("engines", "seconds", {reference.mode: reference}, costs))
+    Console().print(table.terminal())
+
+
 def times() -> None:
     """Print the times of a step."""
-    for name, (model, shape) in MODELS.items():
-        f, x = model(), torch.rand(shape)
-        for directions, repeats in ((1, 20), (8, 10)):
-            functions = {
-                engine: partial(step, mean_of(sliced(derivative, directions)), f, x)
-                for engine, derivative in ENGINES.items()
-            }
-            measured = interleaved(functions, repeats)
-            show(f"{name}, directions: {directions}", measured, "FiniteDifference")
-
-
-def saved_bytes(loss: Callable[[], Tensor]) -> int:
-    """Return the number of bytes that a loss saves for its backward pass."""
-    storages: dict[int, int] = {}
-
-    def pack(saved: Tensor) -> Tensor:
-        storages[saved.untyped_storage().data_ptr()] = saved.untyped_storage().nbytes()
-        return saved
-
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda saved: saved):
-        loss()
-    return sum(storages.values())
+    for directions in (1, 8):
+        groups = []
+        for problem in PROBLEMS:
+            cases: dict[Case, Build] = {}
+            for name, engine in ENGINES.items():
+                loss = bound(mean_of(sliced(engine, directions)))
+                case = Case(GRADIENT, f"{name}, directions: {directions}")
+                cases[case] = partial(gradient_step, loss, problem)
+            groups.append(Group(problem.name, cases, problem.repeats))
+        show(groups, next(iter(groups[0].cases)))
 
 
 def memory() -> None:
     """Print the bytes that are saved for the backward pass."""
     table = Table("", *ENGINES, title="saved for the backward pass, relative to FiniteDifference")
-    for name, (model, shape) in MODELS.items():
-        f, x = model(), torch.rand(shape)
+    for problem in PROBLEMS:
+        f, x = problem.build()
         for directions in (1, 8):
             sizes = [
-                saved_bytes(partial(mean_of(sliced(engine, directions)), f, x))
+                peak_saved_bytes(partial(sliced(engine, directions), f, x))
                 for engine in ENGINES.values()
             ]
             ratios = (f"{size / sizes[0]:.2f}" for size in sizes)
-            table.add_row(f"{name}, directions: {directions}", *ratios)
+            table.add_row(f"{problem.name}, directions: {directions}", *ratios)
     Console().print(table)
 
 
@@ -141,17 +138,24 @@ def accuracy() -> None:
 
 def exact() -> None:
     """Print the times of the exact loss of a few rows."""
-    for name, (model, shape) in MODELS.items():
-        f, x = model(), torch.rand(16, *shape[1:])
-        functions = {
-            "Taylor": partial(sm_losses, f, x),
-            "a double backward per coordinate": partial(sm_losses, f, x, derivative=Autodiff()),
+    engines = {"Taylor": Taylor(), "a double backward per coordinate": Autodiff()}
+    groups = []
+    for problem in PROBLEMS:
+        f, x = problem.build()
+        losses = {
+            Case(VALUE, name): partial(sm_losses, f, x[:16], derivative=engine)
+            for name, engine in engines.items()
         }
-        measured = interleaved(functions, repeats=2, warm_up=1)
-        fast, slow = (functions[key]() for key in functions)
-        show(f"exact loss: {name}", measured, "Taylor")
+        fast, slow = (loss() for loss in losses.values())
         rows, means = ((fast - slow) / slow).abs().max(), fast.mean() / slow.mean() - 1
         print(f"relative difference of the losses: {abs(means):.1e}, of a row: {rows:.1e} at most")
+        cases: dict[Case, Build] = {case: partial(_same, loss) for case, loss in losses.items()}
+        groups.append(Group(problem.name, cases, 2))
+    show(groups, Case(VALUE, "Taylor"))
+
+
+def _same(function: Callable[[], object]) -> Callable[[], object]:
+    return function
 
 
 PARTS = {"time": times, "memory": memory, "accuracy": accuracy, "exact": exact}

@@ -4,16 +4,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import product
 
+from .. import exact, operators
+from ..orders import VALUE
+from ..problems import LARGE_MLP, SMALL_MLP, SMALL_MLP_256
+from ..problems import RESNET as RESNET_W8
+from ..step import ADAM, GRADIENT, GRAPH
 from .record import Case, Cost, Ratio, Record
 from .tables import RatioTable
 
-GRADIENT, ADAM, GRAPH, VALUE = (
-    "loss and gradient", "with Adam", "with Adam, one graph", "value",
-)  # fmt: skip
-SMALL, SMALL_256 = "MLP 16-128x3, B64", "MLP 16-128x3, B256"
-LARGE, RESNET = "MLP 784-1000x4, B128", "QuadraticResNet w8, 32x32, B16"
-LAPLACE, BIHARMONIC = "tanh MLP 50-768-768-512-512, B32", "tanh MLP 5-768-768-512-512, B256"
-NESTED = "vmap(jvp(grad))"
+SMALL, SMALL_256, LARGE, RESNET = (
+    p.name for p in (SMALL_MLP, SMALL_MLP_256, LARGE_MLP, RESNET_W8)
+)
+LAPLACE, BIHARMONIC = (one.problem.name for one in operators.PROBLEMS)
+NESTED = operators.NESTED
 
 
 @dataclass(frozen=True)
@@ -90,8 +93,8 @@ GOALS = (
         for problem in (SMALL, LARGE, RESNET)
     ),
     *(
-        Goal(text, "exact", f"MLP {d}-256x3, B128", ours, theirs, limit)
-        for d, (text, ours, theirs, limit) in product((16, 64, 196), (
+        Goal(text, "exact", problem.name, ours, theirs, limit)
+        for problem, (text, ours, theirs, limit) in product(exact.PROBLEMS, (
             ("exact SM and gradient / folx jit", _gradient("SM(Taylor())"),
              _gradient("SM", _FOLX), 0.85),
             ("exact SM, value / folx jit", (Case(VALUE, "exact_sm_loss"),),
