@@ -45,6 +45,10 @@ Derivative = Annotated[
     arg(metavar="{taylor,fd,autodiff}", help_behavior_hint=""),
 ]
 
+CompileOption = Annotated[
+    Literal["auto", "on", "off"], arg(metavar="{auto,on,off}", help_behavior_hint="")
+]
+
 
 def train(
     data: Annotated[Positional[str], arg(metavar="[DATA]", help_behavior_hint="")] = "",
@@ -65,6 +69,7 @@ def train(
     out: PathOption = None,
     resume: PathOption = None,
     threads: IntOption = None,
+    compile: CompileOption = "auto",
     tensorboard: Flag = False,
     trust: Flag = False,
     json: Flag = False,
@@ -97,6 +102,9 @@ def train(
         out: Folder of the run. Default: runs/NAME, named after the data.
         resume: Continue the run in this folder.
         threads: Largest number of threads. Default: torch's.
+        compile: Compile the training step, loss, gradient and optimizer, as one graph. That takes
+            5 to 30 seconds and makes steps of small networks two to three times faster. Default:
+            auto, if it saves more time than it takes.
         tensorboard: Also write TensorBoard event files.
         trust: With --resume, execute the file that the recipe is defined in.
         json: Print the result as JSON.
@@ -111,7 +119,7 @@ def train(
         if named or any(option is not None for option in others):
             raise UsageError(
                 "a run that is resumed keeps its settings: give --resume with DATA, --device, "
-                "--threads, --tensorboard, --trust or --json only"
+                "--threads, --compile, --tensorboard, --trust or --json only"
             )
         run = open_run(resume, trust=trust, device=device)
         run = run.with_source(_moved(run, data)) if data else run
@@ -139,7 +147,7 @@ def train(
             chosen, dataset, origin = _recipe_of_preset(data, options, reading, changes)
         folder = out or _free_folder(Path("runs") / (Path(data).stem or chosen.name))
         run = Run.create(folder, chosen, seed=seed, device=require_device(device), origin=origin)
-    _train_and_evaluate(run, dataset, tensorboard=tensorboard, json=json)
+    _train_and_evaluate(run, dataset, compile=compile, tensorboard=tensorboard, json=json)
 
 
 def _recipe_of_preset(
@@ -267,12 +275,14 @@ def _free_folder(folder: Path) -> Path:
     return numbered
 
 
-def _train_and_evaluate(run: "Run", data: "Dataset", *, tensorboard: bool, json: bool) -> None:
+def _train_and_evaluate(
+    run: "Run", data: "Dataset", *, compile: CompileOption, tensorboard: bool, json: bool
+) -> None:
     from ..runs import train as train_run
 
     log(f"Training in {run.folder}")
     try:
-        saved = train_run(run, data, console=console(), tensorboard=tensorboard)
+        saved = train_run(run, data, console=console(), tensorboard=tensorboard, compile=compile)
     except OSError as error:
         if error.errno not in {errno.ENOSPC, errno.EDQUOT, errno.EROFS}:
             raise

@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Generator
 from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import nn
@@ -18,6 +18,7 @@ from ..training import (
     EMA,
     Callback,
     EarlyStop,
+    GradientStep,
     Interrupted,
     IterationEvent,
     JsonLines,
@@ -31,12 +32,17 @@ from ..training import (
     derived_seed,
     fit,
 )
+from ..training.compiled.decision import COMPILE_SECONDS, estimate_saving
+from ..training.compiled.graph import random_state_kept
 from ..training.loggers import Log
 from .run import FORMAT, Run
 from .saved_model import SavedModel
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+Compile = Literal["auto", "on", "off"]
+"""Whether to compile the training step. `"auto"`: if it saves more time than it takes."""
 
 
 def train(
@@ -45,6 +51,7 @@ def train(
     *,
     console: "Console | None" = None,
     tensorboard: bool = False,
+    compile: Compile = "off",
 ) -> SavedModel:
     """Train a run to the end, continuing from its last checkpoint if there is one.
 
@@ -53,6 +60,8 @@ def train(
         data: The data set of its recipe, if it is loaded already.
         console: Console for a progress bar. `None` shows no progress.
         tensorboard: Whether to write TensorBoard event files too.
+        compile: Whether to compile the training step. A run that is continued with `"auto"`
+            keeps what was decided before, so that its result stays the same.
 
     Returns:
         The trained model. A run that has finished before is only read.
@@ -68,6 +77,9 @@ def train(
     with exclusive(run.folder), _threads(run.recipe.num_threads):
         training.start_or_restore()
         if training.ended is None:
+            message = training.choose_compilation(compile)
+            if console is not None and message:
+                console.print(message, highlight=False, soft_wrap=True)
             training.run_iterations(console, tensorboard=tensorboard)
         return training.save_model()
 
@@ -105,6 +117,7 @@ class Training:
     Attributes:
         iteration: Number of completed iterations.
         ended: The reason why training ended, or `None` if it has not ended.
+        compiled: Whether the step is compiled, or `None` if that is not decided yet.
     """
 
     def __init__(self, run: Run, data: Dataset) -> None:
@@ -123,11 +136,14 @@ class Training:
         plan, order = run.recipe.plan, derived_seed(run.seed, "order")
         self.batches = run.recipe.batches(data, order, run.device)
         self.average = None if plan.ema_decay is None else EMA(self.model, plan.ema_decay)
+        if isinstance(self.step, GradientStep):
+            self.step.update.average = self.average
         self.validation = Validate(self._validate, [], plan.validate_every, patience=plan.patience)
         if plan.patience is not None:
             self.validation.on_best = self._save_best
         self.iteration, self.seconds = 0, 0.0
         self.ended: str | None = None
+        self.compiled: bool | None = None
 
     def start_or_restore(self) -> None:
         """Write `config.json`, or restore the last checkpoint."""
@@ -141,6 +157,41 @@ class Training:
             self.run.require_same_data(self.data)  # config.json describes the result
         else:
             self.run.write("config.json", _config(self.run, self.data, self.model))
+
+    def choose_compilation(self, choice: Compile) -> str:
+        """Compile the step if that is asked for, or pays.
+
+        Args:
+            choice: What the user wants.
+
+        Returns:
+            What was decided, in a sentence; empty if the user or an earlier session did.
+        """
+        message = ""
+        if choice != "auto":
+            self.compiled = choice == "on"
+        elif self.compiled is None:
+            self.compiled, message = self._compiling_pays()
+        if self.compiled and hasattr(self.step, "compile"):
+            self.step.compile()
+        elif self.compiled:
+            message = f"{type(self.step).__name__} cannot be compiled, so it runs eagerly."
+        return message
+
+    def _compiling_pays(self) -> tuple[bool, str]:
+        """Return whether compiling saves time, and what was estimated."""
+        if not isinstance(self.step, GradientStep):
+            return False, ""
+        with random_state_kept(self.generator, torch.device(self.run.device)):
+            batch = self.batches(self.iteration, self.generator)
+            estimate = estimate_saving(self.step.update, (batch,), self.generator, 0.0)
+        remaining = self.run.recipe.plan.iterations - self.iteration
+        pays = estimate.pays(remaining)
+        return pays, (
+            f"The training step is {'' if pays else 'not '}compiled: in {remaining:,} iterations "
+            f"that saves about {estimate.saving(remaining):.0f} s, and compiling takes about "
+            f"{COMPILE_SECONDS:.0f} s. Change it with --compile."
+        )
 
     def run_iterations(self, console: "Console | None", *, tensorboard: bool) -> None:
         """Train to the last iteration, or until validation stops it.
@@ -161,7 +212,7 @@ class Training:
         if plan.validate_every and not self.iteration:
             self.validation(IterationEvent(0, plan.iterations, 0.0, 0.0, {}))
         callbacks: list[Callback] = [self._count, LogMetrics(logs, plan.log_every)]
-        if self.average is not None:
+        if self.average is not None and not isinstance(self.step, GradientStep):
             callbacks.append(self.average)
         if plan.validate_every:
             callbacks.append(self.validation)
@@ -232,6 +283,7 @@ class Training:
             "iteration": self.iteration,
             "seconds": self.seconds,
             "ended": self.ended,
+            "compiled": self.compiled,
             "model": self.model.state_dict(),
             "step": self.step.state_dict(),
             "average": None if self.average is None else self.average.state_dict(),
@@ -259,6 +311,7 @@ class Training:
         torch.set_rng_state(state["torch"])
         self.iteration, self.seconds = int(state["iteration"]), float(state["seconds"])
         self.ended = state["ended"] if self.iteration else None
+        self.compiled = state.get("compiled", False)
 
 
 def _require_rows(run: Run, data: Dataset) -> None:

@@ -4,12 +4,10 @@ import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from itertools import chain, islice
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
-from torch.fx import GraphModule
-from torch.fx.experimental.proxy_tensor import make_fx
 
 from ...derivatives.guards import random_state, restore_random_state
 from ...derivatives.precision import full_precision
@@ -17,6 +15,9 @@ from ...derivatives.tracing import tracing
 from ..update import Update
 from .adam import AdamState
 from .draws import Draw, GivenDraws, RecordedDraws
+
+if TYPE_CHECKING:
+    from torch.fx import GraphModule
 
 TOLERANCE = 1e-4
 """Largest accepted relative difference between the losses of the graph and of eager torch."""
@@ -161,6 +162,8 @@ class StepGraph:
 
     def _step(self, groups: Sequence[Sequence[Tensor]]) -> tuple[Tensor, ...]:
         """Update the weights in terms of operations on tensors alone, so that it can be traced."""
+        from torch.func import functional_call
+
         batch, drawn, weights, fixed, state, means, (numbers,), _ = groups
         progress, share = numbers[:2].unbind()
         leaves = [w.detach().requires_grad_() for w in weights]
@@ -223,7 +226,9 @@ class StepGraph:
 
     def _trace(
         self, batch: Batch, generator: torch.Generator | None, progress: float
-    ) -> GraphModule:
+    ) -> "GraphModule":
+        from torch.fx.experimental.proxy_tensor import make_fx
+
         groups = [list(group) for group in self._groups(batch, generator, progress)]
 
         def step(*inputs: Tensor) -> tuple[Tensor, ...]:
@@ -232,7 +237,13 @@ class StepGraph:
 
         copies = [t.detach().clone() for t in chain(*groups)]  # tracing computes the update
         with torch.no_grad(), tracing() as trace:
-            graph = make_fx(step)(*copies)
+            try:
+                graph = make_fx(step)(*copies)
+            except Exception as error:
+                raise NotCompilable(
+                    "torch cannot trace it. It may depend on numbers in a tensor, or on a step "
+                    f"size that changes during training ({_first_line(error)})"
+                ) from error
             self._full_precision = trace.full_precision
             self._captured = _as_inputs(graph)
             if any(t.requires_grad for t in self._captured):
@@ -240,7 +251,11 @@ class StepGraph:
             return make_fx(graph)(*copies, *self._captured)
 
     def _check(
-        self, graph: GraphModule, batch: Batch, generator: torch.Generator | None, progress: float
+        self,
+        graph: "GraphModule",
+        batch: Batch,
+        generator: torch.Generator | None,
+        progress: float,
     ) -> None:
         """Compare the losses of the graph and of eager torch for other numbers.
 
@@ -283,11 +298,16 @@ def _names(update: Update) -> list[str]:
     return [names[id(p)] for p in update.parameters]
 
 
+def _first_line(error: Exception) -> str:
+    text, *_ = str(error).strip().split("\n")
+    return f"{type(error).__name__}: {text}"
+
+
 def _layout(x: Tensor) -> tuple[object, ...]:
     return x.shape, x.stride(), x.dtype, x.device
 
 
-def _as_inputs(graph: GraphModule) -> list[Tensor]:
+def _as_inputs(graph: "GraphModule") -> list[Tensor]:
     """Make the tensors that a graph has captured its last inputs, and return them."""
     nodes = [node for node in graph.graph.nodes if node.op == "get_attr"]
     *_, last = (node for node in graph.graph.nodes if node.op == "placeholder")
@@ -303,11 +323,14 @@ def _as_inputs(graph: GraphModule) -> list[Tensor]:
     return list(captured.values())
 
 
-def _compiled(graph: GraphModule, inputs: Sequence[Tensor]) -> Callable[..., Sequence[Tensor]]:
+def _compiled(graph: "GraphModule", inputs: Sequence[Tensor]) -> Callable[..., Sequence[Tensor]]:
     """Compile a graph for inputs of these shapes."""
     from torch._inductor import config, standalone_compile
 
     # A wrapper in C++ calls the kernels with less overhead than one in Python.
     patch = config.patch(cpp_wrapper=inputs[0].device.type == "cpu")
     with patch, warnings.catch_warnings(action="ignore"), torch.no_grad():
-        return standalone_compile(graph, list(inputs), dynamic_shapes="from_example_inputs")
+        try:
+            return standalone_compile(graph, list(inputs), dynamic_shapes="from_example_inputs")
+        except Exception as error:
+            raise NotCompilable(f"torch cannot compile it ({_first_line(error)})") from error

@@ -75,10 +75,6 @@ class CompiledUpdate(Update):
             self._graph = StepGraph(self, batch, generator, progress)
         except NotCompilable as error:
             self.reason = str(error)
-        except Exception as error:  # whatever the tracer and the compiler raise
-            text = str(error).strip().partition("\n")[0]
-            self.reason = f"torch cannot trace or compile it ({type(error).__name__}: {text})"
-        if self.reason is not None:
             warnings.warn(
                 f"the training step is not compiled and runs eagerly: {self.reason}",
                 CompileWarning,

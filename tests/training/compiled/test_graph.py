@@ -148,7 +148,7 @@ class Counting(nn.Module):
 
 
 REFUSED = {
-    "numbers": (NumberDependent, "torch cannot trace or compile it"),
+    "numbers": (NumberDependent, "torch cannot trace it. It may depend on numbers"),
     "Python": (Counting, "it depends on something that is not a tensor"),
     "dropout": (
         lambda: nn.Sequential(nn.Linear(3, 4), nn.Dropout(), nn.Linear(4, 1), nn.Flatten(0)),

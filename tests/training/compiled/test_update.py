@@ -2,13 +2,13 @@
 
 import pytest
 import torch
+import torch._inductor
 from torch import Generator, Tensor, nn
 
 from fdsm.derivatives import FiniteDifference, PrecisionWarning
 from fdsm.objectives import DSM, SSM
 from fdsm.projections import Sphere
 from fdsm.training import CompileWarning, compiled_step
-from fdsm.training.compiled import graph
 
 from .cases import Pair, mlp, objective_of
 
@@ -25,10 +25,10 @@ def test_smaller_batches_run_eagerly_in_between() -> None:
 
 
 def test_without_a_compiler_it_runs_eagerly(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(*_: object) -> None:
+    def missing(*_: object, **__: object) -> None:
         raise FileNotFoundError("g++ was not found")
 
-    monkeypatch.setattr(graph, "_compiled", missing)
+    monkeypatch.setattr(torch._inductor, "standalone_compile", missing)
     pair = Pair(lambda m: objective_of(DSM(0.3), m), mlp())
     with pytest.warns(CompileWarning, match=r"FileNotFoundError: g\+\+ was not found"):
         pair.train(2)

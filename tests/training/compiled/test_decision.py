@@ -1,0 +1,32 @@
+"""Whether compiling pays."""
+
+import pytest
+import torch
+from torch import Generator, nn
+
+from fdsm.training import Update
+from fdsm.training.compiled.decision import COMPILE_SECONDS, Estimate, estimate_saving
+
+
+def test_saving_is_proportional_to_iterations_and_operations() -> None:
+    estimate = Estimate(operations=200, seconds=5e-6)
+    assert estimate.saving(1000) == pytest.approx(1.0)
+    enough = int(COMPILE_SECONDS * 1000)
+    assert not estimate.pays(enough - 1)
+    assert estimate.pays(enough + 1)
+
+
+def test_operations_of_a_step_are_counted_without_effects(generator: Generator) -> None:
+    """The loss is (w · x)², with mean: its operations and those of the gradient are known."""
+    model = nn.Linear(2, 1, bias=False)
+    optimizer = torch.optim.Adam(model.parameters())
+    noisy = lambda x, generator, _: torch.randn(3, generator=generator) * model(x).squeeze(1)
+    update = Update(noisy, model, optimizer)
+    state, before = generator.get_state(), model.weight.clone()
+    estimate = estimate_saving(update, (torch.ones(3, 2),), generator, 0.0)
+    # randn, t, mm, squeeze, mul, mean; ones_like, expand, div, mul, unsqueeze, t, mm, t
+    assert 12 <= estimate.operations <= 18
+    assert 1e-7 < estimate.seconds < 1e-2
+    assert torch.equal(generator.get_state(), state)
+    assert torch.equal(model.weight, before)
+    assert model.weight.grad is None
