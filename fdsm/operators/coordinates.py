@@ -10,7 +10,6 @@ from functools import reduce
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import one_hot
 from torch.utils.checkpoint import checkpoint
 
 from ..derivatives.records import model_behind
@@ -63,7 +62,9 @@ def along_coordinates(
     among = torch.arange(d, device=x.device) if among is None else among
 
     def units(numbers: Tensor) -> Tensor:
-        return step * one_hot(numbers, d).to(x.dtype).view(-1, *x.shape[1:])
+        # one_hot would read the largest number, which a compiler cannot follow
+        is_unit = numbers[:, None] == torch.arange(d, device=x.device)
+        return step * is_unit.to(x.dtype).view(-1, *x.shape[1:])
 
     return along_directions(
         term, f, x, *rows, numbers=among, v=units, chunk=chunk, row_chunk=row_chunk

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from fdsm.derivatives import Autodiff, FiniteDifference, Taylor
-from fdsm.objectives import DSM, SSM, SSMVR, MultiscaleDSM, SlicedDSM, ViaScore
+from fdsm.objectives import DSM, SM, SSM, SSMVR, MultiscaleDSM, SlicedDSM, ViaScore
 from fdsm.projections import Gaussian, Rademacher, Sphere
 from fdsm.training import CompileWarning
 from fdsm.typing import Objective
@@ -22,6 +22,7 @@ OBJECTIVES = {
     "DSM": DSM(0.3),
     "FD-DSM": SlicedDSM(0.3, FiniteDifference(), Sphere(0.1)),
     "multi-scale DSM": MultiscaleDSM(),
+    "SM": SM(Taylor()),
 }
 
 
