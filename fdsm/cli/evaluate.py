@@ -47,8 +47,10 @@ def evaluate_and_print(saved: "SavedModel", data: "Dataset", *, json: bool) -> N
         log(f"Evaluating on {len(data.test):,} test rows")
     if not cross_fits and len(data.test) < FEW_ROWS:
         log(f"WARNING: with fewer than {FEW_ROWS} test rows the comparison is not reliable.")
+    count = saved.run.recipe.plan.sample_count(saved.progress["iterations"])
+    drawing = progress(f"Drawing {count:,} samples") if count else lambda steps: steps
     try:
-        result = evaluate(saved, data, progress("Sampling"))
+        result = evaluate(saved, data, drawing)
     except KeyboardInterrupt:
         log(f"fdsm: the model is saved. Evaluate it with: {_command(saved.run, 'evaluate')}")
         raise
@@ -175,12 +177,13 @@ def _summary(run: "Run", result: dict[str, Any], facts: dict[str, Any]) -> list[
             f"{LEVEL:g} ({100 * LEVEL:g} % is perfect)."
         )
     if "sample_auc" in result:
-        auc = result["sample_auc"]
+        auc, count = result["sample_auc"], result["num_samples"]
         lines.append(
-            "Samples: not compared with the rows, which needs scikit-learn and 20 rows."
+            f"Samples: {count:,} drawn, not compared with the rows, which needs scikit-learn and "
+            "20 rows."
             if auc is None
-            else f"Samples: a classifier told samples from rows with an AUC of {auc:.2f} "
-            "(0.5 or less means that it cannot)."
+            else f"Samples: {count:,} drawn. A classifier told them from rows with an AUC of "
+            f"{auc:.2f} (0.5 or less means that it cannot)."
         )
     return lines
 

@@ -33,7 +33,8 @@ class TrainingPlan:
             `None` evaluates the weights themselves.
         patience: Stop after this many iterations without a better validation, and return the
             best weights. `None` trains for all iterations and returns the last weights.
-        num_samples: Number of samples to draw after training.
+        num_samples: Number of samples to draw after training. `None` chooses it from the number
+            of iterations.
     """
 
     iterations: int = 3000
@@ -44,7 +45,7 @@ class TrainingPlan:
     keep_checkpoints: int = 2
     ema_decay: float | None = None
     patience: int | None = None
-    num_samples: int = 64
+    num_samples: int | None = 64
 
     def __post_init__(self) -> None:
         minimum = {"iterations": 1, "batch": 1, "log_every": 1, "validate_every": 0}
@@ -52,7 +53,7 @@ class TrainingPlan:
         problems = [
             f"plan.{name} must be at least {smallest}, but is {getattr(self, name)}"
             for name, smallest in minimum.items()
-            if getattr(self, name) < smallest
+            if (getattr(self, name) or 0) < smallest
         ]
         if self.patience is not None and not 0 < self.validate_every <= self.patience:
             problems.append(
@@ -61,6 +62,18 @@ class TrainingPlan:
             )
         if problems:
             raise ValueError("; ".join(problems))
+
+    def sample_count(self, iterations: int) -> int:
+        """Return the number of samples to draw after a number of iterations."""
+        return proportionate_samples(iterations) if self.num_samples is None else self.num_samples
+
+
+def proportionate_samples(iterations: int) -> int:
+    """Return a number of samples that take less time than the training: one per two iterations.
+
+    At least 250 are needed to compare them with the data, and more than 1,000 tell little more.
+    """
+    return min(max(iterations // 2, 250), 1000)
 
 
 class Recipe(ABC):

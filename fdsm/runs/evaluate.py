@@ -80,10 +80,10 @@ def evaluate(
         result["metrics"] |= {one["metric"]: one["model"] for one in compared}
         result["comparisons"] = compared
         problems += [sentence for one in compared for sentence in _lost_comparisons(one)]
-    if run.recipe.plan.num_samples:
-        samples = saved.sample(run.recipe.plan.num_samples, progress)
+    if count := run.recipe.plan.sample_count(saved.progress["iterations"]):
+        samples = saved.sample(count, progress)
         files = save_samples(run.folder, samples, saved.max_value, data.schema)
-        result["samples"] = files[-1].name
+        result["samples"], result["num_samples"] = files[-1].name, count
         if isinstance(run.recipe, CrossFittedEBM):
             result["sample_auc"] = _write_table_summary(saved, data, samples)
         found = sample_problems(samples, data)

@@ -58,7 +58,7 @@ class Marginals:
         different = [len(torch.unique(column)) / len(column) for column in columns]
         return cls(
             torch.stack([_quantiles(samples[:, j].double()) for j in range(len(columns))], 1),
-            torch.stack([_quantiles(column) for column in columns], 1),
+            torch.stack([_known_quantiles(column) for column in columns], 1),
             torch.tensor([share <= MAX_DIFFERENT for share in different]),
             numeric,
         )
@@ -98,8 +98,17 @@ def _known_values(column: Tensor) -> Tensor:
     return known if len(known) else known.new_zeros(1)
 
 
+def _known_quantiles(values: Tensor) -> Tensor:
+    """Return some of the values, at equally spaced ranks from the smallest to the largest."""
+    return values.sort().values[_ranks(len(values)).round().long()]
+
+
 def _quantiles(values: Tensor) -> Tensor:
-    """Return values at equally spaced ranks, from the smallest to the largest."""
-    ordered = values.sort().values
-    places = torch.linspace(0, len(ordered) - 1, QUANTILES, dtype=torch.float64).round().long()
-    return ordered[places]
+    """Return quantiles at equally spaced ranks, interpolated if there are fewer values."""
+    ordered, ranks = values.sort().values, _ranks(len(values))
+    low = ranks.long()
+    return torch.lerp(ordered[low], ordered[(low + 1).clamp_max(len(values) - 1)], ranks - low)
+
+
+def _ranks(count: int) -> Tensor:
+    return torch.linspace(0, count - 1, QUANTILES, dtype=torch.float64)

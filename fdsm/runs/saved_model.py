@@ -17,12 +17,12 @@ from ..objectives import SSM
 from ..outliers import OutlierDetector
 from ..projections import Sphere
 from ..recipes import CrossFittedEBM
-from ..recipes.recipe import HasLogDensity, HasObjective, seeded
+from ..recipes.recipe import HasLogDensity, HasObjective, proportionate_samples, seeded
 from ..samplers import GaussianMixtureProposal, Progress, importance_log_partition
 from ..serialize import find_fields, replace_fields
 from ..training import checkpoint, derived_seed
 from ..typing import LogDensity, Objective
-from .marginals import QUANTILES, Marginals
+from .marginals import Marginals
 from .run import Run, RunError, UnfinishedRunError
 
 HELD_OUT_ROWS = 5000
@@ -360,7 +360,8 @@ def _cross_fitted_detector(
 def _marginals(saved: SavedModel, data: Dataset) -> Marginals:
     """Return the correction of samples, from samples of the model and training rows."""
     assert data.schema is not None
-    samples = saved._draw(QUANTILES, saved.run.generator("marginals"), lambda steps, *_: steps)
+    count = proportionate_samples(saved.progress["iterations"])
+    samples = saved._draw(count, saved.run.generator("marginals"), lambda steps, *_: steps)
     numeric = torch.tensor([levels == 0 for levels in data.schema.num_levels])
     return Marginals.fit(samples, data.train[:SAMPLED_ROWS], numeric)
 

@@ -71,9 +71,10 @@ def test_summary_holds_the_facts_of_the_result(
         "training rows, and new values in columns whose values repeat."
     )
     assert text["Samples"] == (
-        f"a classifier told samples from rows with an AUC of {result['sample_auc']:.2f} "
+        f"250 drawn. A classifier told them from rows with an AUC of {result['sample_auc']:.2f} "
         "(0.5 or less means that it cannot)."
     )
+    assert result["num_samples"] == 250
 
 
 def test_references_are_compared_in_words(

@@ -311,7 +311,7 @@ def test_redirected_output_shows_progress_in_lines(
     _, log = run_text(["train", str(table), *QUICK], capsys)
     for line in ("Training in runs/measurements", "Trained 15 iterations in ", "Next:"):
         assert line in log
-    assert "Sampling ..." in log
+    assert "Drawing 60 samples ..." in log
     assert "\r" not in log
     assert "\x1b" not in log
 

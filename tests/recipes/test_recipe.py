@@ -78,3 +78,14 @@ def test_recipe_cannot_be_instantiated_without_its_methods() -> None:
 def test_seeded_generators_repeat() -> None:
     first, again = (torch.rand(3, generator=seeded("cpu", 5)) for _ in range(2))
     assert torch.equal(first, again)
+
+
+@pytest.mark.parametrize(
+    ("iterations", "count"), [(1, 250), (500, 250), (1200, 600), (2001, 1000), (20_000, 1000)]
+)
+def test_number_of_samples_follows_the_iterations_unless_it_is_given(
+    iterations: int, count: int
+) -> None:
+    assert TrainingPlan(num_samples=None).sample_count(iterations) == count
+    assert TrainingPlan(num_samples=7).sample_count(iterations) == 7
+    assert TrainingPlan(num_samples=0).sample_count(iterations) == 0

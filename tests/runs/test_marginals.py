@@ -24,6 +24,15 @@ def test_columns_have_the_distribution_of_the_training_rows(generator: Generator
     assert stats.kstest(mapped[:, 1].numpy() - 3, "expon").pvalue > 0.001
 
 
+def test_few_samples_reach_all_training_values(generator: Generator) -> None:
+    """250 samples are interpolated. Repeated quantiles would skip half of the training values."""
+    rows = torch.arange(1000).double()[:, None]
+    samples = torch.linspace(0, 1, 250).double()[:, None]
+    fitted = Marginals.fit(samples, rows, torch.tensor([True]))
+    x = torch.linspace(0, 1, 5000).double()[:, None]
+    torch.testing.assert_close(fitted.apply(x), 999 * x, rtol=0, atol=1.0)
+
+
 def test_map_is_that_of_the_quantiles(generator: Generator) -> None:
     """F⁻¹(G(x)) of a uniform and an exponential distribution is -log(1 - x)."""
     uniform = torch.linspace(0, 1, 100_001).double()[1:-1, None]

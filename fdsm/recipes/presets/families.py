@@ -159,7 +159,7 @@ def _plan(
         validate_every=every,
         checkpoint_every=max(1, count // 8),
         patience=10 * every,
-        num_samples=64 if kind.is_images else 1000,
+        num_samples=64 if kind.is_images else None,
     )
     return replace(plan, **changes)
 
