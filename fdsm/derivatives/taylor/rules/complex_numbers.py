@@ -35,7 +35,7 @@ def view_as_complex(input: Jet) -> Jet:
 @complex_rule("view_as_real")
 def view_as_real(input: Jet) -> Jet:
     """Return complex numbers as pairs of real numbers along a new last dimension."""
-    return view(input, torch.view_as_real(input.coefficients.resolve_conj()))
+    return view(input, torch.view_as_real(input.coefficients))
 
 
 @rule("complex")

@@ -27,16 +27,29 @@ def _require_distinct(values: Tensor, what: str, *, positive: bool = False) -> N
     Raises:
         torch.linalg.LinAlgError: If they coincide, or if one that must be positive vanishes.
     """
+    values = values.detach()
+    gaps = values.diff(dim=-1).abs()
+    if positive:
+        gaps = torch.cat([gaps, values[..., -1:]], -1)
+    _require_larger(
+        gaps,
+        values.abs().amax(-1, keepdim=True),
+        f"{what} of a matrix coincide{' or vanish' if positive else ''}",
+    )
+
+
+def _require_larger(values: Tensor, scale: Tensor, problem: str) -> None:
+    """Check that values along the last dimension are larger than rounding errors.
+
+    Raises:
+        torch.linalg.LinAlgError: If they are not.
+    """
     if torch.compiler.is_compiling():
         return
-    values = values.detach()
-    rounding = 8 * values.shape[-1] * torch.finfo(values.dtype).eps
-    scale = values.abs().amax(-1, keepdim=True)
-    gaps = torch.cat([values.diff(dim=-1).abs(), values[..., -1:] if positive else scale], -1)
-    if (gaps <= rounding * scale).any():
+    rounding = 8 * (values.shape[-1] + 1) * torch.finfo(values.dtype).eps
+    if (values <= rounding * scale).any():
         raise torch.linalg.LinAlgError(  # type: ignore[attr-defined]
-            f"{what} of a matrix coincide{' or vanish' if positive else ''} up to rounding, where "
-            "Taylor cannot compute their derivatives"
+            f"{problem} up to rounding, where Taylor cannot compute derivatives"
         )
 
 
@@ -177,6 +190,8 @@ def qr(A: Jet, mode: str = "reduced") -> Any:
     first = A[..., :k]
     assert isinstance(first, Jet)
     factor = torch.linalg.qr(first.value.detach(), mode="r").R
+    diagonal = factor.diagonal(dim1=-2, dim2=-1).abs()
+    _require_larger(diagonal, factor.norm(dim=-2), "the columns of a matrix are dependent")
     scaled = torch.linalg.solve_triangular(factor, first, upper=True, left=False)
     c = torch.linalg.cholesky(scaled.mT @ scaled).mT
     q = torch.linalg.solve_triangular(c, scaled, upper=True, left=False)

@@ -121,6 +121,21 @@ def test_values_that_coincide_are_refused(f: Callable[[Tensor], Tensor]) -> None
         Taylor().jet(lambda x: f(x[0]).sum()[None], x, x.cos(), 2)
 
 
+def test_dependent_columns_are_refused() -> None:
+    x = torch.randn(1, 4, 3)
+    for f in (lambda x: x @ torch.ones(3, 3), lambda x: x.mT @ x @ torch.eye(3, 5).roll(2, 1)):
+        with pytest.raises(linalg.LinAlgError, match="dependent"):
+            Taylor().jet(lambda x, f=f: linalg.qr(f(x[0])).Q.sum()[None], x, x.cos(), 2)
+    scaled = lambda x: linalg.qr(x[0] * torch.tensor([1.0, 1e-20, 1.0])).Q.square().sum(0)[:1]
+    Taylor().jet(scaled, x, x.cos(), 2)
+
+
+def test_a_single_eigenvalue_may_be_zero() -> None:
+    x = torch.zeros(1, 1)
+    found = Taylor().jet(lambda x: linalg.eigvalsh(x.sin()[:, None])[:, 0], x, x + 1, 3)
+    assert [y.item() for y in found] == [0, 1, 0, -1]
+
+
 @pytest.mark.parametrize(
     ("f", "message"),
     [
