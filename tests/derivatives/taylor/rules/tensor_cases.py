@@ -33,6 +33,11 @@ def image(x: Tensor, *shape: int) -> Tensor:
     return x.reshape(-1).repeat(times)[: torch.Size(shape).numel()].view(shape)
 
 
+def parts(y: Tensor) -> Tensor:
+    """Return the real and imaginary parts of a complex tensor, and a real tensor unchanged."""
+    return torch.stack([y.real, y.imag]) if y.is_complex() else y
+
+
 def written(x: Tensor, write: Callable[[Tensor], object]) -> Tensor:
     """Return a copy of a tensor after something was written into it, or into its view."""
     y = x * 1.5

@@ -11,7 +11,7 @@ from fdsm.derivatives import Autodiff, MissingRule, Taylor
 from fdsm.derivatives.taylor.registry import _COMPLEX_RULES, _LINEAR, _RULES
 
 from ..agreement import assert_agrees, assert_rule
-from .tensor_cases import Rule, constant
+from .tensor_cases import Rule, constant, parts
 
 X = constant(2, 3, 4)
 W = torch.complex(constant(4, 3), constant(3, 4).T.sin())
@@ -98,11 +98,6 @@ CASES: dict[str, Rule] = {
     "queries": lambda x: z(x) * (z(x).isfinite() & (z(x) != 0) & (z(x) == z(x)))
     * z(x).dim() * z(x).is_complex() * z(x).numel(),
 }  # fmt: skip
-
-
-def parts(y: Tensor) -> Tensor:
-    """Return the real and imaginary parts of a complex tensor, and a real tensor unchanged."""
-    return torch.stack([y.real, y.imag]) if y.is_complex() else y
 
 
 @pytest.mark.parametrize("f", CASES.values(), ids=CASES)

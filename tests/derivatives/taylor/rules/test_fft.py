@@ -8,15 +8,10 @@ from torch.nn import functional
 from fdsm.derivatives import MissingRule, Taylor, score_of
 
 from ..agreement import assert_agrees, assert_rule
-from .tensor_cases import Rule, constant
+from .tensor_cases import Rule, constant, parts
 
 OF_REAL = ("fft", "ifft", "rfft", "ihfft")
 OF_COMPLEX = ("fft", "ifft", "irfft", "hfft")
-
-
-def parts(y: Tensor) -> Tensor:
-    """Return the real and imaginary parts of a complex tensor, and a real tensor unchanged."""
-    return torch.stack([y.real, y.imag]) if y.is_complex() else y
 
 
 def complex_of(x: Tensor) -> Tensor:
