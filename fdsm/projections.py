@@ -32,7 +32,7 @@ class Sphere:
     def sample(self, x: Tensor, generator: Generator | None = None) -> Tensor:
         """Return one direction per row of `x`."""
         v = randn_like(x, generator)
-        return v * (self.radius / length(v, keepdim=True))
+        return v * length(v, keepdim=True).reciprocal_().mul_(self.radius)
 
     def second_moment(self, x: Tensor) -> float:
         """Return $ε²$, for any dimension."""

@@ -65,15 +65,15 @@ def require_values(x: Tensor) -> None:
 
 def require_floating(x: Tensor) -> None:
     """Raise `TypeError` unless `x` is a tensor of real floating-point numbers."""
+    if isinstance(x, Tensor) and x.is_floating_point():
+        return
     require_tensor(x)
-    if not x.is_floating_point():
-        raise TypeError(
-            f"expected real floating-point data but got {x.dtype}: "
-            "convert it first, e.g. `x.float()`"
-        )
+    raise TypeError(
+        f"expected real floating-point data but got {x.dtype}: convert it first, e.g. `x.float()`"
+    )
 
 
 def randn_like(x: Tensor, generator: Generator | None = None) -> Tensor:
     """Return standard normal noise shaped like `x`, drawn from `generator`."""
     require_floating(x)
-    return torch.randn(x.shape, dtype=x.dtype, device=x.device, generator=generator)
+    return torch.randn_like(x, generator=generator, memory_format=torch.contiguous_format)

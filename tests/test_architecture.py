@@ -56,7 +56,6 @@ TESTED_ELSEWHERE = {
     "derivatives/taylor/algebra.py": "tests/derivatives/taylor/rules",
     "derivatives/taylor/compiler.py": "tests/derivatives/taylor/test_integration.py",
     "derivatives/taylor/composition.py": "tests/derivatives/taylor/test_composed.py",
-    "objectives/directions.py": "tests/objectives/test_contract.py",
     "objectives/exact.py": "tests/objectives/test_contract.py",
     "objectives/likelihood.py": "tests/objectives/test_contract.py, tests/recipes/test_flow.py",
     "objectives/penalties.py": "tests/objectives/test_contract.py",

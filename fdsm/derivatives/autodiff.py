@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import torch
@@ -96,7 +96,7 @@ class Autodiff:
             curvatures = [dot(gradient(s, x, keep), u) for s, u in pairs]
             curvature = lambda: curvatures[0]
             _inspect_backward(record, value, partial(_slope, f), curvature, x, v[0], cond)
-            results = torch.stack(slopes), torch.stack(curvatures).sum(0)
+            results = torch.stack(slopes), reduce(torch.add, curvatures)
             return _detached_unless(keep, results[0]), _detached_unless(keep, results[1])
 
     def quadratic(self, s: Score, x: Tensor, v: Tensor, *cond: Tensor) -> tuple[Tensor, Tensor]:
@@ -162,7 +162,7 @@ def _evaluate(
     """
     if isinstance(x, Jet):
         return f(x, *cond), Record()
-    record = examine(_RECORDS, f, x.detach(), cond)
+    record = examine(_RECORDS, f, x, cond)
     if not third or torch.compiler.is_compiling():
         return f(x, *cond), record
     with DecomposedNorms():
@@ -294,8 +294,9 @@ class DecomposedNorms(TorchFunctionMode):
         kwargs: dict[str, Any] | None = None,
     ) -> object:
         """Call the function, or its decomposition if it is a norm."""
-        if not any(issubclass(t, Jet) for t in types):
-            func = DECOMPOSED.get(func, func)
+        decomposed = DECOMPOSED.get(func)
+        if decomposed is not None and not any(issubclass(t, Jet) for t in types):
+            func = decomposed
         return func(*args, **(kwargs or {}))
 
 

@@ -19,20 +19,20 @@ from .stencil import Node, central_nodes, require_order, stencil
 from .tracing import is_tracing
 from .validation import check_arguments, checked_density, checked_score
 
-Weights = tuple[tuple[float, ...], ...]
-"""Weights of the values: a row per result, a column per value."""
-
-Stencil = tuple[tuple[float, ...], Weights]
-"""Nodes and weights."""
+Coefficients = tuple[tuple[float, ...], tuple[tuple[float, ...], ...]]
+"""Nodes, and weights of the values there: a row per result, a column per value."""
 
 INSPECTED_ROWS = 256
 """Maximum number of rows on which the error of a difference is measured."""
+
+MOST_DIRECTIONS = 8
+"""Maximum number of directions whose weights are kept as a tensor."""
 
 _RECORDS = Records()
 
 
 @cache
-def _central_stencil(order: int, accuracy: int) -> Stencil:
+def _central_stencil(order: int, accuracy: int) -> Coefficients:
     """Return the nodes, and a row of weights per order from zero on."""
     nodes = central_nodes(order, accuracy)
     rows = stencil(nodes)[: order + 1]
@@ -40,32 +40,63 @@ def _central_stencil(order: int, accuracy: int) -> Stencil:
 
 
 @lru_cache(maxsize=128)
-def _sliced_stencil(directions: int, accuracy: int) -> Stencil:
-    """Return the nodes other than zero, and weights for several directions that share $f(x)$.
+def _sliced_stencil(directions: int, accuracy: int) -> Coefficients:
+    """Return the nodes, zero first, and weights for several directions that share $f(x)$.
 
-    The values are $f(x)$ and then, direction by direction, those at the nodes. There is a row of
+    The values are $f(x)$ and then, node by node, those along all directions. There is a row of
     weights for the slope along each direction, and one for the sum of the curvatures.
     """
     nodes, (_, first, second) = _central_stencil(2, accuracy)
-    middle, around = len(nodes) // 2, len(nodes) - 1
+    middle, which = len(nodes) // 2, range(directions)
     slope, curvature = (row[:middle] + row[middle + 1 :] for row in (first, second))
-    slopes = tuple(
-        (0.0,) + (0.0,) * (around * i) + slope + (0.0,) * (around * (directions - 1 - i))
-        for i in range(directions)
-    )
-    total = (directions * second[middle],) + curvature * directions
-    return nodes[:middle] + nodes[middle + 1 :], (*slopes, total)
+    slopes = tuple((0.0, *(w * (i == k) for w in slope for k in which)) for i in which)
+    total = (directions * second[middle], *(w for w in curvature for _ in which))
+    return (0.0, *nodes[:middle], *nodes[middle + 1 :]), (*slopes, total)
 
 
-def _stencil(accuracy: int, order: int = 2, directions: int | None = None) -> Stencil:
-    """Return nodes and weights, as constants to the compiler."""
-    if directions is None:
-        return _central_stencil(order, accuracy)
-    return _sliced_stencil(directions, accuracy)
+def _coefficients(accuracy: int, order: int, directions: int) -> Coefficients:
+    """Return nodes and weights, of a jet if `directions` is zero, as constants to the compiler."""
+    if directions:
+        return _sliced_stencil(directions, accuracy)
+    return _central_stencil(order, accuracy)
 
 
 # As `torch.compiler.assume_constant_result`, which imports the compiler. That takes a second.
-_stencil._dynamo_marked_constant = True  # type: ignore[attr-defined]
+_coefficients._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
+def _stencil(
+    v: Tensor, accuracy: int, order: int = 2, directions: int = 0
+) -> tuple[Tensor, Tensor]:
+    """Return the nodes, to be multiplied by `v`, and the weights, in float64."""
+    if is_tracing() or type(v) is not Tensor or directions > MOST_DIRECTIONS:
+        return _as_tensors(_coefficients(accuracy, order, directions), v)
+    return _kept_stencil(accuracy, order, directions, v.ndim, v.dtype, v.device)
+
+
+@lru_cache(maxsize=128)
+def _kept_stencil(
+    accuracy: int,
+    order: int,
+    directions: int,
+    ndim: int,
+    dtype: torch.dtype,
+    device: torch.device,
+) -> tuple[Tensor, Tensor]:
+    with torch.inference_mode(False):
+        like = torch.empty([1] * ndim, dtype=dtype, device=device)
+        return _as_tensors(_coefficients(accuracy, order, directions), like)
+
+
+def _as_tensors(coefficients: Coefficients, like: Tensor) -> tuple[Tensor, Tensor]:
+    nodes, weights = coefficients
+    wide = like.dtype if like.is_mps else torch.float64
+    return _column(nodes, like), like.new_tensor(weights, dtype=wide)
+
+
+def _column(nodes: Sequence[float], like: Tensor) -> Tensor:
+    """Return the nodes along a new first dimension of a tensor."""
+    return like.new_tensor(nodes).view(-1, *[1] * like.ndim)
 
 
 @dataclass(frozen=True)
@@ -122,10 +153,10 @@ class FiniteDifference:
         """
         require_order(order)
         check_arguments(x, v, cond)
-        nodes, weights = _stencil(self.accuracy, order)
+        nodes, weights = _stencil(v, self.accuracy, order)
         f = checked_density(f)
         record = examine(_RECORDS, f, x, cond, partial(self._inspect, x, v, order, cond))
-        values = self._evaluate(f, _points(x, v, nodes), cond, record)
+        values = self._evaluate(f, _points(x, v, nodes), weights.shape[1], cond, record)
         return _weighted_sums(weights, values).unbind()
 
     def sliced(self, f: LogDensity, x: Tensor, v: Tensor, *cond: Tensor) -> tuple[Tensor, Tensor]:
@@ -134,16 +165,15 @@ class FiniteDifference:
         The directions share $f(x)$: $1 + 2V$ values of `f` for second-order accuracy.
         """
         check_arguments(x, v, cond, several=True)
-        directions = v.unbind()
-        nodes, weights = _stencil(self.accuracy, directions=len(directions))
-        points = [x]
-        for u in directions:
-            points += _points(x, u, nodes)
+        n, rows = v.shape[:2]
+        nodes, weights = _stencil(v, self.accuracy, directions=n)
         f = checked_density(f)
-        record = examine(_RECORDS, f, x, cond, partial(self._inspect, x, directions[0], 2, cond))
-        values = self._evaluate(f, points, cond, record)
-        sums = _weighted_sums(weights, values)
-        slopes, curvature = sums.split_with_sizes([len(directions), 1])
+        record = examine(_RECORDS, f, x, cond, partial(self._inspect, x, v, 2, cond))
+        points = _points(x, v, nodes)
+        if n > 1:
+            points = points[(n - 1) * rows :]  # x itself once
+        values = self._evaluate(f, points, weights.shape[1], cond, record)
+        slopes, curvature = _weighted_sums(weights, values).split_with_sizes([n, 1])
         return slopes, curvature.squeeze(0)
 
     def quadratic(self, s: Score, x: Tensor, v: Tensor, *cond: Tensor) -> tuple[Tensor, Tensor]:
@@ -152,10 +182,10 @@ class FiniteDifference:
         The score itself is interpolated, as in FD-SSMVR.
         """
         check_arguments(x, v, cond)
-        nodes, weights = _stencil(self.accuracy, 1)
+        nodes, weights = _stencil(v, self.accuracy, 1)
         s = checked_score(s)
         record = examine(_RECORDS, s, x, cond, partial(self._inspect, x, v, 1, cond, score=True))
-        values = self._evaluate(s, _points(x, v, nodes), cond, record)
+        values = self._evaluate(s, _points(x, v, nodes), weights.shape[1], cond, record)
         score, slope = _weighted_sums(weights, values)
         return score, dot(v, slope)
 
@@ -175,25 +205,29 @@ class FiniteDifference:
             The values, shape `(n, B)`, in float64.
         """
         check_arguments(x, v, cond)
-        points = _points(x, v, [float(node) for node in nodes])
+        points = _points(x, v, _column([float(node) for node in nodes], v))
         f = checked_density(f)
-        return widened(self._evaluate(f, points, cond, examine(_RECORDS, f, x, cond)))
+        record = examine(_RECORDS, f, x, cond)
+        return widened(self._evaluate(f, points, len(nodes), cond, record))
 
     def _evaluate(
         self,
         f: Callable[..., Tensor],
-        points: list[Tensor],
+        points: Tensor,
+        n: int,
         cond: Sequence[Tensor],
         record: Record,
     ) -> Tensor:
-        """Return the values at all points, stacked: from one call of `f`, or one per point."""
-        n, rows = len(points), points[0].shape[0]
-        several_calls = not self.parallel or n * rows > (self.chunk or n * rows)
-        with SameFunction(record, points[0], self.parallel, several_calls) as guard:
+        """Return the values at `n` batches of points: from one call of `f`, or one per batch."""
+        total = points.shape[0]
+        rows = total // n
+        several_calls = not self.parallel or total > (self.chunk or total)
+        with SameFunction(record, points, self.parallel, several_calls) as guard:
             if self.parallel:
-                values = self._call(f, torch.cat(points), [tile(c, n) for c in cond])
+                values = self._call(f, points, [tile(c, n) for c in cond])
             else:
-                values = torch.cat([self._call(f, p, cond) for p in guard.replayed(points)])
+                parts = guard.replayed(torch.split(points, rows))
+                values = torch.cat([self._call(f, part, cond) for part in parts])
         return guard.protect(values).view(n, rows, *values.shape[1:])
 
     def _call(self, f: Callable[..., Tensor], rows: Tensor, cond: Sequence[Tensor]) -> Tensor:
@@ -224,12 +258,13 @@ class FiniteDifference:
             )
         if self.parallel and model.is_random:  # refused when it is evaluated
             return
+        v = v if v.ndim == x.ndim else v[0]
         every = -(-len(x) // min(self.chunk or INSPECTED_ROWS, INSPECTED_ROWS))
         x, v, *cond = (rows.detach()[::every] for rows in (x, v, *cond))
 
         def values(nodes: Sequence[Fraction]) -> Tensor:
-            points = _points(x, v, [float(node) for node in nodes])
-            y = widened(self._evaluate(model, points, cond, record))
+            points = _points(x, v, _column([float(node) for node in nodes], v))
+            y = widened(self._evaluate(model, points, len(nodes), cond, record))
             return torch.stack([dot(v, s) for s in y]) if score else y
 
         error = difference_error(values, x, v, order, self.accuracy)
@@ -237,20 +272,13 @@ class FiniteDifference:
             record.warned.add("precision")
 
 
-def _points(x: Tensor, v: Tensor, nodes: Sequence[float]) -> list[Tensor]:
-    return [torch.add(x, v, alpha=node) if node else x for node in nodes]
+def _points(x: Tensor, v: Tensor, nodes: Tensor) -> Tensor:
+    """Return $x + γ_j v$ for all nodes and directions, as one batch."""
+    return torch.addcmul(x, nodes, v).flatten(0, v.ndim - x.ndim + 1)
 
 
-def _weighted_sums(weights: Weights, values: Tensor) -> Tensor:
+def _weighted_sums(weights: Tensor, values: Tensor) -> Tensor:
     r"""Return $\sum_j w_{kj} f_j$ for all $k$, computed in float64, in the type of the values."""
     wide = widened(values)
-    few = len(weights) <= 8 and not is_tracing()
-    w = _tensor(weights, wide.dtype, wide.device) if few else wide.new_tensor(weights)
-    sums: Tensor = w @ wide if wide.ndim == 2 else torch.tensordot(w, wide, dims=1)
-    return sums.to(values.dtype)
-
-
-@lru_cache(maxsize=128)
-def _tensor(weights: Weights, dtype: torch.dtype, device: torch.device) -> Tensor:
-    with torch.inference_mode(False):
-        return torch.tensor(weights, dtype=dtype, device=device)
+    sums: Tensor = weights @ wide if wide.ndim == 2 else torch.tensordot(weights, wide, dims=1)
+    return sums.type_as(values)

@@ -15,12 +15,12 @@ inspected: it is evaluated a few more times, without side effects.
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from types import TracebackType
 from typing import Self
-from weakref import WeakSet
+from weakref import WeakSet, ref
 
 import torch
 from torch import Tensor, nn
@@ -29,6 +29,7 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.nn.parameter import is_lazy
 
 from .precision import (
+    device_type,
     forbid_reduced_precision,
     full_precision,
     full_precision_backward,
@@ -44,7 +45,7 @@ RandomState = tuple[Tensor, ...]
 """States of the global generators a model may draw from: of the CPU, and of its device."""
 
 
-_UNKNOWN = Record()
+_TRACED = Record(is_traced=True)
 
 
 def examine(
@@ -73,24 +74,24 @@ def examine(
         model = getattr(f, "__wrapped__", f)
         for module in model.modules() if isinstance(model, nn.Module) else ():
             require_fixed_statistics(module)
-        return _UNKNOWN
+        return _TRACED
     record = records.of(f)
     record.evaluations += 1
     if record.is_due and not (x.is_meta or x.numel() == 0):
         with record.still_due_if_refused():
-            observed = Observed(f, x.device)
+            x, observed = x.detach(), Observed(f, x.device)
             require_independent_rows(observed, x, cond)
             record.modules = WeakSet(observed.modules)
-            record.batch_norms = WeakSet(m for m in record.modules if isinstance(m, _BatchNorm))
+            norms = (m for m in observed.modules if isinstance(m, _BatchNorm))
+            record.batch_norms = tuple(map(ref, norms))
             if inspect is not None:
                 inspect(observed, record)
-    if record.batch_norms:
-        for module in record.batch_norms:
-            require_fixed_statistics(module)
+    for reference in record.batch_norms:
+        require_fixed_statistics(reference())
     return record
 
 
-def require_fixed_statistics(module: nn.Module) -> None:
+def require_fixed_statistics(module: nn.Module | None) -> None:
     """Raise `RuntimeError` if a batch norm uses the statistics of the batch."""
     if isinstance(module, _BatchNorm) and (module.training or module.running_mean is None):
         raise RuntimeError(
@@ -247,11 +248,11 @@ class SameFunction:
 
     def __init__(self, record: Record, x: Tensor, parallel: bool, several_calls: bool) -> None:
         require_full_precision(x, "the data")
-        self._device, self._parallel = x.device, parallel
+        self._device, self._parallel, self._traced = x.device, parallel, record.is_traced
         self._buffers = list(_buffer_versions(record)) if several_calls else []
 
     def __enter__(self) -> Self:
-        self._state = random_state(self._device)
+        self._state = () if self._traced else random_state(self._device)
         self._undo = forbid_reduced_precision(self._device)
         return self
 
@@ -265,7 +266,8 @@ class SameFunction:
             restore()
         if kind is not None:
             return
-        if self._parallel and not _equal(random_state(self._device), self._state):
+        fixed = self._parallel and not self._traced
+        if fixed and not _equal(random_state(self._device), self._state):
             raise RuntimeError(
                 "the model drew random numbers (dropout?) while all points of a difference were "
                 "evaluated in one batch, so each point saw different ones (another thread may "
@@ -279,11 +281,11 @@ class SameFunction:
                 "FiniteDifference(parallel=True), or call `model.eval()`"
             )
 
-    def replayed(self, points: Sequence[Tensor]) -> Iterator[Tensor]:
+    def replayed(self, points: Iterable[Tensor]) -> Iterator[Tensor]:
         """Yield the points, each with the random state of the first."""
         for point in points:
             restore_random_state(self._state, self._device)
-            yield point
+            yield point.clone()  # the model may write into it
 
     def protect(self, values: Tensor) -> Tensor:
         """Return the values of the model, whose backward pass then runs in full precision."""
@@ -303,9 +305,7 @@ def _buffer_versions(record: Record) -> Iterator[tuple[Tensor, int]]:
 
 def random_state(device: torch.device) -> RandomState:
     """Return the states of torch's global generators of the CPU and of `device`."""
-    if is_tracing():
-        return ()
-    if device.type in {"cpu", "meta"}:
+    if device_type(device) in {"cpu", "meta"}:
         return (torch.get_rng_state(),)
     generators = torch.get_device_module(device)
     return (torch.get_rng_state(), generators.get_rng_state(*_which(device)))

@@ -21,6 +21,7 @@ Undo = list[Callable[[], object]]
 
 
 _FULL = frozenset({torch.float32, torch.float64})
+_CPU = torch.device("cpu")
 
 
 class PrecisionWarning(UserWarning):
@@ -53,11 +54,12 @@ def forbid_reduced_precision(device: torch.device) -> Undo:
     Returns:
         Functions that restore the settings, to be called in this order.
     """
-    if device.type == "meta":
+    kind = device_type(device)
+    if kind == "meta":
         return []
-    undo = _forbid_reduced_products(device)
-    if torch.is_autocast_enabled(device.type):
-        autocast = torch.autocast(device.type, enabled=False)
+    undo = _forbid_reduced_products(kind)
+    if torch.is_autocast_enabled(kind):
+        autocast = torch.autocast(kind, enabled=False)
         autocast.__enter__()  # type: ignore[no-untyped-call]
         undo.insert(0, partial(autocast.__exit__, None, None, None))
     return undo
@@ -74,14 +76,15 @@ def full_precision_backward(values: Tensor) -> None:
         return
 
     def before_backward(_: Tensor) -> None:
-        if torch.is_autocast_enabled(values.device.type):
+        kind = values.device.type
+        if torch.is_autocast_enabled(kind):
             warnings.warn(
                 "the backward pass of a finite difference runs inside autocast, so its gradients "
                 "are dominated by rounding: leave the `torch.autocast` block before `backward()`",
                 PrecisionWarning,
                 stacklevel=2,
             )
-        undo = _forbid_reduced_products(values.device)
+        undo = _forbid_reduced_products(kind)
         if undo:
             # DDP and FSDP end their backward pass with the same callback.
             torch.autograd.Variable._execution_engine.queue_callback(partial(_restore, undo))
@@ -109,7 +112,12 @@ def require_full_precision(x: Tensor, name: str) -> None:
 
 def widened(values: Tensor) -> Tensor:
     """Return `values` in float64, for differences, if the device supports it."""
-    return values if values.device.type == "mps" else values.double()
+    return values if values.is_mps else values.double()
+
+
+def device_type(device: torch.device) -> str:
+    """Return `device.type`. Making this string takes several microseconds per step."""
+    return "cpu" if device == _CPU else device.type
 
 
 def unit_round_off(dtype: torch.dtype) -> float:
@@ -117,13 +125,13 @@ def unit_round_off(dtype: torch.dtype) -> float:
     return torch.finfo(dtype).eps / 2
 
 
-def _forbid_reduced_products(device: torch.device) -> Undo:
+def _forbid_reduced_products(kind: str) -> Undo:
     """Forbid matrix products in less than float32 precision.
 
     While compiling, the settings are not changed, because the compiler cannot trace them.
 
     Args:
-        device: Device of the products.
+        kind: Type of the device of the products.
 
     Returns:
         Functions that restore the settings.
@@ -133,9 +141,9 @@ def _forbid_reduced_products(device: torch.device) -> Undo:
         return []
     try:
         precision = torch.get_float32_matmul_precision()
-        convolutions = device.type == "cuda" and torch.backends.cudnn.allow_tf32
+        convolutions = kind == "cuda" and torch.backends.cudnn.allow_tf32
     except RuntimeError:  # raised if the newer switches of torch were used
-        return _forbid_by_backend(device)
+        return _forbid_by_backend(kind)
     undo: Undo = []
     if precision != "highest":
         undo.append(partial(torch.set_float32_matmul_precision, precision))
@@ -146,9 +154,9 @@ def _forbid_reduced_products(device: torch.device) -> Undo:
     return undo
 
 
-def _forbid_by_backend(device: torch.device) -> Undo:
+def _forbid_by_backend(kind: str) -> Undo:
     backends: Any = torch.backends
-    if device.type == "cuda":
+    if kind == "cuda":
         switches = [backends.cuda.matmul, backends.cudnn.conv, backends.cudnn.rnn]
     else:
         switches = [backends.mkldnn.matmul, backends.mkldnn.conv, backends.mkldnn.rnn]

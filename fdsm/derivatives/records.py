@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from types import CellType, CodeType, FrameType, FunctionType, MethodType
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import ReferenceType, WeakKeyDictionary, WeakSet
 
 from torch import Tensor, nn
 from torch.utils.weak import WeakIdKeyDictionary
@@ -46,15 +46,17 @@ class Record:
         evaluations: Number of evaluations so far.
         warned: Names of the warnings already shown for this model.
         modules: The modules that the model called when it was last inspected.
-        batch_norms: Those of them that are batch norms.
+        batch_norms: References to those of them that are batch norms.
         is_compiled: Whether it had compiled parts when it was last inspected.
+        is_traced: Whether the code is being traced, so that nothing is recorded.
     """
 
     evaluations: int = 0
     warned: set[str] = field(default_factory=set)
     modules: WeakSet[nn.Module] = field(default_factory=WeakSet)
-    batch_norms: WeakSet[nn.Module] = field(default_factory=WeakSet)
+    batch_norms: tuple[ReferenceType[nn.Module], ...] = ()
     is_compiled: bool = False
+    is_traced: bool = False
 
     @property
     def is_due(self) -> bool:

@@ -175,8 +175,10 @@ def check_noise(x: Tensor, noise: Tensor) -> None:
 def _check_numbers(x: Tensor, v: Tensor) -> None:
     if v.ndim > x.ndim and v.stride(1) == 0:
         v = v[:, :1]  # the same directions for all rows
-    lengths = length(v, x.ndim - 1)
-    if math.isfinite((x.sum() + lengths.log().sum()).item()):  # log 0 is infinite
+    elif math.isfinite(torch.addcdiv(x, v, v).sum().item()):  # 0 / 0 and ∞ / ∞ are not a number
+        return
+    lengths = length(v, x.ndim - 1)  # of directions with zeros, such as unit vectors
+    if math.isfinite((x.sum() + (lengths / lengths).sum()).item()):
         return
     _refuse_rows_not_finite(x)
     if not v.isfinite().all():

@@ -5,6 +5,7 @@ conditional mean of $-n / σ²$ given $\tilde x$, so it can be learned by regres
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch import Generator, Tensor
@@ -47,10 +48,17 @@ class ScoreDSM:
 
     def at(self, score: Score, x: Tensor, noise: Tensor, *cond: Tensor) -> Tensor:
         """Return the losses for given noise $n$."""
-        check_data(x)
-        check_noise(x, noise)
-        residual = checked_score(score)(x + noise, *cond) + noise / self.sigma**2
-        return dot(residual, residual) / dimension(x)
+        return _regression_loss(checked_score(score), x, noise, self.sigma, cond)
+
+
+def _regression_loss(
+    score: Score, x: Tensor, noise: Tensor, sigma: float, cond: Sequence[Tensor]
+) -> Tensor:
+    """Return the squared distance of the score at $x + n$ from $-n / σ²$, per dimension."""
+    check_data(x)
+    check_noise(x, noise)
+    residual = score(x + noise, *cond) + noise / sigma**2
+    return dot(residual, residual) / dimension(x)
 
 
 class Denoising(ABC):
@@ -127,7 +135,7 @@ class DSM(Denoising):
 
     def at(self, log_density: LogDensity, x: Tensor, noise: Tensor, *cond: Tensor) -> Tensor:
         """Return the losses for given noise $n$."""
-        return ScoreDSM(self.sigma).at(score_of(log_density), x, noise, *cond)
+        return _regression_loss(score_of(log_density), x, noise, self.sigma, cond)
 
 
 @dataclass(frozen=True)

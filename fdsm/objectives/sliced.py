@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import torch
 from torch import Generator, Tensor
 
 from ..derivatives import Autodiff, score_of
@@ -51,8 +52,8 @@ class SSM(Sliced):
         The directions `v` have shape `(B, *E)`, or `(V, B, *E)` for several per example.
         """
         slopes, curvature = self.derivative.sliced(log_density, x, as_stack(v, x), *cond)
-        total = curvature + slopes.square().sum(0) / 2
-        return total / (len(slopes) * self.projection.second_moment(x))
+        total = torch.add(curvature, slopes.square().sum(0), alpha=0.5)
+        return total / (slopes.shape[0] * self.projection.second_moment(x))
 
 
 @dataclass(frozen=True)

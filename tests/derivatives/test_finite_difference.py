@@ -152,8 +152,8 @@ def test_chunks_bound_the_rows_of_a_call(generator: Generator) -> None:
     assert third == [4, 4, 4, 3]
 
 
-def saved_bytes(engine: FiniteDifference, net: nn.Module, x: Tensor, v: Tensor) -> int:
-    """Return the bytes that a second difference saves for backward, without the weights."""
+def saved_bytes(result: Callable[[], Tensor], net: nn.Module) -> int:
+    """Return the bytes that a result saves for backward, without the weights of a network."""
     weights = {p.data_ptr() for p in net.parameters()}
     kept: dict[int, int] = {}
 
@@ -163,8 +163,7 @@ def saved_bytes(engine: FiniteDifference, net: nn.Module, x: Tensor, v: Tensor) 
         return t
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
-        result = engine.jet(net, x, v, 2)
-    assert result[2].requires_grad
+        assert result().requires_grad
     return sum(kept.values())
 
 
@@ -172,10 +171,47 @@ def test_chunks_bound_what_the_backward_pass_keeps(generator: Generator) -> None
     net = nn.Sequential(nn.Linear(3, 256), nn.Tanh(), nn.Linear(256, 1), nn.Flatten(0))
     x, v = torch.randn(2, 64, 3, generator=generator)
     v = 0.1 * v
-    whole = saved_bytes(FiniteDifference(), net, x, v)
-    chunked = saved_bytes(FiniteDifference(chunk=16), net, x, v)
+    whole = saved_bytes(lambda: FiniteDifference().jet(net, x, v, 2)[2], net)
+    chunked = saved_bytes(lambda: FiniteDifference(chunk=16).jet(net, x, v, 2)[2], net)
     assert whole > 3 * 64 * 256 * 8
     assert chunked < whole / 20
+
+
+def test_three_times_the_memory_of_a_value_and_less_than_nested_autograd(
+    generator: Generator,
+) -> None:
+    net = nn.Sequential(
+        nn.Linear(3, 64), nn.SiLU(), nn.Linear(64, 64), nn.SiLU(), nn.Linear(64, 1), nn.Flatten(0)
+    )
+    x, v = torch.randn(2, 1, 50, 3, generator=generator)
+    x, v = x[0], v / 10
+    value = saved_bytes(lambda: net(x), net)
+    difference = saved_bytes(lambda: FiniteDifference().sliced(net, x, v)[1], net)
+    nested = saved_bytes(lambda: Autodiff().sliced(net, x, v)[1], net)
+    assert difference == 3 * value + 2 * 3 * 8  # the weights of the values
+    assert difference < 0.67 * nested
+
+
+@pytest.mark.parametrize("engine", [FiniteDifference(), FiniteDifference(parallel=False)], ids=str)
+def test_models_may_write_into_their_input(engine: FiniteDifference, generator: Generator) -> None:
+    weight = torch.ones(3, requires_grad=True)
+    x, v = torch.randn(5, 3, generator=generator), torch.full((2, 5, 3), 0.1)
+    _, curvature = engine.sliced(lambda x: (weight * x.mul_(2)).square().sum(1), x, v)
+    curvature.sum().backward()  # Σ_v 8 w² v²
+    torch.testing.assert_close(weight.grad, torch.full((3,), 2 * 5 * 8 * 2 * 0.01))
+
+
+@pytest.mark.parametrize("directions", [1, 2])
+def test_points_have_the_memory_layout_of_the_data(directions: int, generator: Generator) -> None:
+    x = torch.randn(2, 3, 4, 5, generator=generator).to(memory_format=torch.channels_last)
+    layouts: list[bool] = []
+
+    def f(x: Tensor) -> Tensor:
+        layouts.append(x.is_contiguous(memory_format=torch.channels_last))
+        return x.square().sum((1, 2, 3))
+
+    FiniteDifference().sliced(f, x, 0.1 * torch.ones(directions, 2, 3, 4, 5))
+    assert layouts[-1]
 
 
 def test_chunks_can_be_differentiated_again(generator: Generator) -> None:

@@ -86,6 +86,16 @@ def test_not_finite(engine: Derivative, bad: float) -> None:
 
 
 @engines
+def test_unit_vectors_and_large_numbers_are_accepted(engine: Derivative) -> None:
+    v = torch.eye(3).view(3, 1, 3).expand(3, 4, 3)
+    _, curvature = engine.sliced(normal, torch.ones(4, 3), v)
+    torch.testing.assert_close(curvature, torch.full((4,), -3.0))
+    large = torch.full((4, 3), torch.finfo(torch.float64).max / 2)  # their sum is infinite
+    _, slope = engine.jet(lambda x: (x * 0).sum(1), large, torch.ones(4, 3), 1)
+    assert torch.equal(slope, torch.zeros(4))
+
+
+@engines
 def test_step_of_zero(engine: Derivative) -> None:
     v = torch.ones(4, 3)
     v[1] = 0

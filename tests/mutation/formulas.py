@@ -27,13 +27,13 @@ RULES = f"{TAYLOR}/rules"
 DIFFERENCE = "tests/derivatives/test_difference_error.py"
 OUTLIERS = "tests/outliers"
 FORMULAS = (
-    Mutation("SSM: no ½", "objectives/sliced.py", "slopes.square().sum(0) / 2", "slopes.square().sum(0)"),
-    Mutation("SSM: sign of the curvature", "objectives/sliced.py", "total = curvature +", "total = -curvature +"),
-    Mutation("SSM: sum over directions instead of mean", "objectives/sliced.py", "(len(slopes) * self.", "(1 * self."),
+    Mutation("SSM: no ½", "objectives/sliced.py", "sum(0), alpha=0.5)", "sum(0), alpha=1.0)"),
+    Mutation("SSM: sign of the curvature", "objectives/sliced.py", "torch.add(curvature,", "torch.add(-curvature,"),
+    Mutation("SSM: sum over directions instead of mean", "objectives/sliced.py", "(slopes.shape[0] * self.", "(1 * self."),
     Mutation("SSMVR: no 1/d", "objectives/sliced.py", "/ (2 * dimension(x))", "/ 2"),
     Mutation("SSMVR: no second moment of the directions", "objectives/sliced.py", "curvature / self.projection.second_moment(x) +", "curvature +"),
-    Mutation("DSM: sign of the target", "objectives/denoising.py", "*cond) + noise / self.sigma**2", "*cond) - noise / self.sigma**2"),
-    Mutation("DSM: σ instead of σ²", "objectives/denoising.py", "+ noise / self.sigma**2", "+ noise / self.sigma"),
+    Mutation("DSM: sign of the target", "objectives/denoising.py", "*cond) + noise / sigma**2", "*cond) - noise / sigma**2"),
+    Mutation("DSM: σ instead of σ²", "objectives/denoising.py", "+ noise / sigma**2", "+ noise / sigma"),
     Mutation("DSM: no 1/d", "objectives/denoising.py", "return dot(residual, residual) / dimension(x)", "return dot(residual, residual)"),
     Mutation("FD-DSM: σ instead of σ² (the paper's listing)", "objectives/denoising.py", "dot(v, noise) / self.sigma**2", "dot(v, noise) / self.sigma"),
     Mutation("FD-DSM: sign of the target", "objectives/denoising.py", "slope + dot(v, noise)", "slope - dot(v, noise)"),
@@ -63,6 +63,8 @@ FORMULAS = (
     Mutation("SUMO: survival of the next term", "objectives/latent.py", "0) * k  #", "0) * (k + 1)  #"),
     Mutation("stencil: no k!", "derivatives/stencil.py", "math.factorial(k) * c", "c", "tests/derivatives/test_stencil.py"),
     Mutation("stencil: sign of a node", "derivatives/stencil.py", "(a - b) / (here - other)", "(a + b) / (here - other)", "tests/derivatives/test_stencil.py"),
+    Mutation("finite differences: f(x) counted once for all directions", "derivatives/finite_difference.py", "(directions * second[middle],", "(second[middle],", "tests/derivatives/test_finite_difference.py"),
+    Mutation("finite differences: slopes of other directions", "derivatives/finite_difference.py", "w * (i == k) for w in slope for k in which", "w * (i >= k) for w in slope for k in which", "tests/derivatives/test_finite_difference.py"),
     Mutation("Taylor: no k!", "derivatives/taylor/engine.py", "math.factorial(k) * y[k] if k > 1", "y[k] if k > 1", f"{TAYLOR}/test_engine.py"),
     Mutation("Taylor: no factor 2 in the curvature", "derivatives/taylor/engine.py", "return y[1:-1], 2 * y[-1]", "return y[1:-1], y[-1]", f"{TAYLOR}/test_engine.py"),
     Mutation("Taylor: curvature of the last direction only", "derivatives/taylor/composition.py", "squares = sum_products(u[truncation.block(1)], u[truncation.block(1)])", "squares = u[truncation.block(1)][-1].square()", f"{TAYLOR}/test_engine.py"),

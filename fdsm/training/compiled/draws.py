@@ -26,6 +26,7 @@ def _as_factory(
     if function not in _LIKE:
         return function, args, options
     x, *_ = args
+    options.pop("memory_format", None)  # the tensors of a factory are contiguous
     return _LIKE[function], (x.shape,), {"dtype": x.dtype, "device": x.device, **options}
 
 
