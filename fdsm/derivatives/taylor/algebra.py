@@ -1,7 +1,6 @@
 """Building blocks of the rules: constants as series, products, and linear functions."""
 
 from collections.abc import Callable
-from functools import reduce
 from typing import Any
 
 import torch
@@ -9,6 +8,7 @@ from torch import Tensor
 
 from .jet import Jet
 from .registry import Rule
+from .series import ClosedForm
 
 Number = float | int
 Operand = Tensor | Number
@@ -94,6 +94,8 @@ def unpack_sizes(given: tuple[Any, ...]) -> tuple[int, ...]:
 def bilinear(product: Callable[[Tensor, Tensor], Tensor], a: Jet, b: Jet) -> Jet:
     r"""Return the series of a product, $y_k = \sum_{i + j = k} a_i b_j$.
 
+    Along one direction it takes one product for each $a_i$, with all $b_j$ that are needed.
+
     Args:
         product: Linear in each argument. Either or both arguments may have one more leading
             dimension, over which the product is repeated.
@@ -108,19 +110,33 @@ def bilinear(product: Callable[[Tensor, Tensor], Tensor], a: Jet, b: Jet) -> Jet
         return Jet(product(a.coefficients, b.value), truncation)
     if a.degree == 0:
         return Jet(product(a.value, b.coefficients), truncation)
-    top = min(truncation.order, a.degree + b.degree)
-    left = product(a.coefficients, b.value)
-    terms = {k: [left[truncation.block(k)]] for k in range(a.degree + 1)}
-    right = product(a.value, b.coefficients[1:])
-    for k in range(1, b.degree + 1):
-        block = truncation.block(k)
-        terms.setdefault(k, []).append(right[block.start - 1 : block.stop - 1])
-    for i in range(1, a.degree + 1):
-        for j in range(1, min(b.degree, top - i) + 1):
-            term = product(a.part(i), b.part(j))
-            term = term if len(term) == 1 else term.sum(0, keepdim=True)
-            terms.setdefault(i + j, []).append(term)
-    return Jet(torch.cat([reduce(torch.add, terms[k]) for k in range(top + 1)]), truncation)
+    rows = truncation.rows(min(truncation.order, a.degree + b.degree))
+    x, y = a.coefficients, b.coefficients
+    if truncation.directions == 1:
+        starts = list(range(len(x)))
+        parts = [product(c, y[: rows - i]) for i, c in enumerate(x)]
+    else:
+        starts, parts = [0, 1], [product(x, y[0]), product(x[0], y[1:])]
+        if truncation.order == 2:
+            starts.append(rows - 1)
+            parts.append(product(a.part(1), b.part(1)).sum(0, keepdim=True))
+    return Jet(_Staggered.apply(rows, starts, *parts), truncation)
+
+
+class _Staggered(ClosedForm):
+    """The sum of tensors that begin at different rows of the result, the first at row zero."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: int, starts: list[int], *parts: Tensor) -> Tensor:
+        ctx.blocks = [slice(i, i + len(part)) for i, part in zip(starts, parts, strict=True)]
+        result = parts[0].new_zeros(rows, *parts[0].shape[1:])
+        for block, part in zip(ctx.blocks, parts, strict=True):
+            result[block].add_(part)
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        return (None, None, *(grad[block] for block in ctx.blocks))
 
 
 def map_coefficients(function: Callable[..., Any]) -> Rule:

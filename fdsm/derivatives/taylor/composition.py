@@ -1,31 +1,35 @@
 r"""Series of smooth elementwise functions.
 
 Let $n$ be a series without its value. Then $g(u_0 + n) = g(u_0) + g'(u_0) n +
-\tfrac12 g''(u_0) n² + …$, and up to degree two $n² = \sum_i u_{1i}² s$.
+\tfrac12 g''(u_0) n² + …$, and up to degree two $n² = \sum_i u_{1i}² s$. Higher degrees follow from
+$\dot y = g'(u) \dot u$, see `recurrence`.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import FunctionCtx
 
 from .common_slopes import compose_common
 from .jet import Jet
+from .recurrence import Solver, integrate, solve
 from .registry import Rule, rule
-from .series import Truncation, empty_rows, sum_products
+from .series import ClosedForm, Truncation, empty_rows, sum_products
 
 Derivatives = Callable[[Tensor], Iterator[Tensor]]
 """Yields $g'(x), g''(x), g'''(x)$. The first must be computed by functions that have rules."""
 
 
-def smooth(*functions: Callable[..., Tensor] | str) -> Callable[[Rule], Rule]:
+def smooth(
+    *functions: Callable[..., Tensor] | str, solver: Solver | None = None
+) -> Callable[[Rule], Rule]:
     """Return a decorator that registers a smooth elementwise function by its derivatives.
 
     Args:
         functions: The function, as for `rule`. The first must compute the value.
+        solver: The recurrence for orders above two. Default: integrate the series of $g'$.
 
     Returns:
         The decorator of a generator of $g'$, $g''$ and $g'''$ with the arguments of the function.
@@ -35,10 +39,13 @@ def smooth(*functions: Callable[..., Tensor] | str) -> Callable[[Rule], Rule]:
         function = getattr(torch, functions[0]) if isinstance(functions[0], str) else functions[0]
 
         def applied(x: Jet, *args: Any, **kwargs: Any) -> Jet:
+            if not args and not kwargs:
+                return compose(x, function, derivatives, solver)
             return compose(
                 x,
                 lambda u: function(u, *args, **kwargs),
                 lambda u: derivatives(u, *args, **kwargs),
+                solver,
             )
 
         return rule(*functions)(applied)
@@ -46,70 +53,88 @@ def smooth(*functions: Callable[..., Tensor] | str) -> Callable[[Rule], Rule]:
     return register
 
 
-def compose(x: Jet, g: Callable[[Tensor], Tensor], derivatives: Derivatives) -> Jet:
+def compose(
+    x: Jet,
+    g: Callable[[Tensor], Tensor],
+    derivatives: Derivatives,
+    solver: Solver | None = None,
+    *,
+    of_value: bool = False,
+) -> Jet:
     """Return $g(x)$ for a smooth elementwise function.
 
     Args:
         x: The jet.
         g: The function.
         derivatives: Its derivatives.
+        solver: The recurrence for orders above two. Default: integrate the series of $g'$.
+        of_value: Whether the derivatives are given as functions of $g(x)$ instead of $x$. This
+            needs a solver.
 
     Returns:
         The composition.
     """
     truncation = x.truncation
     if x.factors is not None and truncation.order <= 2:
-        return Jet(compose_common(*x.factors, truncation, g, derivatives), truncation)
+        of_x = (lambda z: derivatives(g(z))) if of_value else derivatives
+        return Jet(compose_common(*x.factors, truncation, g, of_x), truncation)
+    u = x.coefficients
     if x.degree == 0:
         return Jet(g(x.value)[None], truncation)
     if truncation.order <= 2:
-        stacked: Tensor = _Composition.apply(x.coefficients, truncation, g, derivatives)  # type: ignore[no-untyped-call]
+        stacked: Tensor = _Composition.apply(u, truncation, g, derivatives, of_value)
         return Jet(stacked, truncation)
-    return _integrated(x, g, derivatives)
+    if solver is not None:
+        slope = lambda x: next(derivatives(g(x) if of_value else x))
+        return solve(x, solver, slope)
+    shorter = Truncation(truncation.order - 1, propagation=truncation.propagation)
+    outer = next(derivatives(Jet(u[: truncation.order], shorter)))
+    w = outer.coefficients if isinstance(outer, Jet) else outer[None]
+    return Jet(integrate(w, u, g(u[0]), truncation.order), truncation)
 
 
-def _integrated(x: Jet, g: Callable[[Tensor], Tensor], derivatives: Derivatives) -> Jet:
-    r"""Return $g(x)$ from $\dot y = g'(x) \dot x$, or $k y_k = \sum_j j x_j g'(x)_{k - j}$."""
-    order = x.truncation.order
-    shorter = Truncation(order - 1, propagation=x.truncation.propagation)
-    outer = next(derivatives(Jet(x.coefficients[:order], shorter)))
-    slope = outer.coefficients if isinstance(outer, Jet) else outer[None]
-    u = x.coefficients
-    terms = [g(u[0])]
-    for k in range(1, order + 1):
-        products = [
-            j * u[j] * slope[k - j] for j in range(1, k + 1) if j < len(u) and k - j < len(slope)
-        ]
-        terms.append(sum(products, torch.zeros_like(terms[0])) / k)
-    return Jet(torch.stack(terms), x.truncation)
+SAVED_ELEMENTS = 2**18
+"""Largest number of elements of `u` for which factors are saved for the backward pass.
+
+Up to this size, calls of kernels cost more than the work in them. Above it, memory counts.
+"""
 
 
-class _Composition(torch.autograd.Function):
-    """The coefficients of $g(u)$ up to degree two, with a backward pass in closed form.
+class _Composition(ClosedForm):
+    """The coefficients of $y = g(u)$ up to degree two, with a backward pass in closed form.
 
-    It saves only `u`, where autograd would save every intermediate result.
+    Where autograd would save every intermediate result, it saves `u`, the result if the
+    derivatives are functions of it, and the factors of the gradient if they are small.
     """
 
     @staticmethod
     def forward(
-        ctx: FunctionCtx,
+        ctx: Any,
         u: Tensor,
         truncation: Truncation,
         g: Callable[[Tensor], Tensor],
         derivatives: Derivatives,
+        of_value: bool,
     ) -> Tensor:
-        ctx.save_for_backward(u)
-        ctx.truncation, ctx.derivatives = truncation, derivatives  # type: ignore[attr-defined]
-        y = empty_rows(u, truncation.rows(truncation.order))
-        y[0] = g(u[0])
-        first, *second = islice(derivatives(u[0]), truncation.order)
+        order, x = truncation.order, u[0]
+        y = empty_rows(u, truncation.rows(order))
+        value = g(x)
+        y[0] = value
+        small = u.numel() <= SAVED_ELEMENTS and truncation.propagation.keeping
+        saving = small and ctx.needs_input_grad[0]
+        first, *others = islice(derivatives(value if of_value else x), order + saving)
         torch.mul(u[1:], first, out=y[1 : len(u)])
-        if truncation.order == 2:
-            squares = sum_products(u[truncation.block(1)], u[truncation.block(1)])
+        squares = _squares(u, truncation) if order == 2 else None
+        if squares is not None:
             if len(u) == len(y):
-                y[-1].addcmul_(second[0], squares, value=0.5)
+                y[-1].addcmul_(others[0], squares, value=0.5)
             else:
-                torch.mul(second[0], squares, out=y[-1]).mul_(0.5)
+                torch.mul(others[0], squares, out=y[-1]).mul_(0.5)
+        factors = _factors(u, truncation, others, squares) if saving else ()
+        ctx.save_for_backward(
+            u, *([y] if of_value else []), *([first] if saving else []), *factors
+        )
+        ctx.truncation, ctx.derivatives, ctx.of_value = truncation, derivatives, of_value
         return y
 
     @staticmethod
@@ -119,14 +144,64 @@ class _Composition(torch.autograd.Function):
         $$\bar u_0 = g' \bar y_0 + g'' \sum_{k>0} u_k \bar y_k
                      + \tfrac12 g''' \sum_i u_{1i}² \bar y_2, \quad
           \bar u_{1i} = g' \bar y_{1i} + g'' u_{1i} \bar y_2, \quad \bar u_2 = g' \bar y_2$$
+
+        Along one direction this is $\bar u_j = \sum_k w_{k-j} \bar y_k$ with $w = g'(u)$.
         """
-        (u,) = ctx.saved_tensors
-        rows, slopes = len(u), ctx.truncation.block(1)
-        first, second, *third = islice(ctx.derivatives(u[0]), ctx.truncation.order + 1)
-        result = grad[:rows] * first
-        result[0].addcmul_(second, sum_products(u[1:], grad[1:rows]))
-        if ctx.truncation.order == 2:
-            result[slopes].addcmul_(u[slopes], second * grad[-1])
-            squares = sum_products(u[slopes], u[slopes])
-            result[0].addcmul_(squares.mul_(third[0]), grad[-1], value=0.5)
-        return result, None, None, None
+        u, *saved = ctx.saved_tensors
+        truncation, order = ctx.truncation, ctx.truncation.order
+        argument = saved.pop(0) if ctx.of_value else u
+        if not saved or torch.is_grad_enabled():  # differentiated again, they depend on `u`
+            first, *others = islice(ctx.derivatives(argument[0]), order + 1)
+            squares = _squares(u, truncation) if order == 2 else None
+            saved = [first, *_factors(u, truncation, others, squares)]
+        rows = len(u)
+        bar = (grad if len(grad) == rows else grad[:rows]) * saved[0]
+        if truncation.directions == 1:
+            for k, w in enumerate(saved[1], 1):
+                bar[: order + 1 - k].addcmul_(w, grad[k:])
+            return bar, None, None, None, None
+        second, *third = saved[1:]
+        bar[0].addcmul_(second, sum_products(u[1:], grad[1:rows]))
+        for bend in third:
+            slopes = truncation.block(1)
+            bar[slopes].addcmul_(u[slopes], second * grad[-1])
+            bar[0].addcmul_(bend, grad[-1], value=0.5)
+        return bar, None, None, None, None
+
+
+def _squares(u: Tensor, truncation: Truncation) -> Tensor:
+    r"""Return $\sum_i u_{1i}²$."""
+    if truncation.directions == 1:
+        return u[1].square()
+    slopes = u[truncation.block(1)]
+    return sum_products(slopes, slopes)
+
+
+def _factors(
+    u: Tensor, truncation: Truncation, others: Sequence[Tensor], squares: Tensor | None
+) -> tuple[Tensor, ...]:
+    r"""Return the factors of the gradient besides $g'$.
+
+    Along one direction these are the other coefficients of $w = g'(u)$, stacked: $w_1 = g'' u_1$
+    and $w_2 = g'' u_2 + \tfrac12 g''' u_1²$. Along several they are $g''$ and
+    $g''' \sum_i u_{1i}²$.
+
+    Args:
+        u: The coefficients of $u$.
+        truncation: Their truncation.
+        others: $g''$, and $g'''$ if the order is two.
+        squares: $\sum_i u_{1i}²$ if the order is two.
+
+    Returns:
+        The factors.
+    """
+    second, *third = others
+    if truncation.directions > 1:
+        return (second,) if squares is None else (second, third[0] * squares)
+    w = second * u[1:]
+    if squares is None:
+        return (w,)
+    if len(u) == truncation.rows(2):
+        w[-1].addcmul_(third[0], squares, value=0.5)
+        return (w,)
+    return (torch.cat([w, (third[0] * squares).mul_(0.5)[None]]),)

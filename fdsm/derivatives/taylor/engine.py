@@ -91,7 +91,7 @@ class Taylor:
         check_arguments(x, v, cond)
         y = series(as_log_density(f), x, v[None], order, *cond)
         require_density_shape(y.shape[1:], len(x))
-        return tuple(math.factorial(k) * y[k] if k > 1 else y[k] for k in range(order + 1))
+        return tuple(math.factorial(k) * c if k > 1 else c for k, c in enumerate(y.unbind()))
 
     @_with_fallback
     def sliced(self, f: LogDensity, x: Tensor, v: Tensor, *cond: Tensor) -> tuple[Tensor, Tensor]:
@@ -99,7 +99,8 @@ class Taylor:
         check_arguments(x, v, cond, several=True)
         y = series(as_log_density(f), x, v, 2, *cond)
         require_density_shape(y.shape[1:], len(x))
-        return y[1:-1], 2 * y[-1]
+        _, slopes, curvature = y.split_with_sizes([1, len(v), 1])
+        return slopes, 2 * curvature.squeeze(0)
 
     @_with_fallback
     def quadratic(self, s: Score, x: Tensor, v: Tensor, *cond: Tensor) -> tuple[Tensor, Tensor]:

@@ -88,16 +88,16 @@ class Jet(Tensor):
         """Apply the rule of a function of torch."""
         if _current_functorch_level() is not None:
             raise MissingRule("Taylor has no rules for `torch.vmap` and the like (torch.func)")
-        has_complex = _check_operands(args)
         if not kwargs:
-            return rule_of(function, _in_place, has_complex)(*args)
-        has_complex |= _check_operands(kwargs.values())
+            return rule_of(function, _in_place, _check_operands(args))(*args)
+        has_complex = _check_operands((*args, *kwargs.values()))
         if kwargs.pop("out", None) is not None:
             raise MissingRule("Taylor cannot write results into `out`: use the returned tensor")
-        options = {_SYNONYMS.get(name, name): value for name, value in kwargs.items()}
-        by_name = not args and "input" in options and "condition" not in options
-        first = [options.pop("input")] if by_name else []
-        return rule_of(function, _in_place, has_complex)(*args, *first, **options)
+        if not _SYNONYMS.keys().isdisjoint(kwargs):
+            kwargs = {_SYNONYMS.get(name, name): value for name, value in kwargs.items()}
+        by_name = not args and "input" in kwargs and "condition" not in kwargs
+        first = [kwargs.pop("input")] if by_name else []
+        return rule_of(function, _in_place, has_complex)(*args, *first, **kwargs)
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]

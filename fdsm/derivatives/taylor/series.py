@@ -56,6 +56,16 @@ class Truncation:
         return slice(self.rows(degree - 1) if degree else 0, self.rows(degree))
 
 
+class ClosedForm(torch.autograd.Function):
+    """A function of coefficients with a backward pass in closed form.
+
+    Jets refuse the transforms of `torch.func`, so it is applied without the support for them,
+    which takes as long as a small kernel.
+    """
+
+    apply = torch._C._FunctionBase.__dict__["apply"]
+
+
 def empty_rows(u: Tensor, rows: int) -> Tensor:
     """Return an empty tensor with `rows` rows, each with the memory layout of the rows of `u`."""
     if u.is_contiguous():
@@ -93,3 +103,51 @@ def sum_products(a: Tensor, b: Tensor) -> Tensor:
     for x, y in rest:
         sums.addcmul_(x, y)
     return sums
+
+
+def empty_product(a: Tensor, b: Tensor, rows: int) -> Tensor:
+    """Return an empty tensor for `rows` coefficients of the product of two series."""
+    if a.shape[1:] == b.shape[1:]:
+        return empty_rows(b, rows)
+    shape = torch.broadcast_shapes(a.shape[1:], b.shape[1:])  # type: ignore[no-untyped-call]
+    like = next((x for x in (a, b) if x.shape[1:] == shape), None)
+    return b.new_empty(rows, *shape) if like is None else empty_rows(like, rows)
+
+
+def convolve(a: Tensor, b: Tensor, rows: int) -> Tensor:
+    r"""Return the first coefficients of a product along one direction, $y_k = \sum_i a_i b_{k-i}$.
+
+    Args:
+        a: The coefficients of the first factor.
+        b: The coefficients of the second factor, whose shapes can be broadcast with the first.
+        rows: The number of coefficients of the product.
+
+    Returns:
+        The coefficients of the product.
+    """
+    y = empty_product(a, b, rows)
+    first = y[: len(b)]
+    torch.mul(a[0], b[: len(first)], out=first)
+    y[len(b) :].zero_()
+    for i, factor in enumerate(a[1:rows], 1):
+        part = y[i : i + len(b)]
+        part.addcmul_(factor, b[: len(part)])
+    return y
+
+
+def correlate(grad: Tensor, b: Tensor, rows: int) -> Tensor:
+    r"""Return the gradient of a product for a factor, $\bar a_i = \sum_k b_{k-i} \bar y_k$.
+
+    Args:
+        grad: The gradient with respect to the product, $\bar y$.
+        b: The coefficients of the other factor.
+        rows: The number of coefficients of the factor.
+
+    Returns:
+        The gradient, in the shape of the product.
+    """
+    result = grad[:rows] * b[0]
+    for j, factor in enumerate(b[1 : len(grad)], 1):
+        part = grad[j : j + rows]
+        result[: len(part)].addcmul_(factor, part)
+    return result

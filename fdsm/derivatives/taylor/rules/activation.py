@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from .. import recurrence
 from ..composition import Derivatives, compose, smooth
 from ..jet import Jet, assign_, snapshot
 from ..registry import rule
@@ -39,12 +40,15 @@ def logsigmoid(x: Tensor) -> Iterator[Tensor]:
     yield torch.addcmul(-first, first, s, value=2)
 
 
-def activation(name: str) -> Callable[[Callable[[Tensor], Iterator[Tensor]]], Derivatives]:
+def activation(
+    name: str, solver: recurrence.Solver | None = None
+) -> Callable[[Callable[[Tensor], Iterator[Tensor]]], Derivatives]:
     """Return a decorator that registers an activation by its derivatives, as `smooth` does.
 
     Args:
         name: The name of the activation in `torch.nn.functional`, where it has an `inplace`
             option.
+        solver: As for `smooth`.
 
     Returns:
         The decorator.
@@ -54,8 +58,8 @@ def activation(name: str) -> Callable[[Callable[[Tensor], Iterator[Tensor]]], De
     def register(derivatives: Derivatives) -> Derivatives:
         def applied(x: Jet, inplace: bool = False) -> Jet:
             if inplace:
-                return assign_(x, compose(snapshot(x), function, derivatives))
-            return compose(x, function, derivatives)
+                return assign_(x, compose(snapshot(x), function, derivatives, solver))
+            return compose(x, function, derivatives, solver)
 
         rule(name)(applied)
         return derivatives
@@ -63,16 +67,16 @@ def activation(name: str) -> Callable[[Callable[[Tensor], Iterator[Tensor]]], De
     return register
 
 
-@activation("silu")
+@activation("silu", recurrence.silu)
 def silu(x: Tensor) -> Iterator[Tensor]:
     r"""Yield the derivatives of $x σ(x)$."""
     s = x.sigmoid()
-    first = torch.addcmul(s, s, s, value=-1)
-    yield torch.addcmul(s, x, first)
-    second = torch.addcmul(first, first, s, value=-2)
-    yield torch.addcmul(first, x, second).add_(first)
-    third = torch.addcmul(first, first, first, value=-6)
-    yield torch.addcmul(3 * second, x, third)
+    slope = torch.addcmul(s, s, s, value=-1)
+    first = torch.addcmul(s, x, slope)
+    yield first
+    second = (s + first).addcmul_(s, first, value=-2)
+    yield second
+    yield (slope + second).addcmul_(slope, first, value=-2).addcmul_(s, second, value=-2)
 
 
 @activation("mish")

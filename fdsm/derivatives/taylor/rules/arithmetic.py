@@ -10,11 +10,11 @@ from torch import Tensor
 from ..algebra import Number, Operand, as_jet, bilinear, match_operand, value_of, without_value
 from ..jet import Jet
 from ..registry import rule
-from ..series import Truncation, empty_rows
+from ..series import ClosedForm, Truncation, convolve, correlate, empty_product
 from .elementwise import power
 
 
-class _Shift(torch.autograd.Function):
+class _Shift(ClosedForm):
     """Add a constant to the first rows of a tensor, the rows that hold values.
 
     This happens in place if the tensor is `fresh`: just computed and not yet used elsewhere.
@@ -49,7 +49,7 @@ def shifted(c: Tensor, b: Tensor | Number, rows: int = 1) -> Tensor:
     Returns:
         The coefficients.
     """
-    result: Tensor = _Shift.apply(c, b.to(c.dtype) if isinstance(b, Tensor) else b, rows, True)  # type: ignore[no-untyped-call]
+    result: Tensor = _Shift.apply(c, b.to(c.dtype) if isinstance(b, Tensor) else b, rows, True)
     return result
 
 
@@ -71,7 +71,7 @@ def _plus(x: Jet, constant: Operand, fresh: bool = False) -> Jet:
     x = match_operand(x, constant)
     if isinstance(constant, Tensor) and not _fits(constant, x):
         return _sum(x, as_jet(constant, x), 1)
-    return Jet(_Shift.apply(x.coefficients, constant, 1, fresh), x.truncation)  # type: ignore[no-untyped-call]
+    return Jet(_Shift.apply(x.coefficients, constant, 1, fresh), x.truncation)
 
 
 def _fits(constant: Tensor, x: Jet) -> bool:
@@ -119,21 +119,22 @@ def mul(input: Operand, other: Operand) -> Tensor:
     if not isinstance(other, Jet):
         return Jet(match_operand(input, other).coefficients * other, input.truncation)
     a, b = match_operand(input, other), match_operand(other, input)
-    if a.truncation.order > 2 or a.degree == 0 or b.degree == 0:
+    if a.degree == 0 or b.degree == 0:
         return bilinear(torch.mul, a, b)
-    return Jet(_Product.apply(a.coefficients, b.coefficients, a.truncation), a.truncation)  # type: ignore[no-untyped-call]
+    return Jet(_Product.apply(a.coefficients, b.coefficients, a.truncation), a.truncation)
 
 
-class _Product(torch.autograd.Function):
-    """The coefficients of an elementwise product up to degree two, in few passes over memory."""
+class _Product(ClosedForm):
+    """The coefficients of an elementwise product, in few passes over memory."""
 
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor, truncation: Truncation) -> Tensor:
         ctx.save_for_backward(a, b)
         ctx.truncation = truncation
-        shape = torch.broadcast_shapes(a.shape[1:], b.shape[1:])  # type: ignore[no-untyped-call]
         rows = truncation.rows(truncation.order)
-        y = empty_rows(a, rows) if a.shape[1:] == shape else a.new_empty(rows, *shape)
+        if truncation.directions == 1:
+            return convolve(a, b, rows)
+        y = empty_product(a, b, rows)
         torch.mul(a, b[0], out=y[: len(a)])
         y[len(a) :].zero_()
         y[1 : len(b)].addcmul_(a[0], b[1:])
@@ -159,6 +160,8 @@ def _gradient_of_factor(
     grad: Tensor, b: Tensor, shape: torch.Size, truncation: Truncation
 ) -> Tensor:
     """Return the gradient with respect to one factor, of a given shape, from the other factor."""
+    if truncation.directions == 1:
+        return correlate(grad, b, shape[0]).sum_to_size(shape)
     result = grad[: shape[0]] * b[0]
     for slope, part in zip(grad[1:], b[1:], strict=False):
         result[0].addcmul_(slope, part)

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .. import recurrence
 from ..algebra import Operand, as_jet, value_of
 from ..composition import compose, smooth
 from ..jet import Jet
@@ -15,24 +16,45 @@ from ..registry import rule
 _LN2, _LN10 = math.log(2), math.log(10)
 
 
-@smooth("exp")
-def exp(x: Tensor) -> Iterator[Tensor]:
-    """Yield the derivatives of $e^x$, which are $e^x$."""
-    return _exponentials(x)
+def _riccati(a: float, b: float, c: float, *names: str) -> None:
+    r"""Register a function with $g' = a + b g + c g²$.
+
+    Its other derivatives are $g'' = (b + 2 c g) g'$ and $g''' = (b² - 4 a c + 6 c g') g'$.
+
+    Args:
+        a: The constant coefficient.
+        b: The linear coefficient.
+        c: The quadratic coefficient.
+        names: Its names in torch.
+    """
+    function = getattr(torch, names[0])
+    solver = recurrence.riccati(function, a, b, c)
+
+    def derivatives(y: Tensor) -> Iterator[Tensor]:
+        first = recurrence.quadratic(y, y, a, b, c)
+        yield first
+        yield recurrence.quadratic(first, y, 0, b, 2 * c)
+        yield recurrence.quadratic(first, first, 0, b * b - 4 * a * c, 6 * c)
+
+    def applied(x: Jet) -> Jet:
+        return compose(x, function, derivatives, solver, of_value=True)
+
+    rule(*names)(applied)
+
+
+_riccati(0, 1, 0, "exp")
+_riccati(0, _LN2, 0, "exp2")
+_riccati(0, 0, -1, "reciprocal")
+_riccati(0, 1, -1, "sigmoid", "expit")
+_riccati(1, 0, -1, "tanh")
+_riccati(1, 0, 1, "tan")
 
 
 @smooth("expm1")
 def expm1(x: Tensor) -> Iterator[Tensor]:
-    """Yield the derivatives of $e^x - 1$."""
-    return _exponentials(x)
-
-
-@smooth("exp2")
-def exp2(x: Tensor) -> Iterator[Tensor]:
-    """Yield the derivatives of $2^x$."""
-    y = x.exp2()
+    """Yield the derivatives of $e^x - 1$, which are $e^x$."""
+    y = x.exp()
     while True:
-        y = y * _LN2
         yield y
 
 
@@ -60,12 +82,6 @@ def log1p(x: Tensor) -> Iterator[Tensor]:
     return _logarithm(1 + x, 1.0)
 
 
-def _exponentials(x: Tensor) -> Iterator[Tensor]:
-    y = x.exp()
-    while True:
-        yield y
-
-
 def _logarithm(x: Tensor, scale: float) -> Iterator[Tensor]:
     r = x.reciprocal()
     yield r * scale
@@ -74,18 +90,7 @@ def _logarithm(x: Tensor, scale: float) -> Iterator[Tensor]:
     yield 2 * scale * square * r
 
 
-@smooth("reciprocal")
-def reciprocal(x: Tensor) -> Iterator[Tensor]:
-    """Yield the derivatives of $1/x$."""
-    r = x.reciprocal()
-    square = r * r
-    yield -square
-    cube = square * r
-    yield 2 * cube
-    yield -6 * cube * r
-
-
-@smooth("sqrt")
+@smooth("sqrt", solver=recurrence.power(torch.sqrt, 0.5))
 def sqrt(x: Tensor) -> Iterator[Tensor]:
     r"""Yield the derivatives of $\sqrt x$."""
     first = 0.5 * x.rsqrt()
@@ -96,7 +101,7 @@ def sqrt(x: Tensor) -> Iterator[Tensor]:
     yield -1.5 * second * r
 
 
-@smooth("rsqrt")
+@smooth("rsqrt", solver=recurrence.power(torch.rsqrt, -0.5))
 def rsqrt(x: Tensor) -> Iterator[Tensor]:
     r"""Yield the derivatives of $1/\sqrt x$."""
     r = x.rsqrt()
@@ -116,7 +121,9 @@ def square(x: Tensor) -> Iterator[Tensor]:
 
 def power(x: Jet, exponent: float) -> Jet:
     """Return $x^p$ for a number $p$."""
-    return compose(x, lambda u: u**exponent, lambda u: _power(u, exponent))
+    g = lambda u: u**exponent
+    solver = recurrence.power(g, exponent) if exponent < 1 and exponent != 0 else None
+    return compose(x, g, lambda u: _power(u, exponent), solver)
 
 
 def _power(x: Tensor, p: float) -> Iterator[Tensor]:
@@ -131,7 +138,7 @@ def _power(x: Tensor, p: float) -> Iterator[Tensor]:
         factor *= p
 
 
-@smooth("sin")
+@smooth("sin", solver=recurrence.oscillator(torch.sin, torch.cos, -1))
 def sin(x: Tensor) -> Iterator[Tensor]:
     r"""Yield the derivatives of $\sin x$."""
     cosine = x.cos()
@@ -140,23 +147,13 @@ def sin(x: Tensor) -> Iterator[Tensor]:
     yield -cosine
 
 
-@smooth("cos")
+@smooth("cos", solver=recurrence.oscillator(torch.cos, lambda u: -u.sin(), -1))
 def cos(x: Tensor) -> Iterator[Tensor]:
     r"""Yield the derivatives of $\cos x$."""
     sine = x.sin()
     yield -sine
     yield -x.cos()
     yield sine
-
-
-@smooth("tan")
-def tan(x: Tensor) -> Iterator[Tensor]:
-    r"""Yield the derivatives of $\tan x$."""
-    y = x.tan()
-    first = 1 + y * y
-    yield first
-    yield 2 * y * first
-    yield 2 * first * (1 + 3 * y * y)
 
 
 @smooth("asin", "arcsin")
@@ -218,7 +215,7 @@ def atanh(x: Tensor) -> Iterator[Tensor]:
     yield (6 * x * x + 2) * r**3
 
 
-@smooth("sinh")
+@smooth("sinh", solver=recurrence.oscillator(torch.sinh, torch.cosh, 1))
 def sinh(x: Tensor) -> Iterator[Tensor]:
     r"""Yield the derivatives of $\sinh x$."""
     y = x.cosh()
@@ -227,33 +224,13 @@ def sinh(x: Tensor) -> Iterator[Tensor]:
     yield y
 
 
-@smooth("cosh")
+@smooth("cosh", solver=recurrence.oscillator(torch.cosh, torch.sinh, 1))
 def cosh(x: Tensor) -> Iterator[Tensor]:
     r"""Yield the derivatives of $\cosh x$."""
     y = x.sinh()
     yield y
     yield x.cosh()
     yield y
-
-
-@smooth("tanh")
-def tanh(x: Tensor) -> Iterator[Tensor]:
-    r"""Yield the derivatives of $\tanh x$."""
-    y = x.tanh()
-    first = 1 - y * y
-    yield first
-    yield -2 * y * first
-    yield first * (4 - 6 * first)
-
-
-@smooth("sigmoid", "expit")
-def sigmoid(x: Tensor) -> Iterator[Tensor]:
-    r"""Yield the derivatives of $σ(x) = 1 / (1 + e^{-x})$."""
-    s = x.sigmoid()
-    first = torch.addcmul(s, s, s, value=-1)
-    yield first
-    yield torch.addcmul(first, first, s, value=-2)
-    yield torch.addcmul(first, first, first, value=-6)
 
 
 @rule("logit")

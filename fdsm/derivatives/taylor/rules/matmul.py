@@ -11,6 +11,7 @@ from torch.nn import functional
 from ..algebra import Number, aligned, as_jet, bilinear
 from ..jet import Jet
 from ..registry import rule
+from ..series import ClosedForm
 from .arithmetic import shifted
 
 
@@ -110,8 +111,35 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         value, slopes = input.factors
         mapped = functional.linear(value, weight, bias), functional.linear(slopes, weight)
         return Jet.with_common_slopes(*mapped, input.truncation)
-    y = functional.linear(input.coefficients, weight)
-    return Jet(y if bias is None else shifted(y, bias), input.truncation)
+    x = input.coefficients
+    if bias is None or weight.ndim == 1 or x.is_complex() or weight.is_complex():
+        y = functional.linear(x, weight)
+        return Jet(y if bias is None else shifted(y, bias), input.truncation)
+    return Jet(_Linear.apply(x, weight, bias), input.truncation)
+
+
+class _Linear(ClosedForm):
+    """The coefficients of $W x + b$. The bias is added to the value alone, in place."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        ctx.shape = bias.shape
+        y = functional.linear(x, weight)
+        y[0].add_(bias.to(y.dtype))
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        r"""Return $W^T \bar y_k$ for all $k$, $\sum_k \bar y_k x_k^T$ and $\bar y_0$."""
+        x, weight = ctx.saved_tensors
+        wanted = ctx.needs_input_grad
+        bar = grad.reshape(-1, grad.shape[-1])
+        return (
+            bar.mm(weight.to(bar.dtype)).view(x.shape) if wanted[0] else None,
+            bar.t().mm(x.to(bar.dtype).reshape(-1, x.shape[-1])) if wanted[1] else None,
+            grad[0].sum_to_size(ctx.shape) if wanted[2] else None,
+        )
 
 
 @rule("addmm")
