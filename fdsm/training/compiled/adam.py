@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -46,21 +46,21 @@ class AdamState:
         ]
         self._settings = self._current_settings()
 
-    @staticmethod
-    def supports(optimizer: Optimizer, parameters: Sequence[nn.Parameter]) -> bool:
-        """Return whether an optimizer is Adam or AdamW without further options.
+    @classmethod
+    def of(cls, optimizer: Optimizer, parameters: Sequence[nn.Parameter]) -> Self | None:
+        """Return the state, or `None` if this is not plain Adam.
 
         All parameters must have made as many steps, counted on their own device.
         """
         if type(optimizer) not in {Adam, AdamW}:
-            return False
+            return None
         counts = [optimizer.state[p]["step"] for p in parameters]
         options = [
             group["amsgrad"] or group["maximize"] or isinstance(group["betas"][0], Tensor)
             for group in optimizer.param_groups
         ]
         same = all(c.device == parameters[0].device and c == counts[0] for c in counts)
-        return same and not any(options)
+        return cls(optimizer, parameters) if same and not any(options) else None
 
     @property
     def is_unchanged(self) -> bool:

@@ -82,25 +82,15 @@ class StepGraph:
         self._fixed = {name: t for name, t in tensors if name not in self._names}
         self._captured: list[Tensor] = []
         self._draws, self._used = self._record(batch, generator, progress)
-        self.bind()
+        used = [self._weights[i] for i in self._used]
+        self._adam = AdamState.of(update.optimizer, used)
+        self._means = [] if self._adam is None else _means(update)
+        self._num_groups = len(update.optimizer.param_groups)
+        update.optimizer.zero_grad(set_to_none=True)  # gradients stay in the graph
         with random_state_kept(generator, self._device):
             graph = self._trace(batch, generator, progress)
             self._check(graph, batch, generator, progress)
             self._run = _compiled(graph, self._inputs(batch, generator, progress))
-
-    def bind(self) -> None:
-        """Look up the tensors of the optimizer and of the average that the graph writes."""
-        optimizer, average = self._update.optimizer, self._update.average
-        used = [self._weights[i] for i in self._used]
-        self._adam = None
-        if AdamState.supports(optimizer, used):
-            self._adam = AdamState(optimizer, used)
-        self._means: list[Tensor] = []
-        if self._adam and average and not list(average.model.buffers()):
-            pairs = zip(average.source.parameters(), average.model.parameters(), strict=True)
-            means = {id(p): mean for p, mean in pairs}
-            if means.keys() == set(map(id, self._weights)):
-                self._means = [means[id(p)] for p in self._weights]
 
     def fits(self, batch: Batch) -> bool:
         """Return whether the graph is valid for a batch and the current model and optimizer."""
@@ -108,6 +98,7 @@ class StepGraph:
             [_layout(t) for t in batch] == self._layouts
             and self._update.module.training is self._training
             and all(p.requires_grad and p.dtype is self._dtype for p in self._weights)
+            and len(self._update.optimizer.param_groups) == self._num_groups
             and (self._adam is None or self._adam.is_unchanged)
         )
 
@@ -296,6 +287,18 @@ def _names(update: Update) -> list[str]:
     if not all(id(p) in names for p in update.parameters):
         raise NotCompilable("the optimizer has a parameter that is not part of the module")
     return [names[id(p)] for p in update.parameters]
+
+
+def _means(update: Update) -> list[Tensor]:
+    """Return the averages of the parameters of an update, if its average has no other tensors."""
+    average = update.average
+    if average is None or list(average.model.buffers()):
+        return []
+    pairs = zip(average.source.parameters(), average.model.parameters(), strict=True)
+    means = {id(p): mean for p, mean in pairs}
+    if means.keys() != set(map(id, update.parameters)):
+        return []
+    return [means[id(p)] for p in update.parameters]
 
 
 def _first_line(error: Exception) -> str:

@@ -49,7 +49,7 @@ class CompiledUpdate(Update):
         self.reason: str | None = None
         self._graph: StepGraph | None = None
         self._updates = 0
-        self.optimizer.register_load_state_dict_post_hook(self._bind)
+        self.optimizer.register_load_state_dict_post_hook(self._forget)
 
     @property
     def is_compiled(self) -> bool:
@@ -81,9 +81,9 @@ class CompiledUpdate(Update):
                 stacklevel=4,
             )
 
-    def _bind(self, optimizer: Optimizer) -> None:
-        if self._graph is not None:
-            self._graph.bind()
+    def _forget(self, optimizer: Optimizer) -> None:
+        """Forget the graph of an optimizer whose state was replaced."""
+        self._graph = None
 
 
 def compiled_step(
