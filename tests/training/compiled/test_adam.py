@@ -57,3 +57,18 @@ def test_an_optimizer_that_is_restored_is_found_again() -> None:
     for update in pair.updates:
         update.optimizer.load_state_dict(update.optimizer.state_dict())
     pair.require_equal(pair.train(3))
+
+
+@pytest.mark.usefixtures("_traced_only")
+def test_a_new_group_of_parameters_is_not_ignored() -> None:
+    pair = Pair(
+        lambda m: objective_of(DSM(0.3), m), mlp(), lambda p: torch.optim.Adam(list(p)[:2])
+    )
+    pair.train(3)
+    assert all(p.grad is None for p in pair.compiled.parameters)
+    for model, update in zip(pair.models, pair.updates, strict=True):
+        update.optimizer.add_param_group({"params": list(model.parameters())[2:]})
+    before = pair.models[1].state_dict()["2.weight"].clone()
+    metrics = pair.train(3)
+    assert not torch.equal(pair.models[1].state_dict()["2.weight"], before)
+    pair.require_equal(metrics)
