@@ -71,7 +71,7 @@ PROBLEMS = (
         },
     ),
     OperatorProblem(
-        tanh_problem(5, 256, 8),
+        tanh_problem(5, 256, 5),
         {
             (BIHARMONIC, NESTED, "torch"): nested.biharmonic,
             (BIHARMONIC, "biharmonic", "fdsm"): biharmonic,
