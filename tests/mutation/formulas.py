@@ -229,4 +229,10 @@ FORMULAS = (
     Mutation("local Gaussian proposal: no volume", "recipes/kernel.py", "/ 2 - log_volume", "/ 2", "tests/recipes/test_kernel.py"),
     Mutation("Theorem 2: bias of the step", "paper/support/double_well.py", "3 * step**2 / (d + 2)", "3 * step**2 / d", "tests/paper/support/test_double_well.py"),
     Mutation("Parkinsons gap: sign of log Z", "paper/studies/parkinsons_gap.py", "log_z - log_densities", "-log_z - log_densities", "tests/paper/studies/test_parkinsons_gap.py"),
+    Mutation("benchmark: ratio the wrong way round", "benchmarks/results/record.py", "ratios = [a / b for", "ratios = [b / a for", "tests/benchmarks/results/test_record.py"),
+    Mutation("benchmark: slowest run instead of the fastest", "benchmarks/results/record.py", "Ratio(min(self.samples)", "Ratio(max(self.samples)", "tests/benchmarks/results/test_record.py"),
+    Mutation("benchmark: compilation adds to the budget", "benchmarks/results/curves.py", "self.seconds - compiling", "self.seconds + compiling", "tests/benchmarks/results/test_curves.py"),
+    Mutation("benchmark: data standardised without their noise", "benchmarks/learning_problems.py", "deviation**2 + self.noise**2", "deviation**2", "tests/benchmarks/test_learning_problems.py"),
+    Mutation("FD-SSM by hand: no ½", "benchmarks/peers/by_hand.py", "(plus - minus) ** 2 / 8", "(plus - minus) ** 2 / 4", "tests/benchmarks/peers/test_by_hand.py"),
+    Mutation("benchmark: nested curvature: mean over the directions", "benchmarks/peers/nested_operators.py", "return along.sum(0)", "return along.mean(0)", "tests/benchmarks/peers/test_nested_operators.py"),
 )  # fmt: skip
