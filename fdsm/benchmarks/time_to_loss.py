@@ -5,6 +5,7 @@ counted. Compilers run as other processes, so the first steps are recorded separ
 time.
 """
 
+import os
 import tempfile
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -12,7 +13,6 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from typing import Protocol
-from unittest import mock
 
 import torch
 from torch import Tensor, nn
@@ -40,6 +40,8 @@ FIRST_STEPS = 3
 """Steps that may compile."""
 CHUNK = 5
 """Steps between two readings of the clock."""
+CACHE = "TORCHINDUCTOR_CACHE_DIR"
+"""The variable that names the cache of torch's compiler."""
 OBJECTIVES: dict[str, Objective] = {
     "FD-SSM": SSM(FiniteDifference(), Sphere(EPS)),
     "Taylor-SSM, 1 direction": SSM(Taylor(), Sphere(EPS)),
@@ -192,7 +194,7 @@ def run(
         except DataError as error:
             log(f"{problem.name}: left out. {error}")
             continue
-        with single_threaded(), quiet(), _empty_cache():
+        with single_threaded(), quiet(), empty_cache():
             for seed in range(seeds):
                 log(f"{problem.name}, seed {seed} ...")
                 trainers = {
@@ -257,10 +259,14 @@ def _held_out(trainer: Trainer, test: Tensor) -> float:
 
 
 @contextmanager
-def _empty_cache() -> Generator[None, None, None]:
+def empty_cache() -> Generator[None, None, None]:
     """Let the compiler of torch start with an empty cache, so that seed 0 compiles everything."""
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        mock.patch.dict("os.environ", {"TORCHINDUCTOR_CACHE_DIR": folder}),
-    ):
-        yield
+    before = os.environ.get(CACHE)
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ[CACHE] = folder
+        try:
+            yield
+        finally:
+            del os.environ[CACHE]
+            if before is not None:
+                os.environ[CACHE] = before

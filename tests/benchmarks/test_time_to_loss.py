@@ -1,4 +1,6 @@
+import os
 from functools import partial
+from pathlib import Path
 
 import pytest
 import torch
@@ -70,6 +72,20 @@ def test_problems_without_data_are_left_out() -> None:
     found = run(seconds=1.0, seeds=1, problems=[problem], log=lines.append)
     assert found.curves == ()
     assert lines == ["wine: left out. winequality-white.csv is missing"]
+
+
+@pytest.mark.parametrize("before", [None, "elsewhere"])
+def test_compilers_start_with_an_empty_cache(
+    before: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(time_to_loss.CACHE, raising=False)
+    if before is not None:
+        monkeypatch.setenv(time_to_loss.CACHE, before)
+    with time_to_loss.empty_cache():
+        folder = Path(os.environ[time_to_loss.CACHE])
+        assert list(folder.iterdir()) == []
+    assert not folder.exists()
+    assert os.environ.get(time_to_loss.CACHE) == before
 
 
 @pytest.mark.slow
