@@ -116,17 +116,17 @@ class _Composition(ClosedForm):
         derivatives: Derivatives,
         of_value: bool,
     ) -> Tensor:
-        order, x = truncation.order, u[0]
+        order, x, rows = truncation.order, u[0], u.shape[0]
         y = empty_rows(u, truncation.rows(order))
         value = g(x)
         y[0] = value
         small = u.numel() <= SAVED_ELEMENTS and truncation.propagation.keeping
         saving = small and ctx.needs_input_grad[0]
         first, *others = islice(derivatives(value if of_value else x), order + saving)
-        torch.mul(u[1:], first, out=y[1 : len(u)])
+        torch.mul(u[1:], first, out=y[1:rows])
         squares = _squares(u, truncation) if order == 2 else None
         if squares is not None:
-            if len(u) == len(y):
+            if rows == y.shape[0]:
                 y[-1].addcmul_(others[0], squares, value=0.5)
             else:
                 torch.mul(others[0], squares, out=y[-1]).mul_(0.5)
@@ -154,10 +154,10 @@ class _Composition(ClosedForm):
             first, *others = islice(ctx.derivatives(argument[0]), order + 1)
             squares = _squares(u, truncation) if order == 2 else None
             saved = [first, *_factors(u, truncation, others, squares)]
-        rows = len(u)
-        bar = (grad if len(grad) == rows else grad[:rows]) * saved[0]
+        rows = u.shape[0]
+        bar = (grad if grad.shape[0] == rows else grad[:rows]) * saved[0]
         if truncation.directions == 1:
-            for k, w in enumerate(saved[1], 1):
+            for k, w in enumerate(saved[1].unbind(), 1):
                 bar[: order + 1 - k].addcmul_(w, grad[k:])
             return bar, None, None, None, None
         second, *third = saved[1:]
@@ -201,7 +201,7 @@ def _factors(
     w = second * u[1:]
     if squares is None:
         return (w,)
-    if len(u) == truncation.rows(2):
+    if u.shape[0] == truncation.rows(2):
         w[-1].addcmul_(third[0], squares, value=0.5)
         return (w,)
     return (torch.cat([w, (third[0] * squares).mul_(0.5)[None]]),)

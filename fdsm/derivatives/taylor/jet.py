@@ -135,7 +135,7 @@ class Jet(Tensor):
     @property
     def degree(self) -> int:
         """The highest degree that is not known to be zero."""
-        return self.truncation.degree(len(self.coefficients))
+        return self.truncation.degree(self.coefficients.shape[0])
 
     @property
     def shared(self) -> bool:
@@ -242,26 +242,19 @@ def _check_operands(args: Iterable[Any]) -> bool:
     with _without_torch_function():
         while operands:
             x = operands.pop()
-            if type(x) is Jet:
-                propagation = propagation or x.truncation.propagation
-                if x.truncation.propagation is not propagation:
-                    raise MissingRule(_TWO_CALLS)
-                if x.grad_fn is not None:
+            if isinstance(x, Tensor):
+                has_complex = has_complex or x.is_complex()
+                if x.grad_fn is not None and (type(x) is Jet or _depends_on_a_jet(x.grad_fn)):
                     raise MissingRule(_CUSTOM_FUNCTION)
-            elif isinstance(x, Tensor):
-                if x.grad_fn is not None and _depends_on_a_jet(x.grad_fn):
-                    raise MissingRule(_CUSTOM_FUNCTION)
+                if type(x) is Jet:
+                    propagation = propagation or x.truncation.propagation
+                    if x.truncation.propagation is not propagation:
+                        raise MissingRule(_TWO_CALLS)
             elif type(x) in (list, tuple):
                 operands += x
-            has_complex = has_complex or _is_complex(x)
+            elif type(x) is complex or (type(x) is torch.dtype and x.is_complex):
+                has_complex = True
     return has_complex
-
-
-def _is_complex(x: object) -> bool:
-    """Return whether an operand is complex, or a complex type."""
-    if isinstance(x, Tensor):
-        return x.is_complex()
-    return type(x) is complex or (isinstance(x, torch.dtype) and x.is_complex)
 
 
 def _depends_on_a_jet(node: Node) -> bool:

@@ -105,8 +105,9 @@ def _derivative(u: Tensor) -> Tensor:
 
 def _push(sums: Tensor, degree: int, factor: Tensor, u: Tensor, value: float = 1) -> None:
     """Add a coefficient of a given degree times all of `u`, from its first degree on."""
-    target = sums[degree + 1 : degree + 1 + len(u)]
-    target.addcmul_(factor, u[: len(target)], value=value)
+    start, rows = degree + 1, u.shape[0]
+    left = sums.shape[0] - start
+    sums[start : start + rows].addcmul_(factor, u[:left], value=value)
 
 
 def _zeros(u: Tensor, order: int) -> Tensor:
@@ -134,8 +135,7 @@ def _riccati(
     for k in range(1, order + keeping):
         top = ys[k] if k == 1 else ys[k].div_(k)
         if c:
-            cross = w[k : 2 * k]
-            cross.addcmul_(top, y[: len(cross)], value=2 * c)
+            w[k : 2 * k].addcmul_(top, y[: min(k, order + 1 - k)], value=2 * c)
             if 2 * k < order + keeping:
                 ws[2 * k].addcmul_(top, top, value=c)
         else:

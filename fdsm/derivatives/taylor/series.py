@@ -125,13 +125,12 @@ def convolve(a: Tensor, b: Tensor, rows: int) -> Tensor:
     Returns:
         The coefficients of the product.
     """
-    y = empty_product(a, b, rows)
-    first = y[: len(b)]
-    torch.mul(a[0], b[: len(first)], out=first)
-    y[len(b) :].zero_()
-    for i, factor in enumerate(a[1:rows], 1):
-        part = y[i : i + len(b)]
-        part.addcmul_(factor, b[: len(part)])
+    y, length = empty_product(a, b, rows), b.shape[0]
+    torch.mul(a[0], b[:rows], out=y[:length])
+    if length < rows:
+        y[length:].zero_()
+    for i, factor in enumerate(a[1:rows].unbind(), 1):
+        y[i : i + length].addcmul_(factor, b[: rows - i])
     return y
 
 
@@ -146,8 +145,8 @@ def correlate(grad: Tensor, b: Tensor, rows: int) -> Tensor:
     Returns:
         The gradient, in the shape of the product.
     """
+    total = grad.shape[0]
     result = grad[:rows] * b[0]
-    for j, factor in enumerate(b[1 : len(grad)], 1):
-        part = grad[j : j + rows]
-        result[: len(part)].addcmul_(factor, part)
+    for j, factor in enumerate(b[1:total].unbind(), 1):
+        result[: total - j].addcmul_(factor, grad[j : j + rows])
     return result
