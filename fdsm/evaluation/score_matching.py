@@ -17,6 +17,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from ..derivatives import Autodiff
 from ..derivatives.autodiff import model_gradient, requires_grad_alias
 from ..derivatives.validation import check_values, checked_score
 from ..operators.coordinates import sum_over_coordinates
@@ -89,7 +90,8 @@ def sm_losses(
         slopes, curvature = derivative.sliced(log_density, x, units, *cond)
         return curvature + slopes.double().square().sum(0) / 2
 
-    return sum_over_coordinates(along, log_density, x, *cond, row_chunk=chunk)
+    nested = isinstance(derivative, Autodiff)
+    return sum_over_coordinates(along, log_density, x, *cond, row_chunk=chunk, nested=nested)
 
 
 def sm_losses_of_score(score: Score, x: Tensor, *cond: Tensor, chunk: int = 100) -> Tensor:

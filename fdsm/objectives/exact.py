@@ -65,6 +65,7 @@ class SM:
             return curvature + slopes.square().sum(0) / 2
 
         losses = sum_over_coordinates(
-            along, log_density, x, *cond, step=self.step, chunk=self.chunk
-        )
+            along, log_density, x, *cond,
+            step=self.step, chunk=self.chunk, nested=isinstance(self.derivative, Autodiff),
+        )  # fmt: skip
         return losses / (dimension(x) * self.step**2)

@@ -5,6 +5,7 @@ from itertools import combinations
 import torch
 from torch import Generator, Tensor
 
+from ..derivatives import Autodiff
 from ..derivatives.validation import check_data
 from ..projections import Sphere, draw_directions
 from ..tensors import dimension, tile
@@ -75,6 +76,8 @@ def biharmonic(
     weights = x.new_tensor([[1 - (d - 1) / 3]] * d + [[1 / 6]] * len(pairs))
     numbers = torch.arange(len(v), device=x.device)
     parts = along_directions(
-        along, f, x, *cond, numbers=numbers, v=v.__getitem__, coefficients=5, chunk=chunk
-    )
+        along, f, x, *cond,
+        numbers=numbers, v=v.__getitem__, coefficients=5, chunk=chunk,
+        nested=isinstance(derivative, Autodiff),
+    )  # fmt: skip
     return torch.cat([(weights * torch.cat(part)).sum(0) for part in parts])

@@ -21,6 +21,8 @@ CACHE = 2**24
 """Bytes to work on at a time where there is no backward pass. More do not fit into CPU caches."""
 FEWEST = 32
 """Coordinates at a time for which the two further coefficients of a chunk cost little."""
+FEWEST_ROWS = 16
+"""Rows at a time for which the calls of a model cost little, also along one coordinate."""
 
 Term = Callable[..., Tensor]
 """Takes directions `(V, N, *E)`, `N` rows of the data and of further arguments."""
@@ -35,6 +37,7 @@ def along_coordinates(
     among: Tensor | None = None,
     chunk: int | None = None,
     row_chunk: int | None = None,
+    nested: bool = False,
 ) -> list[list[Tensor]]:
     """Compute a term along the unit vectors of the coordinates, times a step, in chunks.
 
@@ -47,6 +50,8 @@ def along_coordinates(
         among: Numbers of the coordinates. Default: all.
         chunk: Number of coordinates at a time. Default: chosen by memory.
         row_chunk: Number of rows at a time. Default: chosen by memory.
+        nested: Whether the term computes gradients itself, as with `Autodiff`. Then rows stay
+            together by default, and chunks are not computed again: each of the gradients would.
 
     Returns:
         The terms, by chunks of rows, and for each of them by chunks of coordinates.
@@ -67,8 +72,9 @@ def along_coordinates(
         return step * is_unit.to(x.dtype).view(-1, *x.shape[1:])
 
     return along_directions(
-        term, f, x, *rows, numbers=among, v=units, chunk=chunk, row_chunk=row_chunk
-    )
+        term, f, x, *rows,
+        numbers=among, v=units, chunk=chunk, row_chunk=row_chunk, nested=nested,
+    )  # fmt: skip
 
 
 def sum_over_coordinates(
@@ -80,11 +86,13 @@ def sum_over_coordinates(
     among: Tensor | None = None,
     chunk: int | None = None,
     row_chunk: int | None = None,
+    nested: bool = False,
 ) -> Tensor:
     """Return the sum of a term over the coordinates, one per row; see `along_coordinates`."""
     parts = along_coordinates(
-        term, f, x, *rows, step=step, among=among, chunk=chunk, row_chunk=row_chunk
-    )
+        term, f, x, *rows,
+        step=step, among=among, chunk=chunk, row_chunk=row_chunk, nested=nested,
+    )  # fmt: skip
     return torch.cat([reduce(torch.add, part) for part in parts])
 
 
@@ -98,6 +106,7 @@ def along_directions(
     coefficients: int = 1,
     chunk: int | None = None,
     row_chunk: int | None = None,
+    nested: bool = False,
 ) -> list[list[Tensor]]:
     """Compute a term along directions that all rows share; see `along_coordinates`.
 
@@ -111,6 +120,8 @@ def along_directions(
         coefficients: Number of coefficients for each direction.
         chunk: Number of directions at a time. Default: chosen by memory.
         row_chunk: Number of rows at a time. Default: chosen by memory.
+        nested: Whether the term computes gradients itself, as with `Autodiff`. Then rows stay
+            together by default, and chunks are not computed again: each of the gradients would.
 
     Returns:
         The terms, by chunks of rows, and for each of them by chunks of directions.
@@ -124,9 +135,9 @@ def along_directions(
     budget = MEMORY if keep or x.device.type != "cpu" else CACHE
     size = bytes_per_coefficient(f, x, keep) * coefficients
     chunk = min(chunk or max(FEWEST, budget // size - 2), len(numbers))
-    most = row_chunk or max(1, budget // (size * (chunk + 2)))
-    count = math.ceil(len(x) / most)
-    recompute = keep and (count > 1 or chunk < len(numbers))
+    most = len(x) if nested else max(FEWEST_ROWS, budget // (size * (chunk + 2)))
+    count = math.ceil(len(x) / (row_chunk or most))
+    recompute = keep and not nested and (count > 1 or chunk < len(numbers))
 
     def along(some: Tensor, part: tuple[Tensor, ...]) -> Tensor:
         directions = v(some)[:, None].expand(-1, *part[0].shape)

@@ -7,6 +7,7 @@ directions with $E[v v^T] = (C_v / d) I$, so that $E[v^T A v] = (C_v / d) \, \ma
 import torch
 from torch import Generator, Tensor
 
+from ..derivatives import Autodiff
 from ..derivatives.autodiff import gradient, requires_grad_alias
 from ..derivatives.validation import check_data
 from ..projections import Rademacher, draw_directions
@@ -70,6 +71,7 @@ def laplacian(
     """
     check_data(x)
     require_step(step)
+    nested = isinstance(derivative, Autodiff)
 
     def total(root: Tensor | None, among: Tensor | None) -> Tensor:
         """Return the Laplacian along some coordinates, given the square roots of the weights."""
@@ -82,7 +84,9 @@ def laplacian(
             return derivative.sliced(f, x, v if root is None else scale * v, *rows)[1]
 
         scale = x if root is None else root
-        sums = sum_over_coordinates(along, f, x, scale, *cond, step=step, among=among, chunk=chunk)
+        sums = sum_over_coordinates(
+            along, f, x, scale, *cond, step=step, among=among, chunk=chunk, nested=nested
+        )
         return sums / step**2
 
     if weights is None:
@@ -154,7 +158,8 @@ def hessian_diagonal(
             second = derivative.jet(f, tile(x, n), v.flatten(0, 1), 2, *copies)[2]
             return second.view(n, len(x)) / step**2
 
-        parts = along_coordinates(along, f, x, *cond, step=step, chunk=chunk)
+        nested = isinstance(derivative, Autodiff)
+        parts = along_coordinates(along, f, x, *cond, step=step, chunk=chunk, nested=nested)
         return torch.cat([torch.cat(part) for part in parts], 1).T.reshape(x.shape)
     keep = torch.is_grad_enabled()
     v = draw_directions(projection, x, directions, generator)
@@ -215,4 +220,6 @@ def divergence(
     if directions is not None:
         v = draw_directions(projection, x, directions, generator)
         return along(v, x, *cond) * (dimension(x) / (directions * projection.second_moment(x)))
-    return sum_over_coordinates(along, s, x, *cond, step=step, chunk=chunk) / step**2
+    nested = isinstance(derivative, Autodiff)
+    sums = sum_over_coordinates(along, s, x, *cond, step=step, chunk=chunk, nested=nested)
+    return sums / step**2

@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from fdsm.derivatives import Taylor
+from fdsm.derivatives import Autodiff, Taylor
+from fdsm.objectives import SM
 from fdsm.operators import coordinates, laplacian
 from fdsm.operators.coordinates import (
     along_coordinates,
@@ -60,6 +61,7 @@ def test_chunks_are_chosen_by_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 
     x = torch.zeros(8, 100)
     size = 8 * 3 * 100
+    monkeypatch.setattr(coordinates, "FEWEST_ROWS", 1)
     with torch.no_grad():
         along_coordinates(count, None, x)
         assert shapes == [(100, 8)]
@@ -96,6 +98,7 @@ def test_beyond_the_memory_chunks_are_computed_again(monkeypatch: pytest.MonkeyP
     model = nn.Sequential(nn.Linear(20, 64), nn.Tanh(), nn.Linear(64, 1), nn.Flatten(0))
     x = torch.randn(16, 20)
     whole, expected = saved_bytes(x, model)
+    monkeypatch.setattr(coordinates, "FEWEST_ROWS", 1)
     monkeypatch.setattr(coordinates, "MEMORY", bytes_per_coefficient(model, x, True) * 22 * 4)
     less, gradient = saved_bytes(x, model)
     torch.testing.assert_close(gradient, expected)
@@ -106,3 +109,24 @@ def test_beyond_the_memory_chunks_are_computed_again(monkeypatch: pytest.MonkeyP
 def test_chunks_must_be_positive(wrong: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="chunks must be positive"):
         along_coordinates(identity, None, torch.zeros(2, 3), **wrong)
+
+
+def test_gradients_inside_a_term_do_not_evaluate_the_model_again() -> None:
+    """A chunk that is recomputed in the backward pass would be, once for each of its gradients."""
+    calls = []
+
+    class Counted(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a = nn.Parameter(torch.tensor(2.0))
+
+        def forward(self, x: Tensor) -> Tensor:
+            calls.append(len(x))
+            return -self.a * x.pow(4).sum(1)
+
+    model, x = Counted(), torch.ones(3, 6)
+    loss = SM(Autodiff(), chunk=2)(model, x)  # Δf = -12 a · 6 at one, ∇f = -4 a
+    assert loss.tolist() == pytest.approx([(-12 * 2 * 6 + 64 * 6 / 2) / 6] * 3)
+    calls.clear()
+    SM(Autodiff(), chunk=2)(model, x).sum().backward()
+    assert calls == [3, 3, 3]

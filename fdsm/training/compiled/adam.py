@@ -62,6 +62,11 @@ class AdamState:
         same = all(c.device == parameters[0].device and c == counts[0] for c in counts)
         return cls(optimizer, parameters) if same and not any(options) else None
 
+    @staticmethod
+    def is_missing(optimizer: Optimizer) -> bool:
+        """Return whether an optimizer is Adam before its first step, which creates the state."""
+        return type(optimizer) in {Adam, AdamW} and not optimizer.state
+
     @property
     def is_unchanged(self) -> bool:
         """Whether the settings other than the learning rate are those of the graph."""

@@ -9,6 +9,7 @@ from torch.optim import Optimizer
 from ...derivatives.records import inspections_due
 from ...typing import Objective
 from ..update import EMA, Update
+from .adam import AdamState
 from .graph import Batch, NotCompilable, StepGraph, random_state_kept
 
 
@@ -24,8 +25,8 @@ class CompiledUpdate(Update):
     run after it. Gradients are not stored in `p.grad` unless they do. If the loss or its gradient
     is not finite, weights, optimizer and average stay as they are.
 
-    Some updates run eagerly: the first one of an optimizer, which creates its state, and those of
-    batches with another shape than the first, such as a smaller last batch. If a step cannot be
+    Some updates run eagerly: the first one of Adam, which creates its state, and those of batches
+    with another shape than the first, such as a smaller last batch. If a step cannot be
     compiled, all of them do, after one `CompileWarning`. This is so if the loss depends on numbers
     in a tensor (`if x.sum() > 0`), on a step size that changes during training, on random numbers
     drawn inside the model (dropout), if the model changes its buffers, or without a C++ compiler.
@@ -60,7 +61,8 @@ class CompiledUpdate(Update):
         self, batch: Batch, generator: Generator | None, progress: float
     ) -> dict[str, Tensor]:
         """Train on a batch. Return the loss and the norm of the gradient."""
-        if self._graph is None and self.reason is None and self.optimizer.state:
+        undecided = self._graph is None and self.reason is None
+        if undecided and not AdamState.is_missing(self.optimizer):
             self._compile(batch, generator, progress)
         if self._graph is None or not self._graph.fits(batch):
             return super().__call__(batch, generator, progress)
@@ -96,8 +98,8 @@ def compiled_step(
 ) -> Callable[..., dict[str, Tensor]]:
     """Return a training step, compiled as one graph, for a training loop of your own.
 
-    The first call runs eagerly. The second compiles, which takes 5 to 30 seconds. See
-    `CompiledUpdate` for what is compiled and what runs eagerly.
+    With Adam the first call runs eagerly and the second compiles, which takes 5 to 30 seconds.
+    See `CompiledUpdate` for what is compiled and what runs eagerly.
 
     Args:
         objective: The objective to minimise.

@@ -17,8 +17,9 @@ from .cases import Pair, mlp, objective_of
         lambda p: torch.optim.AdamW(p, amsgrad=True),
         lambda p: torch.optim.RMSprop(p, momentum=0.5),
         lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9),
+        lambda p: torch.optim.SGD(p, lr=0.1),
     ],
-    ids=["Adam with L2", "AdamW", "AMSGrad", "RMSprop", "SGD"],
+    ids=["Adam with L2", "AdamW", "AMSGrad", "RMSprop", "SGD with momentum", "SGD"],
 )
 def test_optimizers(optimizer: object) -> None:
     pair = Pair(lambda m: objective_of(DSM(0.3), m), mlp(), optimizer, decay=0.9)  # type: ignore[arg-type]
