@@ -1,5 +1,9 @@
 """The training loop: the order of calls, and how it stops."""
 
+import platform
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch import Generator, Tensor
@@ -52,3 +56,29 @@ def test_a_callback_may_stop_training(generator: Generator) -> None:
 
     with pytest.raises(EarlyStop, match="enough"):
         fit(Sum(), numbered, 5, generator=generator, callbacks=[stop])
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the allocator of glibc")
+def test_memory_that_is_freed_is_kept() -> None:
+    """In a new process, whose allocator has its defaults. Otherwise it is about 2,000 faults."""
+    code = """
+import resource, torch
+from torch import nn
+from fdsm import SSM, FiniteDifference, Sphere
+from fdsm.training.fit import keep_freed_memory
+keep_freed_memory()
+torch.set_num_threads(1)
+model = nn.Sequential(
+    nn.Linear(16, 128), nn.SiLU(), nn.Linear(128, 128), nn.SiLU(), nn.Linear(128, 128), nn.SiLU(),
+    nn.Linear(128, 1), nn.Flatten(0),
+)
+objective, x = SSM(FiniteDifference(), Sphere(0.1), directions=8), torch.randn(256, 16)
+faults = []
+for _ in range(40):
+    faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt)
+    model.zero_grad()
+    objective(model, x).mean().backward()
+print((faults[-1] - faults[20]) / 19)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert float(done.stdout) < 500
