@@ -73,7 +73,7 @@ def test_divergence_of_the_latents_has_the_true_gradient(b: float, generator: Ge
     assert isinstance(step, AlternatingSteps)
     inner = step.steps["model"]
     assert isinstance(inner, GradientStep)
-    losses = inner.loss(torch.zeros(200_000, 1), generator, 0.0)
+    losses = inner.update.loss(torch.zeros(200_000, 1), generator, 0.0)
     (gradient,) = torch.autograd.grad(losses.mean(), line.encoder.weight)
     assert gradient.item() == pytest.approx(b - 1 / b, abs=0.02)
 

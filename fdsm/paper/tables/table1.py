@@ -88,7 +88,7 @@ def _family(name: str, data: Source, iterations_per_epoch: int) -> tuple[KernelF
         ),
         KernelFamily(
             f"{name} Taylor-SM",
-            SM(Taylor()),
+            SM(Taylor(), chunk=64),
             data,
             ExactEquations(),
             plan=replace(plan, validate_every=10),
