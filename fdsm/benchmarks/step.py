@@ -11,8 +11,8 @@ from ..derivatives import Autodiff, FiniteDifference, Taylor
 from ..objectives import DSM, SSM
 from ..projections import Sphere
 from ..typing import Objective
-from .peers.by_hand import EPS, LOSSES, SIGMA, Loss, compiled_functional_ssm, plain
-from .problems import PROBLEMS, SMALL_MLP, SMALL_MLP_256, Problem
+from .peers.by_hand import EPS, LOSSES, SIGMA, Loss, plain
+from .problems import PROBLEMS, Problem
 from .results.record import Case
 from .timing import Build, Group, Unsupported
 
@@ -77,9 +77,6 @@ def torch_cases(problem: Problem) -> dict[Case, Build]:
 def peer_cases(problem: Problem, peers: frozenset[str]) -> dict[Case, Build]:
     """Return the steps of other packages. Those in JAX are for perceptrons."""
     cases: dict[Case, Build] = {}
-    if peers and problem in {SMALL_MLP, SMALL_MLP_256}:  # torch 2.13 crashes on the large one
-        case = Case(GRADIENT, "SSM torch.func, compiled", "torch")
-        cases[case] = lambda: compiled_functional_ssm(*problem.build())
     if "torchebm" in peers:
         from .peers import torchebm_losses
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, grad, jvp
 
 Loss = Callable[[nn.Module, Tensor], Tensor]
 """`model, x -> ()`, with random numbers from the global generator of torch."""
@@ -41,15 +40,6 @@ def nested_ssm(model: nn.Module, x: Tensor, v: Tensor) -> Tensor:
     return (((product * v).flatten(1).sum(1) + slope**2 / 2) / EPS**2).mean()
 
 
-def functional_ssm(log_density: Callable[[Tensor], Tensor], x: Tensor, v: Tensor) -> Tensor:
-    """Return SSM with `torch.func`: forward mode over reverse mode."""
-    total = lambda x: log_density(x).sum()
-    score, product = jvp(grad(total), (x,), (v,))  # type: ignore[misc]  # three with has_aux
-    slope = (score * v).flatten(1).sum(1)
-    losses: Tensor = ((product * v).flatten(1).sum(1) + slope**2 / 2) / EPS**2
-    return losses.mean()
-
-
 def dsm(model: nn.Module, x: Tensor, noise: Tensor) -> Tensor:
     """Return DSM (Vincent, 2011) for given noise."""
     noisy = (x + noise).requires_grad_()
@@ -68,19 +58,3 @@ LOSSES: dict[str, Loss] = {
     "SSM": lambda model, x: nested_ssm(model, x, sphere(x)),
     "DSM": lambda model, x: dsm(model, x, SIGMA * torch.randn_like(x)),
 }
-
-
-def compiled_functional_ssm(model: nn.Module, x: Tensor) -> Callable[[], object]:
-    """Return a function that computes SSM with `torch.func` and its gradient, compiled."""
-
-    @torch.compile(fullgraph=True)
-    def gradient(parameters: dict[str, Tensor], x: Tensor) -> dict[str, Tensor]:
-        def loss(parameters: dict[str, Tensor]) -> Tensor:
-            log_density = lambda x: functional_call(model, parameters, (x,))
-            return functional_ssm(log_density, x, sphere(x))
-
-        result: dict[str, Tensor] = grad(loss)(parameters)
-        return result
-
-    parameters = {name: p.detach() for name, p in model.named_parameters()}
-    return lambda: gradient(parameters, x)

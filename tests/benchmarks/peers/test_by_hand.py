@@ -25,14 +25,12 @@ def gradient(loss: torch.Tensor, model: nn.Module) -> torch.Tensor:
     return torch.cat([g.flatten() for g in grads])
 
 
-@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")  # by torch.func
 @pytest.mark.parametrize(
     ("loss", "objective"),
     [
         (by_hand.fd_ssm, SSM(FiniteDifference(), SPHERE)),
         (by_hand.nested_ssm, SSM(Autodiff(), SPHERE)),
         (by_hand.nested_ssm, SSM(Taylor(), SPHERE)),
-        (by_hand.functional_ssm, SSM(Autodiff(), SPHERE)),
         (by_hand.dsm, DSM(by_hand.SIGMA)),
     ],
 )
@@ -56,15 +54,3 @@ def test_losses_draw_their_own_random_numbers(model: nn.Module) -> None:
     for loss in by_hand.LOSSES.values():
         assert loss(model, x) != loss(model, x)
     assert by_hand.plain(model, x) == model(x).mean()
-
-
-@pytest.mark.slow
-def test_the_compiled_loss_has_the_gradient_of_the_loss(
-    model: nn.Module, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    x, v = torch.randn(5, 3), by_hand.sphere(torch.ones(5, 3))
-    monkeypatch.setattr(by_hand, "sphere", lambda x: v)
-    found = by_hand.compiled_functional_ssm(model, x)()
-    expected = gradient(by_hand.nested_ssm(model, x, v), model)
-    found = torch.cat([found[name].flatten() for name, _ in model.named_parameters()])
-    torch.testing.assert_close(found, expected)
