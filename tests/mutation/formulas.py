@@ -155,7 +155,7 @@ FORMULAS = (
     Mutation("NICE: no scale", "models/nice.py", "constant = self.scale.log_scale.sum() -", "constant = -", "tests/models/test_nice.py"),
     Mutation("DKEF: sign of α", "models/normal_equations.py", "result: Tensor = -torch", "result: Tensor = torch", "tests/models/test_dkef.py"),
     Mutation("DKEF: no base measure", "models/normal_equations.py", "curvatures.sum(0) + dot(base_score, v) @ slopes", "curvatures.sum(0)", "tests/models/test_dkef.py"),
-    Mutation("DKEF: twice the Laplacian", "models/normal_equations.py", "_full(gradients, laplacians, ", "_full(gradients, 2 * laplacians, ", "tests/models/test_dkef.py"),
+    Mutation("DKEF: twice the Laplacian", "models/normal_equations.py", "_full(gradients, laplacians, ", "_full(gradients, 2 * laplacians, ", "tests/models/test_normal_equations.py"),
     Mutation("logit: sign of the Jacobian", "data/transforms/pointwise.py", "-(x.log() + (-x).log1p())", "(x.log() + (-x).log1p())", "tests/data/transforms"),
     Mutation("moving average: weights exchanged", "training/update.py", "return 1 - min(", "return min(", "tests/training/test_update.py"),
     Mutation("moving average: other warm-up", "training/update.py", "/ (10 + t))", "/ (2 + t))", "tests/training/test_update.py"),
