@@ -32,7 +32,7 @@ from ..training import (
     derived_seed,
     fit,
 )
-from ..training.compiled.decision import COMPILE_SECONDS, estimate_saving
+from ..training.compiled.decision import estimate_saving
 from ..training.compiled.graph import random_state_kept
 from ..training.loggers import Log
 from .run import FORMAT, Run
@@ -190,7 +190,7 @@ class Training:
         return pays, (
             f"The training step is {'' if pays else 'not '}compiled: in {remaining:,} iterations "
             f"that saves about {estimate.saving(remaining):.0f} s, and compiling takes about "
-            f"{COMPILE_SECONDS:.0f} s. Change it with --compile."
+            f"{estimate.compile_seconds:.0f} s. Change it with --compile."
         )
 
     def run_iterations(self, console: "Console | None", *, tensorboard: bool) -> None:

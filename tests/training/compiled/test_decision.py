@@ -11,7 +11,8 @@ from fdsm.training.compiled.decision import COMPILE_SECONDS, Estimate, estimate_
 def test_saving_is_proportional_to_iterations_and_operations() -> None:
     estimate = Estimate(operations=200, seconds=5e-6)
     assert estimate.saving(1000) == pytest.approx(1.0)
-    enough = int(COMPILE_SECONDS * 1000)
+    assert estimate.compile_seconds == pytest.approx(200 * COMPILE_SECONDS)
+    enough = int(COMPILE_SECONDS / 5e-6)
     assert not estimate.pays(enough - 1)
     assert estimate.pays(enough + 1)
 
