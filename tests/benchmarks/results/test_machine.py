@@ -9,7 +9,7 @@ from fdsm.benchmarks.results.machine import describe_machine, processor
 
 def test_the_machine_is_described_without_its_name_or_paths() -> None:
     found = describe_machine()
-    assert found["torch"] == torch.__version__
+    assert torch.__version__.startswith(str(found["torch"]))  # with or without the build
     assert {"processor", "cores", "system", "python"} <= found.keys()
     text = str(found)
     assert socket.gethostname() not in text
