@@ -103,7 +103,7 @@ def train(
         resume: Continue the run in this folder.
         threads: Largest number of threads. Default: torch's.
         compile: Compile the training step, loss, gradient and optimizer, as one graph. That takes
-            half a minute or more and makes steps of small networks two to three times faster.
+            half a minute or more and makes steps of small networks up to three times faster.
             Default: auto, if it saves more time than it takes.
         tensorboard: Also write TensorBoard event files.
         trust: With --resume, execute the file that the recipe is defined in.
