@@ -21,7 +21,7 @@ def mlp(
         activation: Constructor of the activations.
 
     Returns:
-        The network, linear layers and activations in turn.
+        The network, alternating linear layers and activations.
 
     Example:
         >>> mlp(16, 128, 128)(torch.zeros(3, 16)).shape

@@ -209,7 +209,7 @@ def run(
 def train(
     trainers: Mapping[str, Trainer], test: Tensor, seconds: float, problem: str, seed: int
 ) -> list[Curve]:
-    """Train in turn, and evaluate all trainers at the same times.
+    """Train with all trainers, interleaved, and evaluate them at the same times.
 
     Args:
         trainers: The trainers by name of the method.

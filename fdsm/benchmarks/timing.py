@@ -24,7 +24,7 @@ class Unsupported(RuntimeError):
 
 @dataclass(frozen=True)
 class Group:
-    """Functions on one problem, which are timed in turn.
+    """Functions on one problem, timed in interleaved runs.
 
     Attributes:
         problem: Name of the problem.

@@ -37,7 +37,7 @@ def bench(
 ) -> None:
     """Measure the costs of steps, derivatives and operators as ratios within one run.
 
-    Everything is measured in turn on one core with one thread, in CPU time. Ratios are those of
+    Runs are interleaved on one core with one thread, and measured in CPU time. Ratios are those of
     the fastest runs, with the quartiles of the ratios of neighbouring runs.
 
     Args:

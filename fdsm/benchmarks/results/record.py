@@ -35,7 +35,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Ratio:
-    """The ratio of two costs that were measured in turn.
+    """The ratio of two costs from interleaved runs.
 
     Attributes:
         fastest: Ratio of the smallest costs.
