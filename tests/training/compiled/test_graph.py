@@ -51,11 +51,16 @@ def test_a_loss_that_is_not_finite_changes_nothing() -> None:
     pair.train(3)
     before = [t.clone() for t in pair.models[1].state_dict().values()]
     count = [s["step"].item() for s in pair.compiled.optimizer.state.values()]
+    assert pair.averages[1] is not None
+    averaged = [t.clone() for t in pair.averages[1].model.state_dict().values()]
     bad = torch.full((6, 3), 1e200)  # finite data, infinite loss
     metrics = pair.compiled((bad,), pair.generators[1], 0.0)
     assert not metrics["loss"].isfinite()
     torch.testing.assert_close(list(pair.models[1].state_dict().values()), before, rtol=0, atol=0)
     assert [s["step"].item() for s in pair.compiled.optimizer.state.values()] == count
+    assert pair.averages[1] is not None
+    means = list(pair.averages[1].model.state_dict().values())
+    torch.testing.assert_close(means, averaged, rtol=0, atol=0)
 
 
 @pytest.mark.usefixtures("_traced_only")
