@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
+from .sharding import positions
 from .tensors import require_floating
 
 
@@ -88,9 +89,12 @@ class Arithmetic:
     def sample(self, x: Tensor, generator: Generator | None = None) -> Tensor:
         """Return the noise level of each row of `x`, shape `(B,)`."""
         require_floating(x)
-        span, count = self.last - self.first, len(x) if self.count is None else self.count
-        levels = [self.first + span * t for t in _fractions(count)]
-        return x.new_tensor(levels) if self.count is None else _sample_levels(levels, x, generator)
+        rows, total = positions(len(x))
+        span = self.last - self.first
+        levels = [self.first + span * t for t in _fractions(self.count or total)]
+        if self.count is None:
+            return x.new_tensor([levels[row] for row in rows])
+        return _sample_levels(levels, x, generator)
 
 
 def require_levels(*levels: float, count: int = 1) -> None:

@@ -1,6 +1,7 @@
 """Test in float64: a finite difference in float32 hides the error it should measure."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -20,3 +21,11 @@ def _float64() -> Iterator[None]:
 @pytest.fixture
 def generator() -> torch.Generator:
     return torch.Generator().manual_seed(0)
+
+
+@pytest.fixture(scope="session")
+def by_rank(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
+    """What two processes computed in each case, by rank."""
+    from .training.distributed.process_cases import results
+
+    return results(2, tmp_path_factory.mktemp("processes"))

@@ -11,7 +11,7 @@ import fdsm
 
 ROOT = Path(fdsm.__file__).parent
 LAYERS = [
-    {"atomic_io", "serialize", "tensors", "typing"},
+    {"atomic_io", "serialize", "sharding", "tensors", "typing"},
     {"measurement"},
     {"derivatives", "projections", "noise", "data"},
     {"operators"},

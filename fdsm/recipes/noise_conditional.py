@@ -17,6 +17,7 @@ from ..evaluation import Measurement
 from ..models import AtNoiseLevel, MeanOfMembers, NoiseConditionalEnsemble, OneMember
 from ..noise import Geometric
 from ..samplers import Progress, ancestral_sampling
+from ..sharding import positions
 from ..tensors import randn_like
 from ..training import (
     Adam,
@@ -266,9 +267,10 @@ class CrossFittedEBM(Recipe):
         """Return the denoising loss of each row by its member, `(K, B, D) -> (K, B)`."""
         k, b, d = x.shape
         # One level in each of B equal parts of the range reduces the variance of the mean.
-        part = torch.arange(b, device=x.device)
+        rows, total = positions(b)
+        part = torch.arange(rows.start, rows.stop, device=x.device)
         uniform = torch.rand(k, b, generator=generator, device=x.device, dtype=x.dtype)
-        share = (uniform + part) / b
+        share = (uniform + part) / total
         sigma = self.levels.last * (self.levels.first / self.levels.last) ** share
         noise = randn_like(x, generator)
         noisy = (x + sigma[..., None] * noise).requires_grad_()

@@ -112,7 +112,7 @@ class GradientStep:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of the optimizer and the number of completed iterations."""
-        return {"optimizer": self.update.optimizer.state_dict(), "iteration": self.iteration}
+        return {"optimizer": self.update.optimizer_state(), "iteration": self.iteration}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the state of `state_dict`."""

@@ -118,3 +118,7 @@ class Update:
             if self.average is not None:
                 self.average.update()
         return {"loss": loss.detach(), "grad_norm": norm}
+
+    def optimizer_state(self) -> dict[str, Any]:
+        """Return the state of the optimizer."""
+        return self.optimizer.state_dict()

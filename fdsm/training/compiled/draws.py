@@ -8,26 +8,13 @@ the graph.
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import torch
 from torch import Generator, Tensor
 from torch.overrides import TorchFunctionMode
 
+from ...sharding import FACTORIES, LIKE, as_factory
+
 Draw = Callable[[Generator | None], Tensor]
 """Creates a random tensor from a generator."""
-
-_FACTORIES = {torch.randn, torch.rand, torch.randint, torch.randperm, torch.normal}
-_LIKE = {torch.randn_like: torch.randn, torch.rand_like: torch.rand}
-
-
-def _as_factory(
-    function: Callable[..., Any], args: Sequence[Any], options: dict[str, Any]
-) -> tuple[Callable[..., Any], Sequence[Any], dict[str, Any]]:
-    """Return `randn_like(x)` as `randn(x.shape)`, and any other call unchanged."""
-    if function not in _LIKE:
-        return function, args, options
-    x, *_ = args
-    options.pop("memory_format", None)  # the tensors of a factory are contiguous
-    return _LIKE[function], (x.shape,), {"dtype": x.dtype, "device": x.device, **options}
 
 
 class RecordedDraws(TorchFunctionMode):
@@ -52,8 +39,8 @@ class RecordedDraws(TorchFunctionMode):
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         """Record a call if it creates a random tensor."""
-        function, args, options = _as_factory(function, args, dict(kwargs or {}))
-        if function not in _FACTORIES:
+        function, args, options = as_factory(function, args, dict(kwargs or {}))
+        if function not in FACTORIES:
             return function(*args, **options)
         generator = options.pop("generator", None)
         if generator is not self._generator or any(isinstance(a, Tensor) for a in args):
@@ -77,6 +64,6 @@ class GivenDraws(TorchFunctionMode):
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         """Return the next tensor instead of a new one."""
-        if function in _FACTORIES or function in _LIKE:
+        if function in FACTORIES or function in LIKE:
             return next(self._drawn)
         return function(*args, **(kwargs or {}))

@@ -1,0 +1,209 @@
+"""The processes that train together, as started by torchrun."""
+
+import os
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TypeVar
+
+import torch
+from torch import distributed
+from torch.distributed.distributed_c10d import PrefixStore
+from torch.distributed.rendezvous import rendezvous
+
+T = TypeVar("T")
+
+FOREVER = timedelta(days=365)
+"""Time-out of processes that wait while one of them evaluates or writes."""
+
+
+class LaunchError(ValueError):
+    """The processes cannot train together, and why."""
+
+
+class FailedElsewhere(Exception):
+    """Another process has failed, and prints its error.
+
+    Attributes:
+        rank: The rank of that process.
+    """
+
+    def __init__(self, rank: int) -> None:
+        super().__init__(f"process {rank} has failed")
+        self.rank = rank
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What torchrun says about this process, in environment variables.
+
+    Attributes:
+        rank: Number of the process, from 0 on.
+        size: Number of processes.
+        local_rank: Number of the process on its machine.
+        nodes: Number of machines.
+        restarts: How often the processes were restarted.
+        max_restarts: How often they may be restarted.
+        shares_store: Whether restarted processes use the store of torchrun.
+        name: A name that restarted processes share and other launches do not have.
+    """
+
+    rank: int = 0
+    size: int = 1
+    local_rank: int = 0
+    nodes: int = 1
+    restarts: int = 0
+    max_restarts: int = 0
+    shares_store: bool = False
+    name: str = ""
+
+    @classmethod
+    def of_environment(cls) -> "Launch":
+        """Return the launch of this process. Without torchrun it is the only one."""
+
+        def number(name: str, default: int = 0) -> int:
+            return int(os.environ.get(name, default))
+
+        name = os.environ.get("TORCHELASTIC_RUN_ID", "none")
+        return cls(
+            number("RANK"),
+            number("WORLD_SIZE", 1),
+            number("LOCAL_RANK"),
+            number("GROUP_WORLD_SIZE", 1),
+            number("TORCHELASTIC_RESTART_COUNT"),
+            number("TORCHELASTIC_MAX_RESTARTS"),
+            os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True",
+            # Without --rdzv-id the parent process, torchrun, stays the same in a restart.
+            name if name != "none" else f"{os.uname().nodename} {os.getppid()}",
+        )
+
+    def require_restarts_that_work(self) -> None:
+        """Check that restarted processes can find each other.
+
+        With the store of torchrun, a restarted process can read the address of one that is gone.
+        On one machine the count of restarts keeps attempts apart. On several machines the counts
+        differ.
+
+        Raises:
+            LaunchError: If restarts are allowed and would fail.
+        """
+        if self.nodes > 1 and self.max_restarts and self.shares_store:
+            raise LaunchError(
+                "restarts on several machines need TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 in the "
+                "environment of torchrun on each of them (or --max-restarts 0)"
+            )
+
+
+@dataclass(frozen=True)
+class World:
+    """This process among those that train together.
+
+    Attributes:
+        rank: Number of this process, from 0 on.
+        size: Number of processes.
+        waiting: A process group without a time-out, on the CPU.
+    """
+
+    rank: int = 0
+    size: int = 1
+    waiting: distributed.ProcessGroup | None = field(default=None, repr=False)
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this process writes files and prints."""
+        return self.rank == 0
+
+    def gather(self, value: T) -> list[T]:
+        """Return the values of all processes, by rank. Processes wait for each other."""
+        if self.size == 1:
+            return [value]
+        values: list[T] = [value] * self.size
+        distributed.all_gather_object(values, value, group=self.waiting)
+        return values
+
+    def broadcast(self, value: T) -> T:
+        """Return the value of the leader."""
+        if self.size == 1:
+            return value
+        values = [value]
+        distributed.broadcast_object_list(values, src=0, group=self.waiting)
+        return values[0]
+
+    def together(self, function: Callable[[], T]) -> T:
+        """Call a function in every process, and fail in all of them if it fails in one.
+
+        Args:
+            function: The function.
+
+        Returns:
+            Its result in this process.
+
+        Raises:
+            Exception: That of the function, in the first process in which it failed.
+            FailedElsewhere: In all other processes.
+        """
+        error: Exception | None = None
+        try:
+            result = function()
+        except Exception as caught:
+            error = caught
+        failed = [rank for rank, bad in enumerate(self.gather(error is not None)) if bad]
+        if failed and self.rank != failed[0]:
+            raise FailedElsewhere(failed[0]) from error
+        if error is not None:
+            raise error
+        return result
+
+    def by_leader(self, function: Callable[[], T]) -> T | None:
+        """Call a function in the leader while the others wait; see `together`."""
+        return self.together(lambda: function() if self.is_leader else None)
+
+
+ALONE = World()
+"""A single process."""
+
+
+@contextmanager
+def join(launch: Launch, device: str, seconds: float) -> Generator[World]:
+    """Join the other processes.
+
+    Args:
+        launch: The launch of this process.
+        device: The device of the training, `"cpu"` or `"cuda"`.
+        seconds: Time after which a process stops waiting for another one in training.
+
+    Yields:
+        The processes.
+
+    Raises:
+        LaunchError: If they do not find each other.
+    """
+    if launch.size == 1:
+        yield ALONE
+        return
+    launch.require_restarts_that_work()
+    on_gpu = torch.device(device).type == "cuda"
+    if on_gpu:
+        torch.cuda.set_device(launch.local_rank)
+    backend = "cpu:gloo,cuda:nccl" if on_gpu else "gloo"
+    limit = timedelta(seconds=seconds)
+    try:
+        store, *_ = next(rendezvous("env://", timeout=limit))
+        if launch.shares_store:
+            store = PrefixStore(f"attempt {launch.restarts}", store)
+        distributed.init_process_group(
+            backend, store=store, rank=launch.rank, world_size=launch.size, timeout=limit
+        )
+        waiting = distributed.new_group(backend="gloo", timeout=FOREVER)
+    except (distributed.DistError, RuntimeError) as error:
+        address = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
+        reason = str(error).splitlines()[0]
+        raise LaunchError(
+            f"process {launch.rank} of {launch.size} did not find the others at {address} within "
+            f"{seconds:.0f} s. Is the port taken, or did a process end? ({reason})"
+        ) from error
+    try:
+        yield World(launch.rank, launch.size, waiting)
+    finally:
+        distributed.destroy_process_group()

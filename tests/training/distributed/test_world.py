@@ -1,0 +1,57 @@
+from typing import Any
+
+import pytest
+
+from fdsm.training.distributed.world import ALONE, Launch, LaunchError, World, join
+
+
+def test_processes_agree_on_results_and_failures(by_rank: dict[str, list[Any]]) -> None:
+    first, second = by_rank["world_methods"]
+    for one in (first, second):
+        assert one["gather"] == [0, 10]
+        assert one["broadcast"] == "from 0"
+        assert one["all work"] == "worked"
+    assert first["by_leader"] == 0
+    assert second["by_leader"] is None
+    assert first["one fails"] == "FailedElsewhere: process 1 has failed"
+    assert second["one fails"] == "ArithmeticError: failed in 1"
+    assert first["all fail"] == "ArithmeticError: failed in 0"
+    assert second["all fail"] == "FailedElsewhere: process 0 has failed"
+
+
+def test_one_process_is_its_own_leader() -> None:
+    assert ALONE.is_leader
+    assert not World(1, 2).is_leader
+    assert ALONE.gather("a") == ["a"]
+    assert ALONE.broadcast("a") == "a"
+    with pytest.raises(KeyError):
+        ALONE.together(lambda: {}["missing"])
+    with join(Launch(), "cpu", 1.0) as world:
+        assert world is ALONE
+
+
+def test_launch_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "TORCHELASTIC_RUN_ID"):
+        monkeypatch.delenv(name, raising=False)
+    assert Launch.of_environment().size == 1
+    values = {
+        "RANK": "5",
+        "WORLD_SIZE": "8",
+        "LOCAL_RANK": "1",
+        "GROUP_WORLD_SIZE": "2",
+        "TORCHELASTIC_RESTART_COUNT": "1",
+        "TORCHELASTIC_MAX_RESTARTS": "3",
+        "TORCHELASTIC_USE_AGENT_STORE": "True",
+        "TORCHELASTIC_RUN_ID": "job 7",
+    }
+    for name, value in values.items():
+        monkeypatch.setenv(name, value)
+    assert Launch.of_environment() == Launch(5, 8, 1, 2, 1, 3, True, "job 7")
+
+
+def test_restarts_on_several_machines_need_a_store_of_their_own() -> None:
+    Launch(nodes=1, max_restarts=3, shares_store=True).require_restarts_that_work()
+    Launch(nodes=2, max_restarts=0, shares_store=True).require_restarts_that_work()
+    Launch(nodes=2, max_restarts=3, shares_store=False).require_restarts_that_work()
+    with pytest.raises(LaunchError, match="TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1"):
+        Launch(nodes=2, max_restarts=3, shares_store=True).require_restarts_that_work()
