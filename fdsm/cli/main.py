@@ -20,6 +20,7 @@ from .demo import demo
 from .evaluate import evaluate
 from .options import UsageError, resume_command
 from .printing import log
+from .processes import prepare_launch
 from .report import report
 from .reproduce import reproduce
 from .sample import sample
@@ -48,6 +49,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(f"fdsm {__version__}")
         return
     try:
+        prepare_launch(*arguments[:1])
         app.cli(prog="fdsm", description=" ".join(DESCRIPTION.split()), args=arguments)
     except KeyboardInterrupt:
         log("fdsm: interrupted. Files already written are complete.")
@@ -72,16 +74,21 @@ def _report_error(error: Exception, command: str = "") -> int:
         UnknownRecipeError,
         UntrustedFileError,
     )
+    from ..runs.distributed import LostProcessError
     from ..training import NonFiniteLossError
+    from ..training.distributed.world import FailedElsewhere, LaunchError
 
+    if isinstance(error, FailedElsewhere):
+        return 1  # the other process prints the error
     if isinstance(error, TrainingInterrupted):
         log(f"fdsm: {error}. Continue with: {resume_command(error.run)}")
         return 128 + error.signal
-    if isinstance(error, UnfinishedRunError):
+    if isinstance(error, (UnfinishedRunError, LostProcessError)):
         log(f"fdsm: {error}. Continue with: {resume_command(error.run)}")
         return 1
     hints: dict[type[Exception], str] = {
         UsageError: "",
+        LaunchError: "",
         PresetError: "",
         SettingError: " (see --set)",
         UnknownRecipeError: "",

@@ -21,11 +21,13 @@ from .options import (
     set_threads,
 )
 from .printing import console, log
+from .processes import folder_of_restarted, in_parallel, joined, parts_sentence
 
 if TYPE_CHECKING:
     from ..data import Dataset, Source
     from ..recipes import Recipe
     from ..runs import Run
+    from ..runs.distributed import Parallel
 
 Settings = Annotated[
     UseAppendAction[tuple[str, ...]],
@@ -45,6 +47,9 @@ Derivative = Annotated[
     arg(metavar="{taylor,fd,autodiff}", help_behavior_hint=""),
 ]
 
+FsdpOption = Annotated[
+    Literal["root", "layers"] | None, arg(metavar="{root,layers}", help_behavior_hint="")
+]
 CompileOption = Annotated[
     Literal["auto", "on", "off"], arg(metavar="{auto,on,off}", help_behavior_hint="")
 ]
@@ -70,6 +75,9 @@ def train(
     resume: PathOption = None,
     threads: IntOption = None,
     compile: CompileOption = "auto",
+    accumulate: int = 1,
+    fsdp: FsdpOption = None,
+    timeout: float = 600,
     tensorboard: Flag = False,
     trust: Flag = False,
     json: Flag = False,
@@ -104,7 +112,13 @@ def train(
         threads: Largest number of threads. Default: torch's.
         compile: Compile the training step, loss, gradient and optimizer, as one graph. That takes
             half a minute or more and makes steps of small networks up to three times faster.
-            Default: auto, if it saves more time than it takes.
+            Default: auto, if it saves more time than it takes. Steps of several processes are not
+            compiled.
+        accumulate: Compute a batch in this many parts, one after the other. The gradient is the
+            same, and needs less memory.
+        fsdp: With torchrun, divide the weights among the processes: gather all of them at once
+            (root), or one layer after the other (layers). Default: a copy in each process.
+        timeout: With torchrun, seconds that a process waits for another one in training.
         tensorboard: Also write TensorBoard event files.
         trust: With --resume, execute the file that the recipe is defined in.
         json: Print the result as JSON.
@@ -113,31 +127,19 @@ def train(
         UsageError: If the options contradict each other.
     """
     set_threads(threads)
-    if resume is not None:
-        others = (model, objective, derivative, iterations, recipe, out, seed or None)
-        named = settings or categorical or numeric or ignore or columns
-        if named or any(option is not None for option in others):
-            raise UsageError(
-                "a run that is resumed keeps its settings: give --resume with DATA, --device, "
-                "--threads, --compile, --tensorboard, --trust or --json only"
-            )
-        run = open_run(resume, trust=trust, device=device)
-        run = run.with_source(_moved(run, data)) if data else run
-        dataset = run.recipe.data.load()
-        run.require_same_data(dataset)
-    else:
-        from ..runs import Run
+    from ..runs import Run
 
-        chosen_columns = {
-            "categorical": categorical,
-            "numeric": numeric,
-            "ignore": ignore,
-            "columns": columns,
-        }
-        given = [
-            f"data.{name}={','.join(names)}" for name, names in chosen_columns.items() if names
-        ]
-        reading, changes = _split_settings([*settings, *given], iterations)
+    def choose() -> "tuple[Run, Dataset]":
+        if resume is not None:
+            others = (model, objective, derivative, iterations, recipe, out, seed or None)
+            if columns_given or settings or any(option is not None for option in others):
+                raise UsageError(
+                    "a run that is resumed keeps its settings: give --resume with DATA, --device, "
+                    "--threads, --compile, --accumulate, --fsdp, --timeout, --tensorboard, "
+                    "--trust or --json only"
+                )
+            return _run_to_resume(resume, data, trust=trust, device=device)
+        reading, changes = _split_settings([*settings, *columns_given], iterations)
         if recipe is not None:
             if model or objective or derivative:
                 raise UsageError("--recipe replaces --model, --objective and --derivative")
@@ -145,9 +147,40 @@ def train(
         else:
             options = (model, objective, derivative)
             chosen, dataset, origin = _recipe_of_preset(data, options, reading, changes)
-        folder = out or _free_folder(Path("runs") / (Path(data).stem or chosen.name))
+        folder = out or Path("runs") / (Path(data).stem or chosen.name)
+        if (earlier := folder_of_restarted(folder)) is not None:
+            return Run(earlier, chosen, seed, require_device(device), origin), dataset
+        folder = out or _free_folder(folder)
         run = Run.create(folder, chosen, seed=seed, device=require_device(device), origin=origin)
-    _train_and_evaluate(run, dataset, compile=compile, tensorboard=tensorboard, json=json)
+        return run, dataset
+
+    chosen_columns = {
+        "categorical": categorical,
+        "numeric": numeric,
+        "ignore": ignore,
+        "columns": columns,
+    }
+    columns_given = [
+        f"data.{name}={','.join(names)}" for name, names in chosen_columns.items() if names
+    ]
+    with joined(device, timeout) as world:
+        parallel = world.together(lambda: in_parallel(world, fsdp, accumulate, compile))
+        run, dataset = world.together(choose)
+        run = replace(run, folder=world.broadcast(run.folder))
+        _train_and_evaluate(
+            run, dataset, parallel, compile=compile, tensorboard=tensorboard, json=json
+        )
+
+
+def _run_to_resume(
+    folder: Path, data: str, *, trust: bool, device: str | None
+) -> "tuple[Run, Dataset]":
+    """Return the run in a folder, and its data, which may have been moved."""
+    run = open_run(folder, trust=trust, device=device)
+    run = run.with_source(_moved(run, data)) if data else run
+    dataset = run.recipe.data.load()
+    run.require_same_data(dataset)
+    return run, dataset
 
 
 def _recipe_of_preset(
@@ -276,13 +309,25 @@ def _free_folder(folder: Path) -> Path:
 
 
 def _train_and_evaluate(
-    run: "Run", data: "Dataset", *, compile: CompileOption, tensorboard: bool, json: bool
+    run: "Run",
+    data: "Dataset",
+    parallel: "Parallel",
+    *,
+    compile: CompileOption,
+    tensorboard: bool,
+    json: bool,
 ) -> None:
     from ..runs import train as train_run
+    from ..runs.distributed import evaluated_together, train_together
 
-    log(f"Training in {run.folder}")
+    log(f"Training in {run.folder}{parts_sentence(parallel)}")
     try:
-        saved = train_run(run, data, console=console(), tensorboard=tensorboard, compile=compile)
+        if parallel.parts == 1:
+            saved = train_run(
+                run, data, console=console(), tensorboard=tensorboard, compile=compile
+            )
+        else:
+            saved = train_together(run, data, parallel, console=console(), tensorboard=tensorboard)
     except OSError as error:
         if error.errno not in {errno.ENOSPC, errno.EDQUOT, errno.EROFS}:
             raise
@@ -296,4 +341,5 @@ def _train_and_evaluate(
     log(
         f"Trained {saved.progress['iterations']:,} iterations in {saved.progress['seconds']:.0f} s"
     )
-    evaluate_and_print(saved, data, json=json)
+    with evaluated_together(saved, parallel.world) as one:
+        parallel.world.together(lambda: evaluate_and_print(one, data, json=json))

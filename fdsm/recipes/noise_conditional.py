@@ -178,6 +178,11 @@ class CrossFittedEBM(Recipe):
         """One thread for small networks, whose operations are too short to be divided."""
         return 1 if self.width < 128 else None
 
+    @property
+    def row_dimension(self) -> int:
+        """Batches and losses have one entry per member in the first dimension."""
+        return 1
+
     def fold_of_rows(self, n: int) -> Tensor:
         """Return the fold of each of `n` training rows, shape `(n,)`."""
         order = torch.randperm(n, generator=seeded("cpu", derived_seed(0, "folds")))

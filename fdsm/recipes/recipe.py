@@ -112,6 +112,11 @@ class Recipe(ABC):
         """Number of threads on a CPU that is fastest. `None` for torch's default."""
         return None
 
+    @property
+    def row_dimension(self) -> int:
+        """The dimension of a batch, and of its losses, that counts rows."""
+        return 0
+
     def batches(self, data: Dataset, seed: int, device: str) -> Batches:
         """Return the training batches. Default: all rows in a new random order every epoch."""
         return ShuffledBatches(data.train, data.transform, self.plan.batch, seed, device)

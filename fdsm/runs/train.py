@@ -2,7 +2,7 @@
 
 import platform
 import warnings
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
@@ -74,7 +74,7 @@ def train(
         return SavedModel.load(run)
     training = Training(run, run.recipe.data.load() if data is None else data)
     run.folder.mkdir(parents=True, exist_ok=True)
-    with exclusive(run.folder), _threads(run.recipe.num_threads):
+    with exclusive(run.folder), limited_threads(run.recipe.num_threads):
         training.start_or_restore()
         if training.ended is None:
             message = training.choose_compilation(compile)
@@ -85,7 +85,7 @@ def train(
 
 
 @contextmanager
-def _threads(count: int | None) -> Generator[None, None, None]:
+def limited_threads(count: int | None) -> Generator[None, None, None]:
     """Use at most a number of threads."""
     before = torch.get_num_threads()
     torch.set_num_threads(before if count is None else min(count, before))
@@ -144,6 +144,7 @@ class Training:
         self.iteration, self.seconds = 0, 0.0
         self.ended: str | None = None
         self.compiled: bool | None = None
+        self.stop: Callable[[bool], bool] = bool
 
     def start_or_restore(self) -> None:
         """Write `config.json`, or restore the last checkpoint."""
@@ -204,11 +205,7 @@ class Training:
             TrainingInterrupted: After a signal.
         """
         plan = self.run.recipe.plan
-        last = self.iteration or -1  # a run that starts again keeps no records
-        logs: list[Log] = [JsonLines(self.run.folder / "metrics.jsonl", last)]
-        if tensorboard:
-            logs.append(TensorBoard(self.run.folder / "tensorboard"))
-        self.validation.logs = logs
+        self.validation.logs = logs = self._logs(tensorboard=tensorboard)
         if plan.validate_every and not self.iteration:
             self.validation(IterationEvent(0, plan.iterations, 0.0, 0.0, {}))
         callbacks: list[Callback] = [self._count, LogMetrics(logs, plan.log_every)]
@@ -220,6 +217,14 @@ class Training:
         title = f"{self.run.name} seed {self.run.seed}"
         with nullcontext() if console is None else ProgressBar(title, console) as bar:
             self._fit(callbacks if bar is None else [*callbacks, bar])
+
+    def _logs(self, *, tensorboard: bool) -> list[Log]:
+        """Return the loggers, after deleting the records after the last checkpoint."""
+        last = self.iteration or -1  # a run that starts again keeps no records
+        logs: list[Log] = [JsonLines(self.run.folder / "metrics.jsonl", last)]
+        if tensorboard:
+            logs.append(TensorBoard(self.run.folder / "tensorboard"))
+        return logs
 
     def save_model(self) -> SavedModel:
         """Load the best or averaged weights, write the model and return it."""
@@ -245,6 +250,7 @@ class Training:
                 callbacks=callbacks,
                 start=self.iteration,
                 seconds=self.seconds,
+                stop=self.stop,
             )
             self.ended = "all iterations done"
         except EarlyStop as reason:
@@ -279,7 +285,14 @@ class Training:
         self._write_checkpoint()
 
     def _write_checkpoint(self) -> None:
-        state: dict[str, Any] = {
+        self._save_state(self._state())
+
+    def _save_state(self, state: dict[str, Any]) -> None:
+        self.run.checkpoints.save(self.iteration, state)
+
+    def _state(self) -> dict[str, Any]:
+        """Return everything that training depends on, except the data and the recipe."""
+        return {
             "iteration": self.iteration,
             "seconds": self.seconds,
             "ended": self.ended,
@@ -292,7 +305,6 @@ class Training:
             "torch": torch.get_rng_state(),
             "transform": self.data.transform.state(),
         }
-        self.run.checkpoints.save(self.iteration, state)
 
     def _restore(self, state: dict[str, Any]) -> None:
         self.model.load_state_dict(state["model"])

@@ -1,11 +1,13 @@
 """Mini-batches of rows in random order, and random seeds derived from a run's seed."""
 
 import hashlib
+from collections.abc import Callable
 
 import torch
 from torch import Generator, Tensor
 
 from ..data.transforms import Transform
+from ..sharding import Shard, ShardedDraws
 from ..tensors import require_tensor
 
 
@@ -57,12 +59,32 @@ class ShuffledBatches:
 
     def __call__(self, iteration: int, generator: Generator) -> Tensor:
         """Return the transformed batch of an iteration; `generator` is for the transform."""
+        return self._rows(iteration, generator, Shard(0, self.size, self.size))
+
+    def of_shard(self, shard: Shard) -> Callable[[int, Generator], Tensor]:
+        """Return some rows of each batch, transformed with the random numbers of all rows."""
+
+        def rows(iteration: int, generator: Generator) -> Tensor:
+            with ShardedDraws(shard):
+                return self._rows(iteration, generator, shard)
+
+        return rows
+
+    def _rows(self, iteration: int, generator: Generator, shard: Shard) -> Tensor:
         epoch, i = divmod(iteration, len(self.rows) // self.size)
         if epoch != self._epoch:
             order = Generator().manual_seed(derived_seed(self.seed, epoch))
             self._epoch, self._order = epoch, torch.randperm(len(self.rows), generator=order)
-        chosen = self.rows.index_select(0, self._order.narrow(0, i * self.size, self.size))
-        return self.transform.sample(chosen.to(self.device), generator)
+        start = i * self.size + shard.start
+        chosen = self.rows.index_select(0, self._order.narrow(0, start, shard.size))
+        return self.transform.sample(to_device(chosen, self.device), generator)
+
+
+def to_device(rows: Tensor, device: torch.device | str) -> Tensor:
+    """Return rows on a device. The copy to a GPU does not wait for the work before it."""
+    if torch.device(device).type == "cuda" and rows.is_cpu:
+        return rows.pin_memory().to(device, non_blocking=True)
+    return rows.to(device)
 
 
 def derived_seed(seed: int, *labels: int | str) -> int:

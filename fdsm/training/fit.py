@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from signal import SIGTERM
 
 import torch
 from torch import Generator, Tensor
@@ -48,6 +49,7 @@ def fit(
     callbacks: Sequence[Callback] = (),
     start: int = 0,
     seconds: float = 0.0,
+    stop: Callable[[bool], bool] = bool,
 ) -> IterationEvent | None:
     """Run the training loop.
 
@@ -59,6 +61,8 @@ def fit(
         callbacks: Called after each iteration, in this order.
         start: Number of iterations completed before.
         seconds: Time of those iterations.
+        stop: Called after each iteration with whether a signal was received. Returns whether to
+            stop, so that processes that train together can agree.
 
     Returns:
         The last event; None if no iteration was left.
@@ -94,7 +98,7 @@ def fit(
             except EarlyStop:
                 meter.read()
                 raise
-            if received and i + 1 < iterations:
+            if stop(bool(received)) and i + 1 < iterations:
                 meter.read()
-                raise Interrupted(received[0])
+                raise Interrupted(received[0] if received else SIGTERM)
     return event

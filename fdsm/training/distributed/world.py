@@ -183,7 +183,9 @@ def join(launch: Launch, device: str, seconds: float) -> Generator[World]:
         yield ALONE
         return
     launch.require_restarts_that_work()
-    on_gpu = torch.device(device).type == "cuda"
+    if (kind := torch.device(device).type) not in {"cpu", "cuda"}:
+        raise LaunchError(f"several processes can train on cpu or cuda, but not on {kind}")
+    on_gpu = kind == "cuda"
     if on_gpu:
         torch.cuda.set_device(launch.local_rank)
     backend = "cpu:gloo,cuda:nccl" if on_gpu else "gloo"
@@ -207,3 +209,27 @@ def join(launch: Launch, device: str, seconds: float) -> Generator[World]:
         yield World(launch.rank, launch.size, waiting)
     finally:
         distributed.destroy_process_group()
+
+
+class AgreedStop:
+    """Whether any process has received a signal, for `fit`.
+
+    The answer is that of the iteration before. So it is the same in all processes, and none waits
+    for it.
+    """
+
+    def __init__(self) -> None:
+        self._pending: tuple[torch.Tensor, distributed.Work] | None = None
+
+    def __call__(self, received: bool) -> bool:
+        """Tell the others about a signal. Return whether any has received one before."""
+        stop = False
+        if self._pending is not None:
+            flags, work = self._pending
+            work.wait()
+            stop = bool(flags)
+        flags = torch.tensor(float(received))
+        work = distributed.all_reduce(flags, async_op=True)
+        assert work is not None
+        self._pending = flags, work
+        return stop
