@@ -1,7 +1,8 @@
 """Test in float64: a finite difference in float32 hides the error it should measure."""
 
 from collections.abc import Iterator
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -29,3 +30,19 @@ def by_rank(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
     from .training.distributed.process_cases import results
 
     return results(2, tmp_path_factory.mktemp("processes"))
+
+
+class Launched(NamedTuple):
+    """The folder of runs that several processes trained, and what commands printed, by rank."""
+
+    folder: Path
+    printed: list[dict[str, Any]]
+
+
+@pytest.fixture(scope="session")
+def launched(tmp_path_factory: pytest.TempPathFactory) -> Launched:
+    """What two or three processes did with runs."""
+    from .runs.distributed.launch_cases import results
+
+    folder = tmp_path_factory.mktemp("launched")
+    return Launched(folder, results(folder))

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Generator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NoReturn
 
 from .options import UsageError
 
@@ -28,16 +28,20 @@ def prepare_launch(command: str = "") -> None:
 
     Args:
         command: The name of the command.
-
-    Raises:
-        UsageError: If it is not one that several processes can run.
     """
     if number_of_processes() == 1:
         return
-    if command != "train":
-        raise UsageError(f"torchrun can start fdsm train, but not fdsm {command}: run it directly")
     # Otherwise torch prints remarks about the search for unused parameters in every process.
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+    if command != "train":
+        _refuse(f"torchrun can start fdsm train, but not fdsm {command}: run it directly")
+
+
+def _refuse(message: str) -> NoReturn:
+    """Refuse something that is the same in all processes, before they have joined."""
+    from ..training.distributed.world import FailedElsewhere
+
+    raise UsageError(message) if os.environ.get("RANK", "0") == "0" else FailedElsewhere(0)
 
 
 @contextmanager
@@ -53,13 +57,15 @@ def joined(device: str | None, seconds: float) -> "Generator[World]":
 
     Raises:
         LaunchError: If they do not find each other, or have different options.
-        UsageError: If the time is not positive.
     """
     from ..training.distributed.world import Launch, LaunchError, join
 
+    launch = Launch.of_environment()
     if seconds <= 0:
-        raise UsageError(f"--timeout must be positive, but is {seconds:g}")
-    with join(Launch.of_environment(), device or "cpu", seconds) as world, _printing(world):
+        _refuse(f"--timeout must be positive, but is {seconds:g}")
+    if problem := launch.problem(device or "cpu"):
+        _refuse(problem)
+    with join(launch, device or "cpu", seconds) as world, _printing(world):
 
         def compare() -> None:
             if len({tuple(arguments) for arguments in everyone}) > 1:

@@ -173,9 +173,7 @@ class DistributedTraining(Training):
             if parallel.fsdp is not None:
                 self._try_to_divide_weights()
         except NotShardable as error:
-            raise LaunchError(
-                f"{run.name} cannot be trained by several processes: {error}"
-            ) from error
+            raise LaunchError(f"{run.name} cannot be trained in parts: {error}") from error
 
     def _try_to_divide_weights(self) -> None:
         """Divide the weights of another model of the same recipe, before anything is written."""

@@ -92,6 +92,12 @@ class FullyShardedUpdate(ShardedUpdate):
 
     def _wrap(self, part: ShardLoss) -> nn.Module:
         device = next(self.module.parameters()).device.type
+        scalars = [name for name, p in self.module.named_parameters() if p.ndim == 0]
+        if scalars:
+            raise NotShardable(
+                f"torch cannot divide parameters that are a single number: {', '.join(scalars)}. "
+                "Leave out --fsdp"
+            )
         mesh: DeviceMesh = init_device_mesh(device, (self.world.size,))
         if self._units == "layers":
             for child in reversed(list(part.module.modules())):
@@ -138,9 +144,11 @@ class FullyShardedUpdate(ShardedUpdate):
     def optimizer_state(self) -> dict[str, Any]:
         """Return the state of the optimizer with ordinary tensors."""
         state = super().optimizer_state()
-        for values in state["state"].values():
-            values |= {name: _full(v) for name, v in values.items() if isinstance(v, Tensor)}
-        return state
+        whole = {
+            index: {name: _full(v) for name, v in values.items()}
+            for index, values in state["state"].items()
+        }
+        return {**state, "state": whole}
 
 
 def has_parameters(module: nn.Module) -> bool:
@@ -150,6 +158,7 @@ def has_parameters(module: nn.Module) -> bool:
 
 
 def _full(x: Tensor) -> Tensor:
+    """Return a tensor with the parts of all processes."""
     return x.full_tensor() if isinstance(x, DTensor) else x
 
 

@@ -78,21 +78,22 @@ class Launch:
             name if name != "none" else f"{os.uname().nodename} {os.getppid()}",
         )
 
-    def require_restarts_that_work(self) -> None:
-        """Check that restarted processes can find each other.
+    def problem(self, device: str) -> str:
+        """Return why the processes cannot train together on a device; empty if they can.
 
         With the store of torchrun, a restarted process can read the address of one that is gone.
         On one machine the count of restarts keeps attempts apart. On several machines the counts
         differ.
-
-        Raises:
-            LaunchError: If restarts are allowed and would fail.
         """
+        kind = torch.device(device).type
+        if self.size > 1 and kind not in {"cpu", "cuda"}:
+            return f"several processes can train on cpu or cuda, but not on {kind}"
         if self.nodes > 1 and self.max_restarts and self.shares_store:
-            raise LaunchError(
+            return (
                 "restarts on several machines need TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 in the "
                 "environment of torchrun on each of them (or --max-restarts 0)"
             )
+        return ""
 
 
 @dataclass(frozen=True)
@@ -182,23 +183,22 @@ def join(launch: Launch, device: str, seconds: float) -> Generator[World]:
     if launch.size == 1:
         yield ALONE
         return
-    launch.require_restarts_that_work()
-    if (kind := torch.device(device).type) not in {"cpu", "cuda"}:
-        raise LaunchError(f"several processes can train on cpu or cuda, but not on {kind}")
-    on_gpu = kind == "cuda"
+    if problem := launch.problem(device):
+        raise LaunchError(problem)
+    on_gpu = torch.device(device).type == "cuda"
     if on_gpu:
         torch.cuda.set_device(launch.local_rank)
     backend = "cpu:gloo,cuda:nccl" if on_gpu else "gloo"
     limit = timedelta(seconds=seconds)
     try:
-        store, *_ = next(rendezvous("env://", timeout=limit))
+        store, *_ = next(rendezvous("env://", launch.rank, launch.size, timeout=limit))
         if launch.shares_store:
             store = PrefixStore(f"attempt {launch.restarts}", store)
         distributed.init_process_group(
             backend, store=store, rank=launch.rank, world_size=launch.size, timeout=limit
         )
         waiting = distributed.new_group(backend="gloo", timeout=FOREVER)
-    except (distributed.DistError, RuntimeError) as error:
+    except (RuntimeError, ValueError) as error:
         address = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
         reason = str(error).splitlines()[0]
         raise LaunchError(

@@ -1,3 +1,4 @@
+import socket
 from typing import Any
 
 import pytest
@@ -50,8 +51,28 @@ def test_launch_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_restarts_on_several_machines_need_a_store_of_their_own() -> None:
-    Launch(nodes=1, max_restarts=3, shares_store=True).require_restarts_that_work()
-    Launch(nodes=2, max_restarts=0, shares_store=True).require_restarts_that_work()
-    Launch(nodes=2, max_restarts=3, shares_store=False).require_restarts_that_work()
-    with pytest.raises(LaunchError, match="TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1"):
-        Launch(nodes=2, max_restarts=3, shares_store=True).require_restarts_that_work()
+    assert not Launch(size=2, nodes=1, max_restarts=3, shares_store=True).problem("cpu")
+    assert not Launch(size=2, nodes=2, max_restarts=0, shares_store=True).problem("cpu")
+    assert not Launch(size=2, nodes=2, max_restarts=3, shares_store=False).problem("cuda")
+    launch = Launch(size=2, nodes=2, max_restarts=3, shares_store=True)
+    assert "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1" in launch.problem("cpu")
+
+
+def test_several_processes_need_a_device_that_can_communicate() -> None:
+    assert not Launch(size=1).problem("mps")
+    assert "cpu or cuda, but not on mps" in Launch(size=2).problem("mps")
+    with pytest.raises(LaunchError, match="not on mps"), join(Launch(size=2), "mps", 1.0):
+        pass
+
+
+def test_a_port_that_is_taken_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+        monkeypatch.setenv("MASTER_PORT", str(taken.getsockname()[1]))
+        with (
+            pytest.raises(LaunchError, match=r"process 0 of 2 .* Is the port taken"),
+            join(Launch(size=2), "cpu", 1.0),
+        ):
+            pass

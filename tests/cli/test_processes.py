@@ -1,0 +1,95 @@
+"""Commands in two processes, as torchrun starts them; see tests/runs/distributed."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from fdsm.cli import main
+from fdsm.cli.options import UsageError
+from fdsm.cli.processes import folder_of_restarted, in_parallel, parts_sentence
+from fdsm.runs import SavedModel
+from fdsm.runs.run import Run
+from fdsm.training.distributed.world import ALONE, World
+
+from ..conftest import Launched
+
+REFUSED = {
+    "busy": (1, "another process is writing to busy"),
+    "small batch": (2, "a batch of 1 rows cannot be divided into 2 parts"),
+    "kernel": (2, "its loss of 11 rows has shape (5,) and not one value per row"),
+    "compile": (2, "Leave out --compile on"),
+    "missing": (1, "missing.csv does not exist"),
+    "layers": (2, "Gather all weights at once (--fsdp root)"),
+    "accumulate": (2, "--accumulate must be at least 1, but is 0"),
+    "timeout": (2, "--timeout must be positive, but is 0"),
+    "device": (2, "several processes can train on cpu or cuda, but not on mps"),
+    "differ": (2, "the processes were started with different options"),
+    "score": (2, "torchrun can start fdsm train, but not fdsm score: run it directly"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_launch_that_cannot_work_is_refused_in_one_line(launched: Launched, name: str) -> None:
+    (code, out, errors), (other_code, *other) = (one[name] for one in launched.printed)
+    expected_code, message = REFUSED[name]
+    assert code == expected_code
+    assert other_code != 0
+    last = errors.splitlines()[-1]
+    assert last.startswith("fdsm: ")
+    assert message in last
+    assert errors.count("fdsm: ") == 1
+    assert out == ""
+    assert other == ["", ""]
+    assert not (launched.folder / "no").exists()
+
+
+def test_an_error_of_one_process_is_printed_by_it(launched: Launched) -> None:
+    (code, _, errors), (other_code, _, other) = (one["one fails"] for one in launched.printed)
+    assert (code, other_code) == (1, 1)
+    assert "fdsm:" not in errors
+    assert other.startswith("fdsm: t.csv does not exist")
+    assert not (launched.folder / "no").exists()
+
+
+def test_two_processes_train_and_evaluate_like_one(launched: Launched, tmp_path: Path) -> None:
+    (code, out, errors), (other_code, *other) = (one["trains"] for one in launched.printed)
+    assert (code, other_code) == (0, 0)
+    assert other == ["", ""]
+    assert "Training in table with 2 processes. Steps of several processes" in errors
+    assert "Summary of table" in out
+    options = ("--iterations", "6", "--set", "plan.num_samples=50", "--compile", "off")
+    main(["train", str(launched.folder / "t.csv"), "--out", str(tmp_path / "alone"), *options])
+    ours, alone = (Run.open(path) for path in (launched.folder / "table", tmp_path / "alone"))
+    names = {path.name for path in ours.folder.iterdir()}
+    assert names == {path.name for path in alone.folder.iterdir()} | {"launch.json"}
+    models = [SavedModel.load(run).model for run in (ours, alone)]
+    weights = [torch.cat([p.flatten() for p in model.parameters()]) for model in models]
+    assert (weights[0] - weights[1]).abs().max() < 1e-5
+    found, expected = ours.result, alone.result
+    assert found["metrics"]["exact_sm_loss"]["value"] == pytest.approx(
+        expected["metrics"]["exact_sm_loss"]["value"], rel=1e-3
+    )
+    assert found["sample_auc"] == pytest.approx(expected["sample_auc"], abs=0.05)
+
+
+def test_options_of_processes_are_checked() -> None:
+    with pytest.raises(UsageError, match="start them with torchrun"):
+        in_parallel(ALONE, "root", 1, "off")
+    assert parts_sentence(in_parallel(ALONE, None, 1, "on")) == ""
+    assert parts_sentence(in_parallel(ALONE, None, 2, "off")).startswith(". Steps of several")
+    assert " with 3 processes. " in parts_sentence(in_parallel(World(1, 3), None, 2, "auto"))
+
+
+def test_restarted_processes_find_the_folder_of_their_launch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, launch in (("t", "other"), ("t-2", "mine"), ("t-3", "another")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "launch.json").write_text(json.dumps({"name": launch}))
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "mine")
+    assert folder_of_restarted(tmp_path / "t") is None
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
+    assert folder_of_restarted(tmp_path / "t") == tmp_path / "t-2"
+    assert folder_of_restarted(tmp_path / "u") is None
