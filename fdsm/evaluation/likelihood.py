@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ..derivatives.validation import checked_density
+from ..sharding import over_rows
 from ..tensors import require_values
 from ..typing import LogDensity
 from .measurement import Measurement, mean_of
@@ -126,9 +127,13 @@ def log_densities(
     """
     require_values(x)
     density = checked_density(log_density)
-    parts = zip(*(torch.split(rows, chunk) for rows in (x, *cond)), strict=True)
-    values = [density(*(rows.to(device or x.device) for rows in part)) for part in parts]
-    return torch.cat([part.double().to(x.device) for part in values])
+
+    def values(x: Tensor, *cond: Tensor) -> Tensor:
+        parts = zip(*(torch.split(rows, chunk) for rows in (x, *cond)), strict=True)
+        found = [density(*(rows.to(device or x.device) for rows in part)) for part in parts]
+        return torch.cat([part.double().to(x.device) for part in found])
+
+    return over_rows(values, x, *cond)
 
 
 def _combined(a: float | None, b: float | None) -> float | None:

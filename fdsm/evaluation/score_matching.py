@@ -22,6 +22,7 @@ from ..derivatives.autodiff import model_gradient, requires_grad_alias
 from ..derivatives.validation import check_values, checked_score
 from ..operators.coordinates import sum_over_coordinates
 from ..operators.directional import EXACT
+from ..sharding import over_rows
 from ..tensors import dimension, dot
 from ..typing import Derivative, LogDensity, Score
 from .measurement import Measurement, mean_of
@@ -91,13 +92,21 @@ def sm_losses(
         return curvature + slopes.double().square().sum(0) / 2
 
     nested = isinstance(derivative, Autodiff)
-    return sum_over_coordinates(along, log_density, x, *cond, row_chunk=chunk, nested=nested)
+
+    def losses(x: Tensor, *cond: Tensor) -> Tensor:
+        return sum_over_coordinates(along, log_density, x, *cond, row_chunk=chunk, nested=nested)
+
+    return over_rows(losses, x, *cond)
 
 
 def sm_losses_of_score(score: Score, x: Tensor, *cond: Tensor, chunk: int = 100) -> Tensor:
     r"""Return $\mathrm{tr}\,∇s(x) + ‖s(x)‖²/2$ of each row, `(B,)`, in float64."""
     score = checked_score(score)
-    return torch.cat([_losses_of_score(score, *part) for part in _chunks(x, cond, chunk)])
+
+    def losses(x: Tensor, *cond: Tensor) -> Tensor:
+        return torch.cat([_losses_of_score(score, *part) for part in _chunks(x, cond, chunk)])
+
+    return over_rows(losses, x, *cond)
 
 
 def fisher_divergence(

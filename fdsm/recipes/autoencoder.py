@@ -11,6 +11,7 @@ from ..data import Dataset, Source
 from ..evaluation import Measurement, mean_of
 from ..models import ImplicitAutoencoder, sample_decoder, squared_error
 from ..samplers import Progress, log_likelihood_ais, sigmoid_schedule
+from ..sharding import over_rows
 from ..tensors import dot
 from ..training import AlternatingSteps, GradientStep, OptimizerConfig, RMSprop
 from ..typing import Objective, Step
@@ -144,18 +145,19 @@ class Autoencoder(_ImplicitAutoencoderRecipe):
         rows = x[: self.likelihood_rows]
         with torch.no_grad():
             reconstruction = -auto.decoder.log_likelihood(x, z)
-        found = [
-            log_likelihood_ais(
+
+        def log_likelihood(x: Tensor) -> Tensor:
+            return log_likelihood_ais(
                 auto.decoder.log_likelihood,
-                part,
+                x,
                 (self.latent,),
                 chains=self.chains,
                 temperatures=sigmoid_schedule(self.temperatures),
                 step_size=self.first_step,
                 generator=generator,
             ).value
-            for part in torch.split(rows, 100)
-        ]
+
+        found = [over_rows(log_likelihood, part) for part in torch.split(rows, 100)]
         ais = {"temperatures": self.temperatures, "chains": self.chains}
         return {
             "nll": mean_of(-torch.cat(found), method="AIS", **ais),

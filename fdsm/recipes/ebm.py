@@ -21,6 +21,7 @@ from ..data.split import fixed_shuffle
 from ..derivatives import score_of
 from ..evaluation import Measurement, exact_sm_loss, ood_auc, relative_fisher_divergence
 from ..samplers import Progress, Temperatures, tempered_langevin
+from ..sharding import over_rows
 from ..training import (
     Adam,
     ConstantSchedule,
@@ -208,12 +209,15 @@ class EBM(Recipe):
         rows = data.validation[: self.validation_rows].to(generator.device)
         with torch.no_grad():
             x = data.transform.sample(rows, generator)
+
+        def mean(objective: Objective) -> float:
+            losses = lambda x: objective(model, x, generator=generator)
+            return over_rows(losses, x).mean().item()
+
         common = {}
         if self.validation_metric is not None:
-            measured = self.validation_metric.objective(model, x, generator=generator)
-            common[self.validation_metric.name] = measured.mean().item()
-        losses = self.objective(model, x, generator=generator)
-        return {"loss": losses.mean().item(), **common}
+            common[self.validation_metric.name] = mean(self.validation_metric.objective)
+        return {"loss": mean(self.objective), **common}
 
     def evaluate(
         self, model: nn.Module, data: Dataset, generator: Generator

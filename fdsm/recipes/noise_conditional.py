@@ -17,7 +17,7 @@ from ..evaluation import Measurement
 from ..models import AtNoiseLevel, MeanOfMembers, NoiseConditionalEnsemble, OneMember
 from ..noise import Geometric
 from ..samplers import Progress, ancestral_sampling
-from ..sharding import positions
+from ..sharding import over_rows, positions
 from ..tensors import randn_like
 from ..training import (
     Adam,
@@ -84,7 +84,8 @@ class NoiseConditionalEBM(Recipe):
         rows = data.validation[: self.validation_rows]
         rows = rows.repeat(-(-self.validation_rows // len(rows)), *[1] * (rows.ndim - 1))
         x = data.transform.sample(rows[: self.validation_rows].to(generator.device), generator)
-        return {"loss": self.objective(model, x, generator=generator).mean().item()}
+        losses = lambda x: self.objective(model, x, generator=generator)
+        return {"loss": over_rows(losses, x).mean().item()}
 
     def evaluate(
         self, model: nn.Module, data: Dataset, generator: Generator
@@ -218,8 +219,8 @@ class CrossFittedEBM(Recipe):
         """Return the loss of each member on the rows it has not seen, with the same noise."""
         x = self.held_out_inputs(data, self.validation_rows).to(generator.device)
         repeats = -(-self.validation_rows // x.shape[1])
-        losses = self.losses(model, x.repeat(1, repeats, 1), generator, create_graph=False)
-        return {"loss": losses.mean().item()}
+        losses = lambda x: self.losses(model, x, generator, create_graph=False)
+        return {"loss": over_rows(losses, x.repeat(1, repeats, 1), dim=1).mean().item()}
 
     def held_out_inputs(self, data: Dataset, limit: int) -> Tensor:
         """Return equally many held-out rows of each fold, shape `(K, B, D)`."""

@@ -18,6 +18,7 @@ from ..noise import Geometric
 from ..objectives import AnnealedDSM
 from ..samplers import Progress, annealed_langevin
 from ..serialize import find_fields
+from ..sharding import over_rows
 from ..training import Adam, GradientStep, OptimizerConfig, objective_loss
 from ..typing import Objective, Score, Step
 from .frechet import (
@@ -136,7 +137,7 @@ class ScoreNetwork(Recipe):
         objective, losses = AnnealedDSM(self.levels), []
         for part in torch.split(rows, 100):
             x = data.transform.sample(part.to(generator.device), generator)
-            losses.append(objective(model, x, generator=generator))
+            losses.append(over_rows(lambda x: objective(model, x, generator=generator), x))
         return mean_of(torch.cat(losses), levels=list(self.levels.levels))
 
 

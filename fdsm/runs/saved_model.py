@@ -20,6 +20,7 @@ from ..recipes import CrossFittedEBM
 from ..recipes.recipe import HasLogDensity, HasObjective, proportionate_samples, seeded
 from ..samplers import GaussianMixtureProposal, Progress, importance_log_partition
 from ..serialize import find_fields, replace_fields
+from ..sharding import new_rows
 from ..training import checkpoint, derived_seed
 from ..typing import LogDensity, Objective
 from .marginals import Marginals
@@ -175,11 +176,9 @@ class SavedModel:
 
     def _draw(self, n: int, generator: torch.Generator, progress: Progress) -> Tensor:
         """Return samples of the model in the space of the data, a batch at a time."""
-        parts = []
-        for part in torch.split(torch.arange(n), BATCH):
-            y = self.run.recipe.sample(self.model, self.shape, len(part), generator, progress)
-            parts.append(self.transform.inverse(y.cpu()))
-        return torch.cat(parts)
+        sample = lambda n: self.run.recipe.sample(self.model, self.shape, n, generator, progress)
+        parts = [new_rows(sample, len(part)).cpu() for part in torch.split(torch.arange(n), BATCH)]
+        return torch.cat([self.transform.inverse(y) for y in parts])
 
     def _with_missing_cells(self, samples: Tensor, seed: int) -> Tensor:
         """Delete the cells of samples that are missing in training rows chosen at random."""

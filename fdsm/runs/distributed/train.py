@@ -1,5 +1,6 @@
 """Training a run by several processes: the first writes all files."""
 
+import re
 import signal
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -238,10 +239,10 @@ class DistributedTraining(Training):
             # Errors of torch's communication have no type of their own.
             if world.size == 1 or not any(name in str(error) for name in ("gloo", "NCCL")):
                 raise
-            reason = str(error).splitlines()[0]
+            reason = re.sub(r"^\[[^]]*\] ", "", str(error).splitlines()[0]).split(". ")[0]
             raise LostProcessError(
-                f"process {world.rank} of {world.size} lost contact with another one, which has "
-                f"ended or does not answer, in iteration {self.iteration + 1:,} ({reason})",
+                f"process {world.rank} of {world.size} lost another one, which has ended or does "
+                f"not answer, in iteration {self.iteration + 1:,} ({reason})",
                 self.run,
             ) from error
 

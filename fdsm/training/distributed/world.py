@@ -85,7 +85,7 @@ class Launch:
         On one machine the count of restarts keeps attempts apart. On several machines the counts
         differ.
         """
-        kind = torch.device(device).type
+        kind, *_ = device.split(":")
         if self.size > 1 and kind not in {"cpu", "cuda"}:
             return f"several processes can train on cpu or cuda, but not on {kind}"
         if self.nodes > 1 and self.max_restarts and self.shares_store:

@@ -12,8 +12,9 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from fdsm import DSM, SSM, Autodiff, Sphere
-from fdsm.evaluation import sm_losses
+from fdsm.evaluation import log_densities, sm_losses, sm_losses_of_score
 from fdsm.projections import draw_directions
+from fdsm.samplers import log_likelihood_ais, sigmoid_schedule
 from fdsm.sharding import Shard, ShardedDraws, divided_among_processes, new_rows, over_rows
 from fdsm.training import Update
 from fdsm.training.distributed import (
@@ -114,10 +115,20 @@ def expected_rows() -> list[Tensor]:
     """Return random losses, exact losses, samples, few rows, and rows of a second dimension."""
     model, generator = network("SSM", torch.float64), torch.Generator().manual_seed(0)
     objective, x = SSM(Autodiff(), directions=2), EVEN[0][:5]
+    decoder = lambda x, z: -(x - z).square().sum(1)
+    betas = sigmoid_schedule(5)
+    chains = lambda x: (
+        log_likelihood_ais(
+            decoder, x, (3,), chains=4, temperatures=betas, generator=generator
+        ).value
+    )
     outer = lambda x: torch.rand(2, x.shape[1], generator=generator, dtype=x.dtype) + x.sum(2)
     return [
         over_rows(lambda x: objective(model, x, generator=generator), x).detach(),
         sm_losses(model, x),
+        sm_losses_of_score(lambda x: -(x**3), x),
+        log_densities(model, x),
+        over_rows(chains, x),
         new_rows(lambda n: torch.randn(n, 2, generator=generator, dtype=x.dtype), 3),
         over_rows(lambda x: torch.rand(len(x), generator=generator, dtype=x.dtype), x[:1]),
         over_rows(outer, EVEN[:2], dim=1),
