@@ -1,0 +1,361 @@
+"""Time of a training step on many processes: a cost model, and its check on two processes.
+
+`python -m benchmarks.scaling` measures and compares; with `--predict` it prints the tables of
+docs/scaling.md. All times are in seconds, all sizes in bytes. Times are measured as processor time
+of a process, since other programs may use the same cores; time in which a process waits for
+messages of the other one is not part of it.
+"""
+
+import math
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from fdsm import SSM, Taylor
+from fdsm.models import QuadraticMLP, QuadraticResNet
+from fdsm.recipes.recipe import Recipe
+from fdsm.sharding import Shard
+from fdsm.training import Update, objective_loss
+from fdsm.training.distributed import ShardedUpdate
+from fdsm.training.distributed.world import ALONE, World
+
+NUMBER = 4
+"""Bytes of a float32."""
+SMALL_MESSAGES = 2
+"""All-reduces of single numbers per step: the loss, and whether to stop."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What a step of a model computes.
+
+    Attributes:
+        parameters: Number of weights, $P$.
+        row_seconds: Time of loss and gradient per row.
+        fixed_seconds: Time of a step that does not depend on the rows.
+        row_draws: Random numbers per row, $R$.
+        wrapping_seconds: Time that drawing shards and collecting gradients adds to a step of
+            several processes, without messages.
+    """
+
+    parameters: int
+    row_seconds: float
+    fixed_seconds: float
+    row_draws: int
+    wrapping_seconds: float = 0.0
+
+    @property
+    def gradient_bytes(self) -> int:
+        """Bytes of a gradient."""
+        return NUMBER * self.parameters
+
+    @property
+    def checkpoint_bytes(self) -> int:
+        """Bytes of weights, two moments of Adam and the average of the weights."""
+        return 4 * NUMBER * self.parameters
+
+
+@dataclass(frozen=True)
+class Machine:
+    """How fast processes communicate and draw random numbers.
+
+    Attributes:
+        latency: Time of an all-reduce of one number between two processes.
+        bandwidth: Bytes per second that a process sends.
+        draw_seconds: Time to draw one random number.
+        local: Number of processes that share one machine.
+        remote_latency: As `latency`, between machines.
+        remote_bandwidth: As `bandwidth`, between machines.
+        overlap: Part of the time of loss and gradient during which gradients are averaged too.
+    """
+
+    latency: float
+    bandwidth: float
+    draw_seconds: float
+    local: int = 2**30
+    remote_latency: float = 0.0
+    remote_bandwidth: float = math.inf
+    overlap: float = 0.0
+
+    def all_reduce(self, size: int, processes: int) -> float:
+        r"""Return the time of an all-reduce in a ring, $2 \frac{N-1}{N} \frac{size}{bandwidth}$.
+
+        Latencies add up in a tree, $\log_2 N$ of them. The slowest link counts.
+
+        Args:
+            size: Number of bytes.
+            processes: Number of processes, $N$.
+
+        Returns:
+            The time.
+        """
+        if processes == 1:
+            return 0.0
+        near = math.ceil(math.log2(min(processes, self.local)))
+        far = max(math.ceil(math.log2(processes)) - near, 0)
+        bandwidth = min(self.bandwidth, self.remote_bandwidth) if far else self.bandwidth
+        sent = 2 * (processes - 1) / processes * size
+        return near * self.latency + far * self.remote_latency + sent / bandwidth
+
+
+def step_seconds(work: Workload, machine: Machine, rows: int, processes: int) -> float:
+    """Return the time of a step.
+
+    Args:
+        work: What the step computes.
+        machine: The machine.
+        rows: Rows of the whole batch, $B$.
+        processes: Number of processes, $N$.
+
+    Returns:
+        Loss and gradient of the largest shard, random numbers of all rows in every process,
+        wrapping, and the part of the all-reduce that is not hidden behind the backward pass.
+    """
+    compute = work.fixed_seconds + math.ceil(rows / processes) * work.row_seconds
+    if processes == 1:
+        return compute
+    others = rows - rows / processes  # the draws of its own rows are part of `row_seconds`
+    draws = others * work.row_draws * machine.draw_seconds
+    averaging = machine.all_reduce(work.gradient_bytes, processes)
+    waiting = SMALL_MESSAGES * machine.all_reduce(NUMBER, processes)
+    return (
+        compute
+        + work.wrapping_seconds
+        + draws
+        + max(averaging - machine.overlap * compute, 0.0)
+        + waiting
+    )
+
+
+def weak_efficiency(work: Workload, machine: Machine, rows: int, processes: int) -> float:
+    """Return the time of one process with `rows` over that of `processes` with `rows` each."""
+    alone = step_seconds(work, machine, rows, 1)
+    return alone / step_seconds(work, machine, rows * processes, processes)
+
+
+def strong_efficiency(work: Workload, machine: Machine, rows: int, processes: int) -> float:
+    """Return the time of one process over the summed time of `processes`, for the same rows."""
+    alone = step_seconds(work, machine, rows, 1)
+    return alone / (processes * step_seconds(work, machine, rows, processes))
+
+
+def flops_per_row(recipe: Recipe, shape: tuple[int, ...], rows: int = 2) -> tuple[float, int]:
+    """Count the operations of loss and gradient.
+
+    Args:
+        recipe: A recipe with one gradient step.
+        shape: The shape of an event.
+        rows: Number of rows on which they are counted.
+
+    Returns:
+        Floating-point operations per row, and the number of parameters.
+    """
+    from torch.utils.flop_counter import FlopCounterMode
+
+    model = recipe.build(torch.Size(shape))
+    step = recipe.step(model, None)  # type: ignore[arg-type]
+    x, generator = torch.rand(rows, *shape), torch.Generator().manual_seed(0)
+    for _ in range(2):  # models are inspected at their first two evaluations, but not at the third
+        step(x, generator)
+    with FlopCounterMode(display=False) as counter:
+        step(x, generator)
+    return counter.get_total_flops() / rows, sum(p.numel() for p in model.parameters())
+
+
+REPEATS, STEPS = 15, 4
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model that is measured.
+
+    Attributes:
+        model: Returns it.
+        shape: The shape of an event.
+        rows: Rows of one process.
+    """
+
+    model: Callable[[], nn.Module]
+    shape: tuple[int, ...]
+    rows: int
+
+
+CASES = {
+    "MLP of 0.6 M weights": Case(lambda: QuadraticMLP((64,), (512, 512, 512)), (64,), 128),
+    "ResNet of 16 × 16 images": Case(lambda: QuadraticResNet((1, 16, 16), 8), (1, 16, 16), 32),
+}
+
+
+def _update(case: Case, world: World, total: int) -> tuple[Update, Tensor]:
+    """Return the update of one process, and its rows."""
+    torch.manual_seed(0)
+    model = case.model()
+    loss = objective_loss(SSM(Taylor()), model)
+    update = Update(loss, model, torch.optim.AdamW(model.parameters(), lr=1e-4))
+    shard = Shard.of(total, world.rank, world.size)
+    rows = torch.randn(shard.size, *case.shape)
+    return (update if world.size == 1 else ShardedUpdate(update, world, shard)), rows
+
+
+def _wrapped_alone(case: Case, group: dist.ProcessGroup) -> tuple[Update, Tensor]:
+    """Return an update of one process with everything but messages to others."""
+    update, rows = _update(case, ALONE, case.rows)
+    alone = ShardedUpdate(update, ALONE, Shard(0, case.rows, case.rows))
+    alone.part = DistributedDataParallel(
+        alone.part, process_group=group, find_unused_parameters=True
+    )
+    return alone, rows
+
+
+def _seconds(step: Callable[[], object], count: int = STEPS) -> float:
+    began = time.process_time()
+    for _ in range(count):
+        step()
+    return (time.process_time() - began) / count
+
+
+def _measure(rank: int, port: int, folder: str) -> None:
+    """Measure in one of two processes, each on a core of its own, alternately."""
+    torch.set_num_threads(1)
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[rank]})
+    address = f"tcp://127.0.0.1:{port}"
+    dist.init_process_group("gloo", init_method=address, rank=rank, world_size=2)
+    group = [dist.new_group([0]), dist.new_group([1])][rank]
+    found = {name: _times(case, World(rank, 2), group) for name, case in CASES.items()}
+    if rank == 0:
+        torch.save(found, Path(folder) / "times.pt")
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def _times(case: Case, world: World, group: dist.ProcessGroup) -> dict[str, list[float]]:
+    generator = torch.Generator().manual_seed(0)
+    updates = {
+        "one": _update(case, ALONE, case.rows),
+        "half": _update(case, ALONE, case.rows // 2),
+        "wrapped": _wrapped_alone(case, group),
+        "weak": _update(case, world, 2 * case.rows),
+        "strong": _update(case, world, case.rows),
+    }
+    gradient = torch.zeros(sum(p.numel() for p in updates["one"][0].parameters))
+    number = torch.zeros(1)
+    others: dict[str, Callable[[], object]] = {
+        "all-reduce": lambda: dist.all_reduce(gradient),
+        "latency": lambda: dist.all_reduce(number),
+        "draw": lambda: torch.randn(10_000, generator=generator),
+    }
+    times: dict[str, list[float]] = {name: [] for name in (*updates, *others)}
+    for _ in range(REPEATS):
+        for name, (update, rows) in updates.items():
+            dist.barrier()
+            times[name].append(_seconds(lambda u=update, x=rows: u((x,), generator, 0.0)))
+        for name, function in others.items():
+            dist.barrier()
+            times[name].append(_seconds(function, 10))
+    return times | {"parameters": [float(gradient.numel())]}
+
+
+def measure(port: int) -> dict[str, dict[str, list[float]]]:
+    """Return the times of steps of one and of two processes, and of their parts, by case."""
+    with TemporaryDirectory() as folder:
+        mp.spawn(_measure, (port, folder), nprocs=2)
+        times: dict[str, dict[str, list[float]]] = torch.load(Path(folder) / "times.pt")
+    return times
+
+
+def calibrate(times: dict[str, float], case: Case) -> tuple[Workload, Machine]:
+    """Return the constants of the model from the times of single processes and of messages."""
+    row = (times["one"] - times["half"]) / (case.rows - case.rows // 2)
+    work = Workload(
+        int(times["parameters"]),
+        row,
+        times["one"] - case.rows * row,
+        math.prod(case.shape),
+        max(times["wrapped"] - times["one"], 0.0),
+    )
+    sent = work.gradient_bytes / max(times["all-reduce"] - times["latency"], 1e-9)
+    return work, Machine(times["latency"], sent, times["draw"] / 10_000)
+
+
+def compare(measured: dict[str, dict[str, list[float]]]) -> list[str]:
+    """Return a table of measured and predicted times of two processes."""
+    lines = ["| | efficiency | measured | predicted | ratio |", "|---|---|---|---|---|"]
+    for (title, times), (name, statistic) in product(
+        measured.items(), (("minimum", min), ("median", median))
+    ):
+        best, case = {key: statistic(values) for key, values in times.items()}, CASES[title]
+        work, machine = calibrate(best, case)
+        for kind, rows in (("weak", 2 * case.rows), ("strong", case.rows)):
+            predicted = step_seconds(work, machine, rows, 2)
+            efficiency = best["one"] / best[kind] / (1 if kind == "weak" else 2)
+            lines.append(
+                f"| {title}, {kind}, {name} | {efficiency:.2f} | {1000 * best[kind]:.1f} ms "
+                f"| {1000 * predicted:.1f} ms | {predicted / best[kind]:.2f} |"
+            )
+    return lines
+
+
+A100 = Machine(
+    latency=10e-6,
+    bandwidth=200e9,
+    draw_seconds=1 / 50e9,
+    local=8,
+    remote_latency=20e-6,
+    remote_bandwidth=20e9,
+    overlap=0.5,
+)
+"""Assumed: eight GPUs per machine with NVLink, 200 Gbit/s per GPU between machines."""
+FLOPS, LAUNCH = 5e12, 5e-3
+"""Assumed: operations per second that a small convolutional network reaches in float32, and the
+time of a step that does not depend on the rows."""
+
+
+def predictions() -> list[str]:
+    """Return a table of predicted efficiencies of recipes at the scale of the paper."""
+    from fdsm.paper.catalogue import recipe_of
+
+    # Operations of recipes that take gradients themselves cannot be counted by torch.
+    cases = [
+        ("table2", "FD-SSM", (1, 32, 32)),
+        ("table4", "CIFAR-10 FD-DSM", (3, 32, 32)),
+        ("table5", "FD-SSMVR", (3, 32, 32)),
+    ]
+    weak, strong = (8, 64, 512, 1024), (8, 64)
+    titles = [f"weak, {n:,}" for n in weak] + [f"strong, {n:,}" for n in strong]
+    lines = [
+        f"| recipe | weights | GFLOP per row | checkpoint | {' | '.join(titles)} |",
+        "|---|---|---|---|" + "---|" * len(titles),
+    ]
+    for target, name, shape in cases:
+        recipe = recipe_of(target, name, "paper")
+        flops, parameters = flops_per_row(recipe, shape)
+        batch = recipe.plan.batch
+        work = Workload(parameters, flops / FLOPS, LAUNCH, 2 * math.prod(shape))
+        found = [weak_efficiency(work, A100, batch, n) for n in weak]
+        found += [strong_efficiency(work, A100, batch, n) for n in strong]
+        cells = " | ".join(f"{efficiency:.2f}" for efficiency in found)
+        lines.append(
+            f"| {target} {name}, batch {batch} | {parameters / 1e6:.1f} M | {flops / 1e9:.0f} "
+            f"| {work.checkpoint_bytes / 1e6:,.0f} MB | {cells} |"
+        )
+    return lines
+
+
+if __name__ == "__main__":
+    if "--predict" in sys.argv:
+        print("\n".join(predictions()))
+    else:
+        print("\n".join(compare(measure(int(os.environ.get("MASTER_PORT", "29677"))))))
