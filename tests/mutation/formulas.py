@@ -71,6 +71,7 @@ FORMULAS = (
     Mutation("Taylor: common slopes without ½", "derivatives/taylor/common_slopes.py", "s.square().sum(0).mul_(0.5), out", "s.square().sum(0), out", f"{TAYLOR}/test_common_slopes.py"),
     Mutation("Taylor: gradient of common slopes without g''", "derivatives/taylor/common_slopes.py", "bar_s.addcmul_(s, (second * grad[-1]).sum(0))", "bar_s.add_(0)", f"{TAYLOR}/test_common_slopes.py"),
     Mutation("Taylor: gradient of the value with common slopes, without ½", "derivatives/taylor/common_slopes.py", "s.square().sum(0), value=0.5)", "s.square().sum(0))", f"{TAYLOR}/test_common_slopes.py"),
+    Mutation("Taylor: weights of a first activation, from its value alone", "derivatives/taylor/rules/matmul.py", "_gradient_of_weight(grad, activation.coefficients())", "_gradient_of_weight(grad, activation.coefficients()[0].expand(len(grad), *z.shape))", f"{TAYLOR}/test_common_slopes.py"),
     Mutation("Taylor: no ½ in the curvature of an activation", "derivatives/taylor/composition.py", "out=y[-1]).mul_(0.5)", "out=y[-1])", f"{TAYLOR}/test_engine.py"),
     Mutation("Taylor: no ½ if the argument has a curvature", "derivatives/taylor/composition.py", "y[-1].addcmul_(others[0], squares, value=0.5)", "y[-1].addcmul_(others[0], squares, value=1.0)", f"{RULES}/test_elementwise.py"),
     Mutation("Taylor: gradient without the third derivative", "derivatives/taylor/composition.py", "w[-1].addcmul_(third[0], squares, value=0.5)", "w[-1].addcmul_(third[0], squares, value=0.0)", f"{TAYLOR}/test_engine.py {RULES}/test_elementwise.py"),

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .common_slopes import compose_common
+from .common_slopes import CommonActivation
 from .jet import Jet
 from .recurrence import Solver, integrate, solve
 from .registry import Rule, rule
@@ -77,7 +77,10 @@ def compose(
     truncation = x.truncation
     if x.factors is not None and truncation.order <= 2:
         of_x = (lambda z: derivatives(g(z))) if of_value else derivatives
-        return Jet(compose_common(*x.factors, truncation, g, of_x), truncation)
+        activation = CommonActivation(*x.factors, truncation, g, of_x)
+        if activation.value.numel() * truncation.rows(truncation.order) > SAVED_ELEMENTS:
+            return Jet.deferred(activation, truncation)
+        return Jet(activation.coefficients(), truncation)
     u = x.coefficients
     if x.degree == 0:
         return Jet(g(x.value)[None], truncation)
@@ -103,7 +106,7 @@ Up to this size, calls of kernels cost more than the work in them. Above it, mem
 class _Composition(ClosedForm):
     """The coefficients of $y = g(u)$ up to degree two, with a backward pass in closed form.
 
-    Where autograd would save every intermediate result, it saves `u`, the result if the
+    Where autograd would save every intermediate result, it saves `u`, the value if the
     derivatives are functions of it, and the factors of the gradient if they are small.
     """
 
@@ -132,9 +135,10 @@ class _Composition(ClosedForm):
                 torch.mul(others[0], squares, out=y[-1]).mul_(0.5)
         factors = _factors(u, truncation, others, squares) if saving else ()
         ctx.save_for_backward(
-            u, *([y] if of_value else []), *([first] if saving else []), *factors
+            u, *([value] if of_value else []), *([first] if saving else []), *factors
         )
-        ctx.truncation, ctx.derivatives, ctx.of_value = truncation, derivatives, of_value
+        ctx.truncation, ctx.derivatives = truncation, derivatives
+        ctx.g = g if of_value else None
         return y
 
     @staticmethod
@@ -149,9 +153,11 @@ class _Composition(ClosedForm):
         """
         u, *saved = ctx.saved_tensors
         truncation, order = ctx.truncation, ctx.truncation.order
-        argument = saved.pop(0) if ctx.of_value else u
+        argument = saved.pop(0) if ctx.g else u[0]
         if not saved or torch.is_grad_enabled():  # differentiated again, they depend on `u`
-            first, *others = islice(ctx.derivatives(argument[0]), order + 1)
+            if ctx.g and torch.is_grad_enabled():
+                argument = ctx.g(u[0])
+            first, *others = islice(ctx.derivatives(argument), order + 1)
             squares = _squares(u, truncation) if order == 2 else None
             saved = [first, *_factors(u, truncation, others, squares)]
         rows = u.shape[0]

@@ -214,7 +214,7 @@ def _all_coefficients(y: Tensor, dtype: torch.dtype) -> Tensor:
             "the model does not depend on its input, or treats it as a constant on the way "
             "(`.detach()`?), so its derivatives would be zero"
         )
-    if y.is_complex():
+    if y.coefficients.is_complex():
         raise ValueError(f"the model must return real numbers, but returned {y.dtype}")
     c = y.coefficients.to(torch.promote_types(dtype, y.dtype))  # half precision under autocast
     missing = y.truncation.rows(y.truncation.order) - len(c)
