@@ -1,16 +1,17 @@
 """The biharmonic operator, exact or from random directions."""
 
+import math
 from itertools import combinations
 
 import torch
 from torch import Generator, Tensor
 
-from ..derivatives import Autodiff
+from ..derivatives import Autodiff, MissingRule, Taylor
 from ..derivatives.validation import check_data
 from ..projections import Sphere, draw_directions
 from ..tensors import dimension, tile
 from ..typing import Derivative, LogDensity
-from .coordinates import along_directions
+from .coordinates import along_coordinates, along_directions
 from .directional import EXACT, STEP, require_step
 
 
@@ -67,6 +68,11 @@ def biharmonic(
         fourth = derivative.jet(f, tile(x, n), v.flatten(0, 1), 4, *copies)[4]
         return fourth.view(n, -1) / step**4
 
+    if directions is None and chunk is None and isinstance(derivative, Taylor):
+        try:
+            return _propagated(derivative, f, x, *cond)
+        except MissingRule:
+            pass
     if directions is not None:
         v = draw_directions(Sphere(step), x, directions, generator)
         return along(v, x, *cond).mean(0) * (d * (d + 2) / 3)
@@ -81,3 +87,12 @@ def biharmonic(
         nested=isinstance(derivative, Autodiff),
     )  # fmt: skip
     return torch.cat([(weights * torch.cat(part)).sum(0) for part in parts])
+
+
+def _propagated(engine: Taylor, f: LogDensity, x: Tensor, *cond: Tensor) -> Tensor:
+    d = dimension(x)
+    parts = along_coordinates(
+        lambda v, x, *rows: engine.biharmonic(f, x, v, *rows), f, x, *cond,
+        coefficients=math.ceil((2 + 2 * d + d * (d + 1) // 2) / (d + 2)), chunk=d,
+    )
+    return torch.cat([part for (part,) in parts])

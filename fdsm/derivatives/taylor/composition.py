@@ -12,11 +12,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from . import fourth_order
 from .common_slopes import compose_common
 from .jet import Jet
 from .recurrence import Solver, integrate, solve
 from .registry import Rule, rule
-from .series import ClosedForm, Truncation, empty_rows, sum_products
+from .series import ClosedForm, Propagation, Truncation, empty_rows, sum_products
 
 Derivatives = Callable[[Tensor], Iterator[Tensor]]
 """Yields $g'(x), g''(x), g'''(x)$. The first must be computed by functions that have rules."""
@@ -78,14 +79,25 @@ def compose(
     if x.factors is not None and truncation.order <= 2:
         of_x = (lambda z: derivatives(g(z))) if of_value else derivatives
         return Jet(compose_common(*x.factors, truncation, g, of_x), truncation)
-    u = x.coefficients
-    if x.degree == 0:
+    if x.factors is None and x.degree == 0:
         return Jet(g(x.value)[None], truncation)
+    slope = lambda x: next(derivatives(g(x) if of_value else x))
+    if truncation.collapses:
+        propagation = Propagation(warned=truncation.propagation.warned)
+
+        def expansion(value: Tensor, order: int) -> Tensor:
+            """Return the coefficients of $g(x + t)$."""
+            line = Jet(
+                torch.stack([value, torch.ones_like(value)]), Truncation(order, 1, propagation)
+            )
+            return compose(line, g, derivatives, solver, of_value=of_value).coefficients
+
+        return fourth_order.compose(x, expansion, slope)
+    u = x.coefficients
     if truncation.order <= 2:
         stacked: Tensor = _Composition.apply(u, truncation, g, derivatives, of_value)
         return Jet(stacked, truncation)
     if solver is not None:
-        slope = lambda x: next(derivatives(g(x) if of_value else x))
         return solve(x, solver, slope)
     shorter = Truncation(truncation.order - 1, propagation=truncation.propagation)
     outer = next(derivatives(Jet(u[: truncation.order], shorter)))
