@@ -24,13 +24,14 @@ Derivatives = Callable[[Tensor], Iterator[Tensor]]
 
 
 def smooth(
-    *functions: Callable[..., Tensor] | str, solver: Solver | None = None
+    *functions: Callable[..., Tensor] | str, solver: Solver | None = None, relative: bool = False
 ) -> Callable[[Rule], Rule]:
     """Return a decorator that registers a smooth elementwise function by its derivatives.
 
     Args:
         functions: The function, as for `rule`. The first must compute the value.
         solver: The recurrence for orders above two. Default: integrate the series of $g'$.
+        relative: As for `compose`.
 
     Returns:
         The decorator of a generator of $g'$, $g''$ and $g'''$ with the arguments of the function.
@@ -41,12 +42,13 @@ def smooth(
 
         def applied(x: Jet, *args: Any, **kwargs: Any) -> Jet:
             if not args and not kwargs:
-                return compose(x, function, derivatives, solver)
+                return compose(x, function, derivatives, solver, relative=relative)
             return compose(
                 x,
                 lambda u: function(u, *args, **kwargs),
                 lambda u: derivatives(u, *args, **kwargs),
                 solver,
+                relative=relative,
             )
 
         return rule(*functions)(applied)
@@ -61,6 +63,7 @@ def compose(
     solver: Solver | None = None,
     *,
     of_value: bool = False,
+    relative: bool = False,
 ) -> Jet:
     """Return $g(x)$ for a smooth elementwise function.
 
@@ -71,6 +74,8 @@ def compose(
         solver: The recurrence for orders above two. Default: integrate the series of $g'$.
         of_value: Whether the derivatives are given as functions of $g(x)$ instead of $x$. This
             needs a solver.
+        relative: Whether to expand in $(x - x_0) / x_0$ where an expansion is needed. The
+            derivatives of powers and logarithms overflow near zero, but not these coefficients.
 
     Returns:
         The composition.
@@ -85,14 +90,11 @@ def compose(
     if truncation.collapses:
         propagation = Propagation(warned=truncation.propagation.warned)
 
-        def expansion(value: Tensor, order: int) -> Tensor:
-            """Return the coefficients of $g(x + t)$."""
-            line = Jet(
-                torch.stack([value, torch.ones_like(value)]), Truncation(order, 1, propagation)
-            )
-            return compose(line, g, derivatives, solver, of_value=of_value).coefficients
+        def expansion(line: Tensor, order: int) -> Tensor:
+            jet = Jet(line, Truncation(order, 1, propagation))
+            return compose(jet, g, derivatives, solver, of_value=of_value).coefficients
 
-        return fourth_order.compose(x, expansion, slope)
+        return fourth_order.compose(x, expansion, slope, relative)
     u = x.coefficients
     if truncation.order <= 2:
         stacked: Tensor = _Composition.apply(u, truncation, g, derivatives, of_value)

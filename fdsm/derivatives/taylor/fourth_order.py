@@ -35,7 +35,7 @@ from .series import ClosedForm, Truncation, empty_product, empty_rows, sum_produ
 Blocks = Sequence[Tensor | None]
 """The coefficients of degrees 0, …, 4; `None` where they are zero, or not wanted."""
 Expansion = Callable[[Tensor, int], Tensor]
-r"""Takes $x$ and an order, and returns $g^{(k)}(x) / k!$ up to this order, stacked."""
+r"""Takes $x$ and $λ$, stacked, and an order. Returns the coefficients of $g(x + λ t)$."""
 
 
 def blocks(c: Tensor, truncation: Truncation) -> list[Tensor | None]:
@@ -178,19 +178,22 @@ def _matrix(second: Tensor, directions: int) -> Tensor:
     return torch.cat([main, second[directions:]])[place]
 
 
-def compose(x: Jet, expansion: Expansion, slope: Callable[[Jet], Tensor]) -> Jet:
-    """Return $g(x)$ for a smooth elementwise function.
+def compose(
+    x: Jet, expansion: Expansion, slope: Callable[[Jet], Tensor], relative: bool
+) -> Jet:
+    r"""Return $g(x)$ for a smooth elementwise function, from its expansion with $λ = 1$ or $x_0$.
 
     Args:
         x: The jet.
         expansion: The expansion of the function.
         slope: $g'$, computed by functions that have rules, for gradients of gradients.
+        relative: Whether $λ$ is the value of `x`.
 
     Returns:
         The composition.
     """
     u, slopes = x.factors or (x.coefficients, None)
-    stacked: Tensor = _Composition.apply(u, slopes, x.truncation, expansion, slope)
+    stacked: Tensor = _Composition.apply(u, slopes, x.truncation, expansion, slope, relative)
     return Jet(stacked, x.truncation)
 
 
@@ -208,12 +211,16 @@ class _Composition(ClosedForm):
         truncation: Truncation,
         expansion: Expansion,
         slope: Callable[[Jet], Tensor],
+        relative: bool,
     ) -> Tensor:
         """Return the coefficients, given those of `u`, or its value and slopes for all rows."""
         ctx.save_for_backward(u, slopes)
         ctx.truncation, ctx.expansion, ctx.slope = truncation, expansion, slope
+        ctx.relative = relative
         value, rest = _parts(u, slopes)
-        return _expand(expansion(value, 4), rest, truncation)
+        scale = _scale(value, relative)
+        terms = expansion(torch.stack([value, scale]), 4)
+        return _expand(terms, rest / scale if relative else rest, truncation)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
@@ -225,19 +232,27 @@ class _Composition(ClosedForm):
             first = ctx.slope(Jet(whole, Truncation(4, truncation.directions)))
             w = first.coefficients if isinstance(first, Jet) else first[None]
         else:
-            terms = ctx.expansion(value, 5)[1:]
+            scale = _scale(value, ctx.relative)
+            terms = ctx.expansion(torch.stack([value, scale]), 5)[1:]
             for k, term in enumerate(terms[1:], 2):
                 term.mul_(k)
+            if ctx.relative:
+                terms, rest = terms / scale, rest / scale
             w = _expand(terms, rest, truncation)
         bar = gradient_of_factor(grad, w, 1 + len(rest), truncation)
         if slopes is None:
-            return bar, None, None, None, None
-        return bar[0], bar[1:].sum(1), None, None, None
+            return bar, None, None, None, None, None
+        return bar[0], bar[1:].sum(1), None, None, None, None
 
 
 def _parts(u: Tensor, slopes: Tensor | None) -> tuple[Tensor, Tensor]:
     """Return the value of a series and its other coefficients, which broadcast against it."""
     return (u[0], u[1:]) if slopes is None else (u, slopes[:, None])
+
+
+def _scale(value: Tensor, relative: bool) -> Tensor:
+    """Return $λ$."""
+    return torch.where(value == 0, 1, value) if relative else torch.ones_like(value)
 
 
 def _expand(terms: Tensor, rest: Tensor, truncation: Truncation) -> Tensor:
