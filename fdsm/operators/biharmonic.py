@@ -24,6 +24,7 @@ from .directional import EXACT, STEP, require_step
 MOST = MEMORY // FEWEST_ROWS
 """Bytes for each row up to which all coefficients of a series are kept at a time."""
 
+
 def biharmonic(
     f: LogDensity,
     x: Tensor,
@@ -37,13 +38,13 @@ def biharmonic(
     r"""Return the biharmonic operator $Δ²f = \sum_{ij} ∂⁴f / ∂x_i² ∂x_j²$ at each row of `x`.
 
     `Taylor` propagates one series in symbols $t_1, …, t_d$ whose products of four are
-    $t_i t_j t_k t_l = (δ_{ij} δ_{kl} + δ_{ik} δ_{jl} + δ_{il} δ_{jk}) w$. Its last coefficient is
+    $t_i t_j t_k t_l = (δ_{ij} δ_{kl} + δ_{ik} δ_{jl} + δ_{il} δ_{jk}) w$,
 
-    $$f(x + t) = … + \tfrac18 Δ²f(x) \, w,$$
+    $$f(x + t) = f(x) + ∇f(x)^T t + … + \tfrac18 Δ²f(x) \, w.$$
 
-    and there are $2 + 2d + d(d + 1)/2$ of them for every tensor in the model: as many as $f$, $∇f$,
-    $∇²f$, $∇Δf$ and $Δ²f$ have elements. Other engines, and `Taylor` where so many do not fit into
-    memory, sum fourth derivatives along $d²$ directions,
+    It has $2 + 2d + d(d + 1)/2$ coefficients for every tensor in the model, as many as $f$, $∇f$,
+    $∇²f$, $∇Δf$ and $Δ²f$ have elements. Other engines, and `Taylor` if so many do not fit into
+    memory or if `chunk` is given, sum fourth derivatives along $d²$ directions,
 
     $$Δ²f = \tfrac16 \sum_{i<j} \left[ ((e_i + e_j)^T∇)^4 + ((e_i - e_j)^T∇)^4 \right] f
             + \left(1 - \tfrac{d - 1}3\right) \sum_i (e_i^T∇)^4 f.$$

@@ -75,7 +75,8 @@ def along_coordinates(
 
     return along_directions(
         term, f, x, *rows,
-        numbers=among, v=units, coefficients=coefficients, chunk=chunk, row_chunk=row_chunk, nested=nested,
+        numbers=among, v=units, coefficients=coefficients,
+        chunk=chunk, row_chunk=row_chunk, nested=nested,
     )  # fmt: skip
 
 

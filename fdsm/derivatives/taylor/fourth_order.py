@@ -1,14 +1,14 @@
-r"""Series of order four along several directions, whose last coefficient is the sum of a pair.
+r"""Series of order four along several directions, which end with the biharmonic operator.
 
 The symbols $t_i$ of the directions commute, and products of four of them are multiples of one
 symbol $w$,
 
 $$t_i t_j t_k t_l = (δ_{ij} δ_{kl} + δ_{ik} δ_{jl} + δ_{il} δ_{jk}) w,$$
 
-so that $f(x + \sum_i v_i t_i)$ ends with $\tfrac18 w \sum_{ij} (v_i^T∇)² (v_j^T∇)² f(x)$. Terms that
-make no difference to it, whatever they are multiplied by, are not kept. What is left has the
-symbols $1$, $t_i$, $e_{ij}$ with $i ≤ j$, $c_i$ and $w$: $V$ of degree one, $V(V + 1)/2$ of degree
-two, $V$ of degree three and one of degree four. They are chosen orthonormal,
+so that $f(x + \sum_i v_i t_i)$ ends with $\tfrac18 w \sum_{ij} (v_i^T∇)² (v_j^T∇)² f(x)$. Terms
+that make no difference to it, whatever they are multiplied by, are not kept. What is left has the
+symbols $1$, $t_i$, $e_{ij}$ with $i ≤ j$, $c_i$ and $w$: $V$ of degree one, $V(V + 1)/2$ of
+degree two, $V$ of degree three and one of degree four. They are chosen orthonormal,
 $t_i c_j = δ_{ij} w$ and $e_{ij} e_{kl} = δ_{ik} δ_{jl} w$, with
 
 $$t_i t_j = e_{ij} \; (i ≠ j), \qquad t_i² = \sqrt2 \, e_{ii} + α \sum_k e_{kk}, \qquad
@@ -18,8 +18,8 @@ The gradient of a product is then a product: if $y = a b$, the coefficients of $
 order of degrees are those of $b$ times $\bar y$ in reverse order.
 
 Reference:
-    Iarrobino and Kanev (1999), Power sums, Gorenstein algebras, and determinantal loci, section
-    2.3, for the algebra of a form, here $(\sum_i t_i²)²$.
+    Iarrobino and Kanev (1999), Power sums, Gorenstein algebras, and determinantal loci, for the
+    algebra of a form, here $(\sum_i t_i²)²$.
 """
 
 import math
@@ -77,24 +77,27 @@ def gradient_of_factor(grad: Tensor, b: Tensor, rows: int, truncation: Truncatio
 
 def _add_products(a: Blocks, b: Blocks, out: Blocks) -> None:
     """Add to `out` the coefficients of $(a - a_0) b$."""
-    for x, target in zip(a[1:], out[1:], strict=True):
-        if x is not None and target is not None and b[0] is not None:
-            target.addcmul_(x, b[0])
-    if out[2] is not None and a[1] is not None and b[1] is not None:
-        _add_pairs(out[2], a[1], b[1])
-    if out[3] is not None:
-        for x, y in ((a[1], b[2]), (b[1], a[2])):
-            if x is not None and y is not None:
-                _add_contraction(out[3], y, x)
-    if out[4] is not None:
-        for x, y in ((a[1], b[3]), (a[2], b[2]), (a[3], b[1])):
-            if x is not None and y is not None:
-                for left, right in zip(x.unbind(), y.unbind(), strict=True):
-                    out[4][0].addcmul_(left, right)
+    for target, x, y in _present(*((out[k], a[k], b[0]) for k in range(1, 5))):
+        target.addcmul_(x, y)
+    for target, x, y in _present((out[2], a[1], b[1])):
+        _add_pairs(target, x, y)
+    for target, x, y in _present((out[3], a[2], b[1]), (out[3], b[2], a[1])):
+        _add_contraction(target, x, y)
+    for target, x, y in _present(*((out[4], a[k], b[4 - k]) for k in (1, 2, 3))):
+        for left, right in zip(x.unbind(), y.unbind(), strict=True):
+            target[0].addcmul_(left, right)
+
+
+def _present(*terms: Blocks) -> Iterator[list[Tensor]]:
+    """Yield the terms that are not zero."""
+    for term in terms:
+        known = [x for x in term if x is not None]
+        if len(known) == len(term):
+            yield known
 
 
 def _off_diagonals(second: Tensor, directions: int) -> Iterator[tuple[int, Tensor]]:
-    """Yield $k$ and the coefficients of $e_{i,i+k}$ for all $i$, which follow those of $e_{ii}$."""
+    """Yield $k$ and the coefficients of all $e_{i,i+k}$, which follow those of $e_{ii}$."""
     start = directions
     for k in range(1, directions):
         stop = start + directions - k
@@ -142,9 +145,7 @@ def mixed_products(
     Yields:
         The degree and its coefficients.
     """
-    a1, b1 = a[1], b[1]
-    assert a1 is not None
-    assert b1 is not None
+    ((a1, b1),) = _present((a[1], b[1]))
     yield 2, _from_matrix(torch.stack([product(x, b1) for x in a1]))
     if b[2] is not None:
         for x, row in zip(a1, _matrix(b[2], len(a1)), strict=True):
@@ -152,9 +153,8 @@ def mixed_products(
     if a[2] is not None:
         for row, y in zip(_matrix(a[2], len(a1)), b1, strict=True):
             yield 3, product(row, y)
-    for x, y in ((a1, b[3]), (a[2], b[2]), (a[3], b1)):
-        if x is not None and y is not None:
-            yield 4, product(x, y).sum(0, keepdim=True)
+    for x, y in _present((a1, b[3]), (a[2], b[2]), (a[3], b1)):
+        yield 4, product(x, y).sum(0, keepdim=True)
 
 
 def _from_matrix(m: Tensor) -> Tensor:
@@ -178,9 +178,7 @@ def _matrix(second: Tensor, directions: int) -> Tensor:
     return torch.cat([main, second[directions:]])[place]
 
 
-def compose(
-    x: Jet, expansion: Expansion, slope: Callable[[Jet], Tensor], relative: bool
-) -> Jet:
+def compose(x: Jet, expansion: Expansion, slope: Callable[[Jet], Tensor], relative: bool) -> Jet:
     r"""Return $g(x)$ for a smooth elementwise function, from its expansion with $λ = 1$ or $x_0$.
 
     Args:
