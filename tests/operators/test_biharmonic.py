@@ -10,7 +10,7 @@ from torch import Generator, Tensor, nn
 
 from fdsm.derivatives import Autodiff, FiniteDifference, MissingRule, Taylor
 from fdsm.derivatives.taylor import Jet
-from fdsm.operators import biharmonic, coordinates
+from fdsm.operators import biharmonic, coordinates, laplacian
 from fdsm.operators.coordinates import bytes_per_coefficient
 from fdsm.typing import Derivative
 from tests.operators.operator_cases import events, mixed, nested_laplacian
@@ -133,6 +133,15 @@ def test_conditions_stay_with_their_rows(generator: Generator) -> None:
     x, c = events((3,), generator), torch.randn(4, generator=generator)
     f = lambda x, c: (c[:, None] * x).sum(1).exp()
     torch.testing.assert_close(biharmonic(f, x, c), 9 * c**4 * f(x, c))
+
+
+def test_inference_mode(generator: Generator) -> None:
+    model = nn.Sequential(nn.Linear(3, 6), nn.Tanh(), nn.Linear(6, 1), nn.Flatten(0))
+    x = events((3,), generator)
+    expected = biharmonic(model, x).detach(), laplacian(model, x).detach()
+    with torch.inference_mode():
+        found = biharmonic(model, x.clone()), laplacian(model, x.clone())
+    torch.testing.assert_close(found, expected)
 
 
 def test_one_evaluation(generator: Generator) -> None:

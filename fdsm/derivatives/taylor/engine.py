@@ -209,7 +209,8 @@ def _recording(x: Tensor, warned: set[str]) -> Generator[Propagation]:
 def _input(x: Tensor, v: Tensor, truncation: Truncation) -> Jet:
     """Return the series $x + t v$, each coefficient with the memory layout of `x`."""
     if len(v) > 1 and len(x) > 1 and v.stride(1) == 0 and x.is_contiguous():
-        return Jet.with_common_slopes(x, v[:, 0], truncation)
+        value, slopes = (c.clone() if c.is_inference() else c for c in (x, v[:, 0]))
+        return Jet.with_common_slopes(value, slopes, truncation)
     c = torch.cat([x[None], v])
     return Jet(c if x.is_contiguous() else empty_rows(x[None], len(c)).copy_(c), truncation)
 
