@@ -12,24 +12,26 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from . import fourth_order
 from .common_slopes import CommonActivation
 from .jet import Jet
 from .recurrence import Solver, integrate, solve
 from .registry import Rule, rule
-from .series import ClosedForm, Truncation, empty_rows, sum_products
+from .series import ClosedForm, Propagation, Truncation, empty_rows, sum_products
 
 Derivatives = Callable[[Tensor], Iterator[Tensor]]
 """Yields $g'(x), g''(x), g'''(x)$. The first must be computed by functions that have rules."""
 
 
 def smooth(
-    *functions: Callable[..., Tensor] | str, solver: Solver | None = None
+    *functions: Callable[..., Tensor] | str, solver: Solver | None = None, relative: bool = False
 ) -> Callable[[Rule], Rule]:
     """Return a decorator that registers a smooth elementwise function by its derivatives.
 
     Args:
         functions: The function, as for `rule`. The first must compute the value.
         solver: The recurrence for orders above two. Default: integrate the series of $g'$.
+        relative: As for `compose`.
 
     Returns:
         The decorator of a generator of $g'$, $g''$ and $g'''$ with the arguments of the function.
@@ -40,12 +42,13 @@ def smooth(
 
         def applied(x: Jet, *args: Any, **kwargs: Any) -> Jet:
             if not args and not kwargs:
-                return compose(x, function, derivatives, solver)
+                return compose(x, function, derivatives, solver, relative=relative)
             return compose(
                 x,
                 lambda u: function(u, *args, **kwargs),
                 lambda u: derivatives(u, *args, **kwargs),
                 solver,
+                relative=relative,
             )
 
         return rule(*functions)(applied)
@@ -60,6 +63,7 @@ def compose(
     solver: Solver | None = None,
     *,
     of_value: bool = False,
+    relative: bool = False,
 ) -> Jet:
     """Return $g(x)$ for a smooth elementwise function.
 
@@ -70,6 +74,8 @@ def compose(
         solver: The recurrence for orders above two. Default: integrate the series of $g'$.
         of_value: Whether the derivatives are given as functions of $g(x)$ instead of $x$. This
             needs a solver.
+        relative: Whether to expand in $(x - x_0) / x_0$ where an expansion is needed. The
+            derivatives of powers and logarithms overflow near zero, but not these coefficients.
 
     Returns:
         The composition.
@@ -81,14 +87,22 @@ def compose(
         if activation.value.numel() * truncation.rows(truncation.order) > SAVED_ELEMENTS:
             return Jet.deferred(activation, truncation)
         return Jet(activation.coefficients(), truncation)
-    u = x.coefficients
-    if x.degree == 0:
+    if x.factors is None and x.degree == 0:
         return Jet(g(x.value)[None], truncation)
+    slope = lambda x: next(derivatives(g(x) if of_value else x))
+    if truncation.collapses:
+        propagation = Propagation(warned=truncation.propagation.warned)
+
+        def expansion(line: Tensor, order: int) -> Tensor:
+            jet = Jet(line, Truncation(order, 1, propagation))
+            return compose(jet, g, derivatives, solver, of_value=of_value).coefficients
+
+        return fourth_order.compose(x, expansion, slope, relative)
+    u = x.coefficients
     if truncation.order <= 2:
         stacked: Tensor = _Composition.apply(u, truncation, g, derivatives, of_value)
         return Jet(stacked, truncation)
     if solver is not None:
-        slope = lambda x: next(derivatives(g(x) if of_value else x))
         return solve(x, solver, slope)
     shorter = Truncation(truncation.order - 1, propagation=truncation.propagation)
     outer = next(derivatives(Jet(u[: truncation.order], shorter)))

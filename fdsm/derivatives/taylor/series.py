@@ -27,18 +27,19 @@ class Propagation:
 
 @dataclass(frozen=True)
 class Truncation:
-    r"""Power series of a given order along one direction, or of order two along several.
+    r"""Power series of a given order along one direction, or of order 1, 2 or 4 along several.
 
     $$a = a_0 + \sum_i a_{1i} t_i + a_2 s + …, \qquad t_i t_j = δ_{ij} s, \quad t_i s = 0$$
 
     Along one direction, $s = t^2$ and these are Taylor series in $t$. Along several directions the
     second-order terms share one symbol, so that only the sum of the curvatures is computed:
-    $1 + V + 1$ coefficients instead of $1 + 2V$. Coefficients are stacked by degree. Trailing
-    coefficients that are known to be zero are left out.
+    $1 + V + 1$ coefficients instead of $1 + 2V$. Series of order four along several directions are
+    described in `fourth_order`. Coefficients are stacked by degree. Trailing coefficients that are
+    known to be zero are left out.
 
     Attributes:
         order: The highest degree that is kept.
-        directions: The number of directions, `V`. It must be one if the order is above two.
+        directions: The number of directions, `V`.
         propagation: The propagation that the series belong to.
     """
 
@@ -46,12 +47,22 @@ class Truncation:
     directions: int = 1
     propagation: Propagation = field(default_factory=Propagation)
 
+    @property
+    def collapses(self) -> bool:
+        """Whether the series are those of `fourth_order`."""
+        return self.order > 2 and self.directions > 1
+
     def rows(self, degree: int) -> int:
         """Return the number of coefficients of a series up to a degree."""
+        if self.collapses:
+            v = self.directions
+            return sum((1, v, v * (v + 1) // 2, v, 1)[: degree + 1])
         return self.directions + degree if degree else 1
 
     def degree(self, rows: int) -> int:
         """Return the degree of a series with this number of coefficients."""
+        if self.collapses:
+            return [self.rows(degree) for degree in range(5)].index(rows)
         return rows - self.directions if rows > 1 else 0
 
     def block(self, degree: int) -> slice:
