@@ -72,7 +72,7 @@ def _report_error(error: Exception, command: str = "") -> int:
         UnknownRecipeError,
         UntrustedFileError,
     )
-    from ..training import NonFiniteLossError
+    from ..training import NonFiniteLossError, OutOfMemory
 
     if isinstance(error, TrainingInterrupted):
         log(f"fdsm: {error}. Continue with: {resume_command(error.run)}")
@@ -88,7 +88,7 @@ def _report_error(error: Exception, command: str = "") -> int:
         UnknownTargetError: "",
         UntrustedFileError: ". Add --trust to execute it",
     }
-    failures = (ValueError, NonFiniteLossError, ImportError, OSError)
+    failures = (ValueError, NonFiniteLossError, OutOfMemory, ImportError, OSError)
     if not isinstance(error, (*hints, *failures)) or "FDSM_TRACEBACK" in os.environ:
         raise error
     hint = next((text for kind, text in hints.items() if isinstance(error, kind)), None)

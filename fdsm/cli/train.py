@@ -45,6 +45,9 @@ Derivative = Annotated[
     arg(metavar="{taylor,fd,autodiff}", help_behavior_hint=""),
 ]
 
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+"""Errors of a disk that is full, and of the largest size of a file or of all files of a user."""
+
 CompileOption = Annotated[
     Literal["auto", "on", "off"], arg(metavar="{auto,on,off}", help_behavior_hint="")
 ]
@@ -275,6 +278,12 @@ def _free_folder(folder: Path) -> Path:
     return numbered
 
 
+def _last_checkpoint(run: "Run") -> str:
+    numbered = run.checkpoints.numbered()
+    last = f"iteration {int(numbered[0].stem):,}" if numbered else "none yet"
+    return f"The last complete checkpoint: {last}"
+
+
 def _train_and_evaluate(
     run: "Run", data: "Dataset", *, compile: CompileOption, tensorboard: bool, json: bool
 ) -> None:
@@ -283,15 +292,18 @@ def _train_and_evaluate(
     log(f"Training in {run.folder}")
     try:
         saved = train_run(run, data, console=console(), tensorboard=tensorboard, compile=compile)
+    except KeyboardInterrupt:
+        log(f"fdsm: {_last_checkpoint(run)}. Continue with: {resume_command(run)}")
+        raise
     except OSError as error:
-        if error.errno not in {errno.ENOSPC, errno.EDQUOT, errno.EROFS}:
+        place = error.filename or run.folder
+        if error.errno is None or not str(place).startswith(str(run.folder)):
             raise
-        numbered = run.checkpoints.numbered()
-        last = f"iteration {int(numbered[0].stem):,}" if numbered else "none yet"
+        remedy = "Free some space and run" if error.errno in FULL else "Solve this and run"
         raise OSError(
             error.errno,
-            f"{error.strerror or error} while writing {error.filename or run.folder}. The last "
-            f"complete checkpoint: {last}. Free some space and run: {resume_command(run)}",
+            f"{error.strerror} while writing {place}. {_last_checkpoint(run)}. {remedy}: "
+            f"{resume_command(run)}",
         ) from error
     log(
         f"Trained {saved.progress['iterations']:,} iterations in {saved.progress['seconds']:.0f} s"
