@@ -125,9 +125,12 @@ class Run:
         config = _read_config(folder)
         try:
             origin, seed = dict(config.get("origin") or {}), int(config["seed"])
-            was_on, record = str(config["device"]), config["recipe"]
-        except (LookupError, TypeError, ValueError, OverflowError) as error:
-            raise RunError(f"{folder / 'config.json'} is damaged: {error!r}") from error
+            was_on, record = str(torch.device(config["device"])), config["recipe"]
+        except (LookupError, TypeError, ValueError, OverflowError, RuntimeError) as error:
+            reason = str(error).partition("\n")[0]
+            raise RunError(
+                f"{folder / 'config.json'} is damaged: {type(error).__name__}: {reason}"
+            ) from error
         file = origin.get("file")
         if file and not trust:
             raise UntrustedFileError(f"the recipe of {folder} is code in {file}")
@@ -168,7 +171,7 @@ class Run:
     @property
     def result(self) -> dict[str, Any]:
         """The content of `result.json`."""
-        return dict(json.loads((self.folder / "result.json").read_text(encoding="utf-8")))
+        return _read_object(self.folder / "result.json")
 
     def with_source(self, source: Source) -> Self:
         """Return the same run with another source. The content of the data must be the same."""
@@ -288,18 +291,23 @@ def _read_config(folder: Path) -> dict[str, Any]:
     path = folder / "config.json"
     if not path.is_file():
         raise RunError(f"{folder} is not the folder of a run: it has no config.json")
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise RunError(f"{path} is damaged: {error}") from error
-    if not isinstance(config, dict):
-        raise RunError(f"{path} is damaged: it holds a {type(config).__name__}, not an object")
+    config = _read_object(path)
     if config.get("format") != FORMAT:
         raise RunError(
             f"{folder} was written by {_maker(config)}, whose config.json has another layout. "
             f"Open it with that version, or train it again with {__version__}"
         )
     return config
+
+
+def _read_object(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise RunError(f"{path} is damaged: {error}") from error
+    if not isinstance(value, dict):
+        raise RunError(f"{path} is damaged: it holds a {type(value).__name__}, not an object")
+    return value
 
 
 def _read_recipe(record: Json, trusted: ModuleType | None) -> Recipe:
