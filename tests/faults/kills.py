@@ -88,7 +88,7 @@ class Kills:
         attempt = self._kill_in_write if in_writes else self._kill_at_random
         while attempt(folder):
             self._check_files(folder)
-            iteration, saved = _logged(folder), _saved(folder)
+            iteration, saved = logged_iteration(folder), saved_iteration(folder)
             self.lost.append(max(iteration - saved, 0))
             assert self.lost[-1] <= INTERVAL, f"{iteration} iterations done, {saved} saved"
             trained = (folder / "model.safetensors").exists()
@@ -151,12 +151,12 @@ def _paused(command: Command) -> bool:
         return False
 
 
-def _logged(folder: Path) -> int:
+def logged_iteration(folder: Path) -> int:
     """Return the last iteration in the metrics."""
     return max((r["iteration"] for r in records(folder / "metrics.jsonl")), default=0)
 
 
-def _saved(folder: Path) -> int:
+def saved_iteration(folder: Path) -> int:
     """Return the iteration of the newest checkpoint."""
     names = [path.stem for path in (folder / "checkpoints").glob("0*.safetensors")]
     return max(map(int, names), default=0)

@@ -2,7 +2,10 @@
 
 import os
 import time
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from importlib import import_module
+from itertools import count
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -27,18 +30,17 @@ def pause_in_write(name: str, number: int, phase: str, connection: Connection) -
     """
     from fdsm import atomic_io
 
-    locked, flush, rename, count = atomic_io._locked, atomic_io.flush, os.replace, 0
-    chosen = False
+    locked, flush, rename = atomic_io._locked, atomic_io.flush, os.replace
+    numbers, chosen = count(1), False
 
     def reach(moment: str) -> None:
         if chosen and phase == moment:
             pause(connection, phase)
 
     def count_draft(draft: Path) -> AbstractContextManager[None]:
-        nonlocal count, chosen
+        nonlocal chosen
         matches = draft.with_name(draft.name[1:].rsplit(".", 2)[0]).match(name)
-        count += matches
-        chosen = matches and count == number
+        chosen = matches and next(numbers) == number
         draft.touch()
         reach("created")
         return locked(draft)
@@ -66,20 +68,31 @@ def pause_in_call(target: str, number: int, connection: Connection) -> None:
         number: Which call, from 1 on.
         connection: The connection to the test.
     """
-    from importlib import import_module
+    numbers = count(1)
+    _before_calls(target, lambda: next(numbers) == number and pause(connection, target))
 
+
+def slow_calls(target: str, seconds: float, connection: Connection) -> None:
+    """Wait before each call of a function."""
+    _before_calls(target, lambda: time.sleep(seconds))
+
+
+def all_of(faults: Sequence[Callable[[Connection], None]], connection: Connection) -> None:
+    """Prepare several faults."""
+    for fault in faults:
+        fault(connection)
+
+
+def _before_calls(target: str, action: Callable[[], object]) -> None:
     module, _, names = target.partition(":")
     *owners, name = names.split(".")
     owner: object = import_module(module)
     for inner in owners:
         owner = getattr(owner, inner)
-    original, count = getattr(owner, name), 0
+    original = getattr(owner, name)
 
     def called(*args: object, **options: object) -> object:
-        nonlocal count
-        count += 1
-        if count == number:
-            pause(connection, name)
+        action()
         return original(*args, **options)
 
     setattr(owner, name, called)
