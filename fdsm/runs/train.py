@@ -240,6 +240,7 @@ class Training:
         return saved
 
     def _fit(self, callbacks: list[Callback]) -> None:
+        too_large = ""
         try:
             fit(
                 self.step,
@@ -263,7 +264,9 @@ class Training:
             where = f"the last good checkpoint is {last[0]}" if last else "there is no checkpoint"
             raise NonFiniteLossError(f"{error}; {where}") from error
         except OutOfMemory as error:
-            raise OutOfMemory(f"{error}. {self._smaller_batch()}") from error
+            too_large = str(error)  # the error holds the tensors of the step
+        if too_large:
+            raise OutOfMemory(f"{too_large}. {self._smaller_batch()}")
         self._write_checkpoint()
 
     def _smaller_batch(self) -> str:
@@ -275,6 +278,8 @@ class Training:
             smaller = replace(recipe, plan=plan).batches(self.data, order, self.run.device)  # type: ignore[type-var]
             try:
                 fit(self.step, smaller, 1, generator=self.generator)
+                break
+            except NonFiniteLossError:
                 break
             except OutOfMemory:
                 size //= 2

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 
 import torch
 from torch import Generator, Tensor
@@ -59,7 +60,8 @@ def keep_freed_memory() -> None:
     It returns large blocks to the system, and using them again costs a page fault for every 4 kB.
     It stops doing so for blocks up to the size of the largest one freed so far, at most 32 MiB.
     """
-    torch.empty(31 * 2**20, dtype=torch.uint8)
+    with suppress(RuntimeError):  # there is not enough memory
+        torch.empty(31 * 2**20, dtype=torch.uint8)
 
 
 def fit(
