@@ -126,7 +126,7 @@ def train(
             )
         run = open_run(resume, trust=trust, device=device)
         run = run.with_source(_moved(run, data)) if data else run
-        dataset = run.recipe.data.load()
+        dataset = _load_again(run)
         run.require_same_data(dataset)
     else:
         from ..runs import Run
@@ -249,6 +249,20 @@ def _moved(run: "Run", data: str) -> "Source":
     if not hasattr(run.recipe.data, "path"):
         raise UsageError(f"the data of {run.folder} are not a file: leave DATA out")
     return replace(run.recipe.data, path=str(Path(data).resolve()))  # type: ignore[type-var]
+
+
+def _load_again(run: "Run") -> "Dataset":
+    """Return the data of a run, or say how to give their new place."""
+    from ..data import DataError
+
+    try:
+        return run.recipe.data.load()
+    except (DataError, FileNotFoundError) as error:
+        path = getattr(run.recipe.data, "path", None)
+        if path is None or Path(path).exists():
+            raise
+        command = f"{resume_command(run)} NEW_PATH"
+        raise DataError(f"{error}. If the data were moved, run: {command}") from error
 
 
 def _split_settings(
