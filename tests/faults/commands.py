@@ -20,7 +20,7 @@ PRELOADED = [
     "rich.progress", "rich.table", "sklearn.ensemble", "sklearn.mixture", "torch._dynamo",
     "fdsm.cli.main", "fdsm.data.tables.text_file", "fdsm.data.tables.inference",
     "fdsm.evaluation", "fdsm.paper.catalogue", "fdsm.recipes.presets", "fdsm.report",
-    "fdsm.runs.samples", "fdsm.runs.score", "tests.runs.run_cases",
+    "fdsm.report.plots", "fdsm.runs.samples", "fdsm.runs.score", "tests.runs.run_cases",
 ]  # fmt: skip
 """Modules that commands need."""
 

@@ -80,7 +80,7 @@ def test_kill_between_the_last_checkpoint_and_the_model(
     require_same_result(finished, whole)
 
 
-@pytest.mark.parametrize("phase", ["half", "flushed"])
+@pytest.mark.parametrize("phase", ["half", pytest.param("flushed", marks=pytest.mark.slow)])
 def test_kill_inside_the_report_keeps_the_old_one(
     phase: str, finished: Path, tmp_path: Path
 ) -> None:
