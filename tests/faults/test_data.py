@@ -163,13 +163,18 @@ def test_checkpoints_of_another_version_are_refused(unfinished: Path) -> None:
     assert {path: path.read_bytes() for path in before} == before
 
 
-def test_checkpoints_of_version_0_2_0_without_a_digest_are_continued(
-    unfinished: Path, whole: Run
-) -> None:
-    for path in (unfinished / "checkpoints").glob("0*"):
+def remove_digests(folder: Path) -> None:
+    """Make the checkpoints of a run like those of version 0.2.0."""
+    for path in (folder / "checkpoints").glob("0*"):
         state = checkpoint.load(path)
         del state["settings"]
         checkpoint.save(path, state)
+
+
+def test_checkpoints_of_version_0_2_0_without_a_digest_are_continued(
+    unfinished: Path, whole: Run
+) -> None:
+    remove_digests(unfinished)
     train(Run.open(unfinished))
     require_same_result(unfinished, whole)
 
@@ -178,10 +183,7 @@ def test_settings_that_the_version_of_a_run_did_not_have_are_not_differences(
     unfinished: Path, whole: Run
 ) -> None:
     """A config of an earlier version lacks fields that have a default now."""
-    for path in (unfinished / "checkpoints").glob("0*"):
-        state = checkpoint.load(path)
-        del state["settings"]
-        checkpoint.save(path, state)
+    remove_digests(unfinished)
     edit(unfinished / "config.json", lambda config: config["recipe"].pop("noise_std"))
     train(Run.open(unfinished))
     assert Run.open(unfinished).recipe == Run.open(whole.folder).recipe

@@ -105,6 +105,14 @@ def test_batch_is_halved_until_it_fits(
         train(run)
 
 
+def test_half_of_the_batch_of_a_compiled_step_is_suggested(table: Path, tmp_path: Path) -> None:
+    """It is not tried, since that would compile the step again."""
+    run = Run.create(tmp_path / "run", table_recipe(table, "plan.batch=32"))
+    training = Training(run, run.recipe.data.load())
+    training.compiled, training.step = True, Failing(AssertionError("the step was called"))
+    assert training._smaller_batch() == "Train again with --set plan.batch=16"
+
+
 def _limited(loss: Tensor, batch: Tensor, largest: int) -> Tensor:
     if len(batch) > largest:
         raise MemoryError
