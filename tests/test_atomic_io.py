@@ -28,12 +28,24 @@ def _fail_while_writing(path: Path, error: BaseException) -> None:
 
 
 def test_drafts_of_killed_processes_are_deleted(tmp_path: Path) -> None:
-    kept = {"a.safetensors", ".lock", ".python.3", ".tmpnotes", ".b.txt.12"}
-    for name in {".a.safetensors.1234", ".result.json.7"} | kept:
+    kept = {"a.safetensors", ".lock", ".python.3", ".tmpnotes", ".b.txt.12", ".result.json.swp"}
+    for name in {".a.safetensors.1234", ".result.json.0a1b2c3d.draft"} | kept:
         (tmp_path / name).write_bytes(b"half")
     (tmp_path / ".c.safetensors.3").mkdir()
     sweep(tmp_path, r"\w+\.safetensors|result\.json")
     assert {path.name for path in tmp_path.iterdir()} == kept | {".c.safetensors.3"}
+
+
+def test_draft_that_is_being_written_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    with replace_file(path) as first:
+        sweep(tmp_path, r"result\.json")
+        first.write_text("first")
+        with replace_file(path) as second:
+            second.write_text("second")
+        assert first.exists()
+    assert path.read_text() == "first"
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_only_one_process_can_lock_a_folder(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def evaluate_and_print(saved: "SavedModel", data: "Dataset", *, json: bool) -> N
     drawing = progress(f"Drawing {count:,} samples") if count else lambda steps: steps
     try:
         result = evaluate(saved, data, drawing)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, OSError):
         log(f"fdsm: the model is saved. Evaluate it with: {_command(saved.run, 'evaluate')}")
         raise
     facts = _facts(saved, data)

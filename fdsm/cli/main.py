@@ -75,7 +75,7 @@ def _report_error(error: Exception, command: str = "") -> int:
         UntrustedFileError,
     )
     from ..runs.distributed import LostProcessError
-    from ..training import NonFiniteLossError
+    from ..training import NonFiniteLossError, OutOfMemory
     from ..training.distributed.world import FailedElsewhere, LaunchError
 
     if isinstance(error, FailedElsewhere):
@@ -95,7 +95,7 @@ def _report_error(error: Exception, command: str = "") -> int:
         UnknownTargetError: "",
         UntrustedFileError: ". Add --trust to execute it",
     }
-    failures = (ValueError, NonFiniteLossError, ImportError, OSError)
+    failures = (ValueError, NonFiniteLossError, OutOfMemory, ImportError, OSError)
     if not isinstance(error, (*hints, *failures)) or "FDSM_TRACEBACK" in os.environ:
         raise error
     hint = next((text for kind, text in hints.items() if isinstance(error, kind)), None)

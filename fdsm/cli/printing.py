@@ -4,6 +4,7 @@ import json as jsonlib
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,8 +63,9 @@ def _print_progress(steps: Iterable[int], description: str) -> Iterator[int]:
 
 
 def log(text: str) -> None:
-    """Print a message that is not a result."""
-    print(text, file=sys.stderr)
+    """Print a message that is not a result. It is lost if the terminal was closed."""
+    with suppress(OSError):
+        print(text, file=sys.stderr)
 
 
 def report_files(files: Sequence[Path], *, json: bool, **facts: "Json") -> None:

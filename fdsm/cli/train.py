@@ -47,6 +47,9 @@ Derivative = Annotated[
     arg(metavar="{taylor,fd,autodiff}", help_behavior_hint=""),
 ]
 
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+"""Errors of a disk that is full, and of the largest size of a file or of all files of a user."""
+
 FsdpOption = Annotated[
     Literal["root", "layers"] | None, arg(metavar="{root,layers}", help_behavior_hint="")
 ]
@@ -178,7 +181,7 @@ def _run_to_resume(
     """Return the run in a folder, and its data, which may have been moved."""
     run = open_run(folder, trust=trust, device=device)
     run = run.with_source(_moved(run, data)) if data else run
-    dataset = run.recipe.data.load()
+    dataset = _load_again(run)
     run.require_same_data(dataset)
     return run, dataset
 
@@ -281,6 +284,20 @@ def _moved(run: "Run", data: str) -> "Source":
     return replace(run.recipe.data, path=str(Path(data).resolve()))  # type: ignore[type-var]
 
 
+def _load_again(run: "Run") -> "Dataset":
+    """Return the data of a run, or say how to give their new place."""
+    from ..data import DataError
+
+    try:
+        return run.recipe.data.load()
+    except (DataError, FileNotFoundError) as error:
+        path = getattr(run.recipe.data, "path", None)
+        if path is None or Path(path).exists():
+            raise
+        command = f"{resume_command(run)} NEW_PATH"
+        raise DataError(f"{error}. If the data were moved, run: {command}") from error
+
+
 def _split_settings(
     settings: Sequence[str], iterations: int | None
 ) -> tuple[list[str], list[str]]:
@@ -308,6 +325,12 @@ def _free_folder(folder: Path) -> Path:
     return numbered
 
 
+def _last_checkpoint(run: "Run") -> str:
+    numbered = run.checkpoints.numbered()
+    last = f"iteration {int(numbered[0].stem):,}" if numbered else "none yet"
+    return f"The last complete checkpoint: {last}"
+
+
 def _train_and_evaluate(
     run: "Run",
     data: "Dataset",
@@ -328,15 +351,18 @@ def _train_and_evaluate(
             )
         else:
             saved = train_together(run, data, parallel, console=console(), tensorboard=tensorboard)
+    except KeyboardInterrupt:
+        log(f"fdsm: {_last_checkpoint(run)}. Continue with: {resume_command(run)}")
+        raise
     except OSError as error:
-        if error.errno not in {errno.ENOSPC, errno.EDQUOT, errno.EROFS}:
+        place = error.filename or run.folder
+        if error.errno is None or not str(place).startswith(str(run.folder)):
             raise
-        numbered = run.checkpoints.numbered()
-        last = f"iteration {int(numbered[0].stem):,}" if numbered else "none yet"
+        remedy = "Free some space and run" if error.errno in FULL else "Solve this and run"
         raise OSError(
             error.errno,
-            f"{error.strerror or error} while writing {error.filename or run.folder}. The last "
-            f"complete checkpoint: {last}. Free some space and run: {resume_command(run)}",
+            f"{error.strerror} while writing {place}. {_last_checkpoint(run)}. {remedy}: "
+            f"{resume_command(run)}",
         ) from error
     log(
         f"Trained {saved.progress['iterations']:,} iterations in {saved.progress['seconds']:.0f} s"

@@ -1,17 +1,28 @@
 """The biharmonic operator, exact or from random directions."""
 
+import math
+from contextlib import suppress
 from itertools import combinations
 
 import torch
 from torch import Generator, Tensor
 
-from ..derivatives import Autodiff
+from ..derivatives import Autodiff, MissingRule, Taylor
 from ..derivatives.validation import check_data
 from ..projections import Sphere, draw_directions
 from ..tensors import dimension, tile
 from ..typing import Derivative, LogDensity
-from .coordinates import along_directions
+from .coordinates import (
+    FEWEST_ROWS,
+    MEMORY,
+    along_coordinates,
+    along_directions,
+    bytes_per_coefficient,
+)
 from .directional import EXACT, STEP, require_step
+
+MOST = MEMORY // FEWEST_ROWS
+"""Bytes for each row up to which all coefficients of a series are kept at a time."""
 
 
 def biharmonic(
@@ -26,12 +37,19 @@ def biharmonic(
 ) -> Tensor:
     r"""Return the biharmonic operator $Δ²f = \sum_{ij} ∂⁴f / ∂x_i² ∂x_j²$ at each row of `x`.
 
-    It is a sum of fourth derivatives along $d²$ directions,
+    `Taylor` propagates one series in symbols $t_1, …, t_d$ whose products of four are
+    $t_i t_j t_k t_l = (δ_{ij} δ_{kl} + δ_{ik} δ_{jl} + δ_{il} δ_{jk}) w$,
+
+    $$f(x + t) = f(x) + ∇f(x)^T t + … + \tfrac18 Δ²f(x) \, w.$$
+
+    It has $2 + 2d + d(d + 1)/2$ coefficients for every tensor in the model, as many as $f$, $∇f$,
+    $∇²f$, $∇Δf$ and $Δ²f$ have elements. Other engines, and `Taylor` if so many do not fit into
+    memory or if `chunk` is given, sum fourth derivatives along $d²$ directions,
 
     $$Δ²f = \tfrac16 \sum_{i<j} \left[ ((e_i + e_j)^T∇)^4 + ((e_i - e_j)^T∇)^4 \right] f
-            + \left(1 - \tfrac{d - 1}3\right) \sum_i (e_i^T∇)^4 f,$$
+            + \left(1 - \tfrac{d - 1}3\right) \sum_i (e_i^T∇)^4 f.$$
 
-    or, for `v` uniformly distributed on the sphere of radius $ε$, an expectation:
+    For `v` uniformly distributed on the sphere of radius $ε$,
     $E[(v^T∇)^4 f] = 3 ε^4 / (d (d + 2)) \, Δ²f$.
 
     Reference:
@@ -47,7 +65,8 @@ def biharmonic(
         generator: Random number generator. Default: the global generator of torch.
         derivative: The engine; see `laplacian`.
         step: The step of finite differences.
-        chunk: Number of directions at a time. Default: chosen by memory.
+        chunk: Number of directions at a time, for the sum over directions. Default: chosen by
+            memory.
 
     Returns:
         The values, shape `(B,)`.
@@ -67,6 +86,11 @@ def biharmonic(
         fourth = derivative.jet(f, tile(x, n), v.flatten(0, 1), 4, *copies)[4]
         return fourth.view(n, -1) / step**4
 
+    if directions is None and chunk is None and isinstance(derivative, Taylor):
+        coefficients = math.comb(d + 2, 2) + d + 1
+        if bytes_per_coefficient(f, x, torch.is_grad_enabled()) * coefficients <= MOST:
+            with suppress(MissingRule):
+                return _from_one_series(derivative, f, x, *cond, coefficients=coefficients)
     if directions is not None:
         v = draw_directions(Sphere(step), x, directions, generator)
         return along(v, x, *cond).mean(0) * (d * (d + 2) / 3)
@@ -81,3 +105,15 @@ def biharmonic(
         nested=isinstance(derivative, Autodiff),
     )  # fmt: skip
     return torch.cat([(weights * torch.cat(part)).sum(0) for part in parts])
+
+
+def _from_one_series(
+    engine: Taylor, f: LogDensity, x: Tensor, *cond: Tensor, coefficients: int
+) -> Tensor:
+    """Return the operator from a series with a given number of coefficients, in chunks of rows."""
+    d = dimension(x)
+    parts = along_coordinates(
+        lambda v, x, *rows: engine.biharmonic(f, x, v, *rows), f, x, *cond,
+        coefficients=math.ceil(coefficients / (d + 2)), chunk=d,
+    )  # fmt: skip
+    return torch.cat([part for (part,) in parts])

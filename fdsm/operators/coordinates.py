@@ -35,6 +35,7 @@ def along_coordinates(
     *rows: Tensor,
     step: float = 1.0,
     among: Tensor | None = None,
+    coefficients: int = 1,
     chunk: int | None = None,
     row_chunk: int | None = None,
     nested: bool = False,
@@ -48,6 +49,7 @@ def along_coordinates(
         rows: Further arguments of the term, one row per example.
         step: The length of the directions.
         among: Numbers of the coordinates. Default: all.
+        coefficients: Number of coefficients for each coordinate.
         chunk: Number of coordinates at a time. Default: chosen by memory.
         row_chunk: Number of rows at a time. Default: chosen by memory.
         nested: Whether the term computes gradients itself, as with `Autodiff`. Then rows stay
@@ -73,7 +75,8 @@ def along_coordinates(
 
     return along_directions(
         term, f, x, *rows,
-        numbers=among, v=units, chunk=chunk, row_chunk=row_chunk, nested=nested,
+        numbers=among, v=units, coefficients=coefficients,
+        chunk=chunk, row_chunk=row_chunk, nested=nested,
     )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from ..atomic_io import BusyError, exclusive, replace_file
 from ..data import DataError
 from ..recipes import Recipe
 from ..runs import Run, RunError
-from ..runs.train import environment_info
+from ..runs.run import environment_info
 from ..samplers import Progress
 from ..serialize import Json, differences, to_json
 from ..training import NonFiniteLossError

@@ -199,7 +199,7 @@ def _read_samples(path: Path) -> dict[str, Any]:
 
 def _read_density_grid(path: Path) -> dict[str, Any]:
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as content, np.load(content, allow_pickle=False) as file:
             arrays = {name: np.asarray(file[name], dtype=float) for name in file.files}
     except Exception as error:
         raise ValueError(f"it is not a complete archive ({type(error).__name__})") from error

@@ -13,9 +13,12 @@ density_grid.npz    log-density and score on a grid, for data in two dimensions
 ```
 """
 
+import hashlib
 import json
+import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Self
@@ -27,7 +30,7 @@ from .. import __version__
 from ..atomic_io import replace_file
 from ..data import Dataset, Source
 from ..recipes.recipe import Recipe, seeded
-from ..serialize import Json, RecordError, differences, from_json
+from ..serialize import Json, RecordError, differences, from_json, to_json
 from ..training import Checkpoints, derived_seed
 from .recipe_file import load_file
 
@@ -122,9 +125,12 @@ class Run:
         config = _read_config(folder)
         try:
             origin, seed = dict(config.get("origin") or {}), int(config["seed"])
-            was_on, record = str(config["device"]), config["recipe"]
-        except (LookupError, TypeError, ValueError, OverflowError) as error:
-            raise RunError(f"{folder / 'config.json'} is damaged: {error!r}") from error
+            was_on, record = str(torch.device(config["device"])), config["recipe"]
+        except (LookupError, TypeError, ValueError, OverflowError, RuntimeError) as error:
+            reason = str(error).partition("\n")[0]
+            raise RunError(
+                f"{folder / 'config.json'} is damaged: {type(error).__name__}: {reason}"
+            ) from error
         file = origin.get("file")
         if file and not trust:
             raise UntrustedFileError(f"the recipe of {folder} is code in {file}")
@@ -165,11 +171,21 @@ class Run:
     @property
     def result(self) -> dict[str, Any]:
         """The content of `result.json`."""
-        return dict(json.loads((self.folder / "result.json").read_text(encoding="utf-8")))
+        return _read_object(self.folder / "result.json")
 
     def with_source(self, source: Source) -> Self:
         """Return the same run with another source. The content of the data must be the same."""
         return replace(self, recipe=self.recipe.with_data(source))
+
+    def require_same_settings(self) -> None:
+        """Raise `RunError` if the folder holds a run with another recipe or seed."""
+        there = _settings(self.config)
+        here = _settings({"seed": self.seed, "recipe": to_json(self.recipe)})
+        if found := differences(there, _recorded(here, there)):
+            raise RunError(
+                f"{self.folder} holds a run with other settings ({'; '.join(found)}). Resume that "
+                "run, or choose another folder"
+            )
 
     def require_same_data(self, data: Dataset) -> None:
         """Raise `RunError` if the data are not those that the run was trained on."""
@@ -178,6 +194,33 @@ class Run:
             raise RunError(
                 f"the data of {self.folder} have changed since training started: "
                 f"{'; '.join(changed)}. Restore them, or train a new model"
+            )
+
+    @property
+    def digest(self) -> str:
+        """A digest of the entries of `config.json` that determine the result.
+
+        Checkpoints and models hold it, so that a config that was damaged or edited is noticed. It
+        does not depend on the place of the data.
+        """
+        config = self.config
+        shapes = {name: config.get(name) for name in ("shape", "stored_shape")}
+        parts = [_settings(config), _identity(config.get("data") or {}), shapes]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+    def require_digest(self, digest: str | None) -> None:
+        """Raise `RunError` if a checkpoint or model was written with another `config.json`.
+
+        Args:
+            digest: The digest in the file; `None`, as in files of earlier versions, is accepted.
+
+        Raises:
+            RunError: If the digests differ.
+        """
+        if digest is not None and digest != self.digest:
+            raise RunError(
+                f"{self.folder / 'config.json'} was edited or damaged after training started. "
+                "Restore it, or train a new model"
             )
 
     def generator(self, *purpose: int | str) -> torch.Generator:
@@ -196,22 +239,75 @@ class Run:
             draft.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
+def _settings(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the seed and the recipe of a config, without the place of the data."""
+    recipe = config.get("recipe")
+    if isinstance(recipe, dict) and isinstance(recipe.get("data"), dict):
+        data = {name: value for name, value in recipe["data"].items() if name != "path"}
+        recipe = {**recipe, "data": data}
+    return {"seed": config.get("seed"), "recipe": recipe}
+
+
+def _recorded(new: Json, old: Json) -> Json:
+    """Return a record without the fields that the version which wrote the old one did not have."""
+    if isinstance(new, dict) and isinstance(old, dict):
+        return {name: _recorded(new[name], old[name]) for name in new if name in old}
+    if isinstance(new, (list, tuple)) and isinstance(old, list) and len(new) == len(old):
+        return [_recorded(*pair) for pair in zip(new, old, strict=True)]
+    return new
+
+
+def new_config(run: Run, data: Dataset, model: nn.Module) -> Json:
+    """Return the content of `config.json` of a run that starts."""
+    return {
+        "format": FORMAT,
+        "origin": dict(run.origin),
+        "seed": run.seed,
+        "device": run.device,
+        "recipe": to_json(run.recipe),
+        "provenance": run.recipe.provenance,
+        "data": data.record,
+        "shape": list(data.shape),
+        "stored_shape": list(data.train.shape[1:]),
+        "parameters": sum(p.numel() for p in model.parameters()),
+        **environment_info(),
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def environment_info() -> dict[str, Json]:
+    """Return the versions of the software and a description of the machine, as a record."""
+    return {
+        "versions": {
+            "fdsm": __version__,
+            "torch": torch.__version__,
+            "python": platform.python_version(),
+        },
+        "machine": f"{platform.system()} {platform.machine()}, threads: {torch.get_num_threads()}",
+    }
+
+
 def _read_config(folder: Path) -> dict[str, Any]:
     path = folder / "config.json"
     if not path.is_file():
         raise RunError(f"{folder} is not the folder of a run: it has no config.json")
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise RunError(f"{path} is damaged: {error}") from error
-    if not isinstance(config, dict):
-        raise RunError(f"{path} is damaged: it holds a {type(config).__name__}, not an object")
+    config = _read_object(path)
     if config.get("format") != FORMAT:
         raise RunError(
             f"{folder} was written by {_maker(config)}, whose config.json has another layout. "
             f"Open it with that version, or train it again with {__version__}"
         )
     return config
+
+
+def _read_object(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise RunError(f"{path} is damaged: {error}") from error
+    if not isinstance(value, dict):
+        raise RunError(f"{path} is damaged: it holds a {type(value).__name__}, not an object")
+    return value
 
 
 def _read_recipe(record: Json, trusted: ModuleType | None) -> Recipe:

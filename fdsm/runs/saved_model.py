@@ -27,8 +27,7 @@ from .marginals import Marginals
 from .run import Run, RunError, UnfinishedRunError
 
 HELD_OUT_ROWS = 5000
-"""Largest number of rows on which outlier scores are calibrated and to which distances are
-computed."""
+"""Largest number of rows for the calibration of outlier scores, and for distances."""
 KNOWN_ROWS = 100_000
 """Largest number of training rows whose values are known values."""
 BATCH = 500
@@ -124,6 +123,7 @@ class SavedModel:
         if not run.is_trained:
             raise UnfinishedRunError(run)
         state = checkpoint.load(run.model_path)
+        run.require_digest(state.get("settings"))
         try:
             shape = torch.Size(state["shape"])
             model = run.build(shape)
@@ -155,6 +155,7 @@ class SavedModel:
             "max_value": self.max_value,
             "is_integer": self.is_integer,
             "progress": dict(self.progress),
+            "settings": self.run.digest,
         }
         checkpoint.save(self.run.model_path, state)
 

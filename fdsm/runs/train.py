@@ -1,22 +1,22 @@
 """Training a run, from the start or from its last checkpoint."""
 
-import platform
+import math
 import warnings
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, nullcontext
-from datetime import UTC, datetime
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
-from torch import nn
+from torch import distributed
 
 from .. import __version__
-from ..atomic_io import exclusive, sweep
+from ..atomic_io import create_folder, exclusive, flush, sweep
 from ..data import Dataset
-from ..serialize import Json, to_json
 from ..training import (
     EMA,
     Callback,
+    CheckpointError,
     EarlyStop,
     GradientStep,
     Interrupted,
@@ -24,6 +24,7 @@ from ..training import (
     JsonLines,
     LogMetrics,
     NonFiniteLossError,
+    OutOfMemory,
     ProgressBar,
     SaveCheckpoint,
     TensorBoard,
@@ -35,7 +36,7 @@ from ..training import (
 from ..training.compiled.decision import estimate_saving
 from ..training.compiled.graph import random_state_kept
 from ..training.loggers import Log
-from .run import FORMAT, Run
+from .run import Run, new_config
 from .saved_model import SavedModel
 
 if TYPE_CHECKING:
@@ -67,13 +68,14 @@ def train(
         The trained model. A run that has finished before is only read.
 
     Raises:
-        TrainingInterrupted: After SIGINT or SIGTERM. A checkpoint has been written.
+        TrainingInterrupted: After SIGINT, SIGTERM or SIGHUP. A checkpoint has been written.
         BusyError: If another process is training the run.
     """
     if run.is_trained:
+        run.require_same_settings()
         return SavedModel.load(run)
     training = Training(run, run.recipe.data.load() if data is None else data)
-    run.folder.mkdir(parents=True, exist_ok=True)
+    create_folder(run.folder)
     with exclusive(run.folder), limited_threads(run.recipe.num_threads):
         training.start_or_restore()
         if training.ended is None:
@@ -148,16 +150,19 @@ class Training:
 
     def start_or_restore(self) -> None:
         """Write `config.json`, or restore the last checkpoint."""
-        sweep(self.run.folder, r"(?:config|result)\.json|metrics\.jsonl|model\.safetensors")
+        sweep(self.run.folder, r"[a-z_]+\.(?:json|jsonl|safetensors|csv|npy|npz|png)")
         sweep(self.run.checkpoints.folder, r"(?:\d{8,}|best)\.safetensors")
         torch.manual_seed(derived_seed(self.run.seed, "torch"))
         if self.run.checkpoints.numbered():
+            self.run.require_same_settings()
             self.run.require_same_data(self.data)
             self._restore(self.run.checkpoints.latest())
         elif (self.run.folder / "result.json").exists():
+            self.run.require_same_settings()
             self.run.require_same_data(self.data)  # config.json describes the result
         else:
-            self.run.write("config.json", _config(self.run, self.data, self.model))
+            self.run.write("config.json", new_config(self.run, self.data, self.model))
+        self.settings = self.run.digest
 
     def choose_compilation(self, choice: Compile) -> str:
         """Compile the step if that is asked for, or pays.
@@ -228,9 +233,9 @@ class Training:
 
     def save_model(self) -> SavedModel:
         """Load the best or averaged weights, write the model and return it."""
-        best = self.run.checkpoints.best
-        if self.run.recipe.plan.patience is not None and best.exists():
-            self.model.load_state_dict(checkpoint.load(best)["model"])
+        self.run.require_digest(self.settings)
+        if (best := self._best_weights()) is not None:
+            self.model.load_state_dict(best)
         elif self.average is not None:
             self.model.load_state_dict(self.average.model.state_dict())
         self.model.eval()
@@ -241,6 +246,7 @@ class Training:
         return saved
 
     def _fit(self, callbacks: list[Callback]) -> None:
+        too_large = ""
         try:
             fit(
                 self.step,
@@ -264,7 +270,43 @@ class Training:
             last = self.run.checkpoints.numbered()
             where = f"the last good checkpoint is {last[0]}" if last else "there is no checkpoint"
             raise NonFiniteLossError(f"{error}; {where}") from error
+        except OutOfMemory as error:
+            too_large = str(error)  # the error holds the tensors of the step
+        if too_large:
+            raise OutOfMemory(f"{too_large}. {self._smaller_batch()}")
         self._write_checkpoint()
+
+    def _smaller_batch(self) -> str:
+        """Return the batch that fits into memory, found by halving, in a sentence."""
+        recipe, order = self.run.recipe, derived_seed(self.run.seed, "order")
+        size = recipe.plan.batch // 2
+        # Compiling again takes minutes, and other processes do not take part in this step.
+        only_guess = self.compiled or (distributed.is_available() and distributed.is_initialized())
+        while size and not only_guess:
+            plan = replace(recipe.plan, batch=size)
+            smaller = replace(recipe, plan=plan).batches(self.data, order, self.run.device)  # type: ignore[type-var]
+            try:
+                fit(self.step, smaller, 1, generator=self.generator)
+                break
+            except NonFiniteLossError:
+                break
+            except OutOfMemory:
+                size //= 2
+        return f"Train again with --set plan.batch={size}" if size else "Not even one row fits"
+
+    def _best_weights(self) -> dict[str, Any] | None:
+        """Return the best weights so far, if training returns them instead of the last ones."""
+        if self.run.recipe.plan.patience is None or self.validation.best == math.inf:
+            return None
+        best = self.run.checkpoints.best
+        try:
+            return dict(checkpoint.load(best)["model"])
+        except CheckpointError as error:
+            raise CheckpointError(
+                f"{error}. It holds the weights of iteration {self.validation.iteration:,}, the "
+                f"best so far. Restore it, or delete {best.parent} and resume: training then "
+                "starts again and ends with the same model"
+            ) from error
 
     def _count(self, event: IterationEvent) -> None:
         self.iteration, self.seconds = event.iteration, event.seconds
@@ -278,7 +320,7 @@ class Training:
 
     def _save_best(self, event: IterationEvent) -> None:
         model = self.average.model if self.average is not None else self.model
-        self.run.checkpoints.folder.mkdir(parents=True, exist_ok=True)
+        create_folder(self.run.checkpoints.folder)
         checkpoint.save(self.run.checkpoints.best, {"model": model.state_dict()})
 
     def _save(self, event: IterationEvent) -> None:
@@ -288,6 +330,7 @@ class Training:
         self._save_state(self._state())
 
     def _save_state(self, state: dict[str, Any]) -> None:
+        flush(self.run.folder / "metrics.jsonl")  # it has the records up to the checkpoint
         self.run.checkpoints.save(self.iteration, state)
 
     def _state(self) -> dict[str, Any]:
@@ -304,9 +347,21 @@ class Training:
             "generator": self.generator.get_state(),
             "torch": torch.get_rng_state(),
             "transform": self.data.transform.state(),
+            "settings": self.settings,
         }
 
     def _restore(self, state: dict[str, Any]) -> None:
+        self.run.require_digest(state.get("settings"))
+        try:
+            self._load(state)
+        except (LookupError, RuntimeError, TypeError, ValueError) as error:
+            raise CheckpointError(
+                f"the checkpoints in {self.run.checkpoints.folder} do not fit the recipe of this "
+                f"version, {__version__}: {error}. Resume with the version in config.json"
+            ) from error
+        self._best_weights()
+
+    def _load(self, state: dict[str, Any]) -> None:
         self.model.load_state_dict(state["model"])
         self.step.load_state_dict(state["step"])
         if self.average is not None:
@@ -336,32 +391,3 @@ def _require_rows(run: Run, data: Dataset) -> None:
             "there are no validation rows: set data.validation to a fraction such as 0.1, or "
             "disable validation with plan.validate_every=0"
         )
-
-
-def _config(run: Run, data: Dataset, model: nn.Module) -> Json:
-    return {
-        "format": FORMAT,
-        "origin": dict(run.origin),
-        "seed": run.seed,
-        "device": run.device,
-        "recipe": to_json(run.recipe),
-        "provenance": run.recipe.provenance,
-        "data": data.record,
-        "shape": list(data.shape),
-        "stored_shape": list(data.train.shape[1:]),
-        "parameters": sum(p.numel() for p in model.parameters()),
-        **environment_info(),
-        "started": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
-
-
-def environment_info() -> dict[str, Json]:
-    """Return the versions of the software and a description of the machine, as a record."""
-    return {
-        "versions": {
-            "fdsm": __version__,
-            "torch": torch.__version__,
-            "python": platform.python_version(),
-        },
-        "machine": f"{platform.system()} {platform.machine()}, threads: {torch.get_num_threads()}",
-    }

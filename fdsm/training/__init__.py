@@ -12,7 +12,7 @@ from .callbacks import (
 )
 from .checkpoint import CheckpointError, Checkpoints
 from .compiled import CompiledUpdate, CompileWarning, compiled_step
-from .fit import Interrupted, fit
+from .fit import Interrupted, OutOfMemory, fit
 from .loggers import JsonLines, TensorBoard
 from .metrics import NonFiniteLossError
 from .optimizers import Adam, OptimizerConfig, RMSprop
@@ -47,6 +47,7 @@ __all__ = [
     "Loss",
     "NonFiniteLossError",
     "OptimizerConfig",
+    "OutOfMemory",
     "ProgressBar",
     "RMSprop",
     "SaveCheckpoint",

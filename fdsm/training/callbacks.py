@@ -5,6 +5,7 @@ import statistics
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
@@ -180,7 +181,7 @@ class ProgressBar:
     """A progress bar with the mean loss, the time per iteration and the remaining time.
 
     Use the bar as a context manager. Without a terminal it prints a line every half minute
-    instead.
+    instead. Training goes on if the terminal was closed.
     """
 
     def __init__(self, name: str, console: "Console | None" = None) -> None:
@@ -227,7 +228,8 @@ class ProgressBar:
         trace: TracebackType | None,
     ) -> None:
         """Stop updating the bar."""
-        self._progress.stop()
+        with suppress(OSError):
+            self._progress.stop()
 
     def __call__(self, event: IterationEvent, /) -> None:
         """Update the bar or print a line, if the last one is old."""
@@ -235,7 +237,11 @@ class ProgressBar:
         last = event.iteration == event.iterations and self._console.is_terminal
         if time.monotonic() < self._due and not last:
             return
-        loss = statistics.fmean(metrics["loss"] for metrics in self._recent)
+        self._due = time.monotonic() + self._interval
+        with suppress(OSError):
+            self._show(event, statistics.fmean(metrics["loss"] for metrics in self._recent))
+
+    def _show(self, event: IterationEvent, loss: float) -> None:
         if self._console.is_terminal:
             self._progress.update(
                 self._task,
@@ -250,4 +256,3 @@ class ProgressBar:
             left = (event.iterations - event.iteration) * event.milliseconds / 60_000
             text = f"iteration {done}, loss {loss:.5g}, at most {left:.0f} min left"
             self._console.print(text, highlight=False)
-        self._due = time.monotonic() + self._interval

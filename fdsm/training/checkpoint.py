@@ -18,7 +18,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as serialize
 from torch import Tensor
 
-from ..atomic_io import replace_file
+from ..atomic_io import create_folder, replace_file
 from ..serialize import Json
 
 FORMAT = "fdsm checkpoint 1"
@@ -56,6 +56,8 @@ def load(path: Path) -> dict[str, Any]:
     Raises:
         CheckpointError: If the file is not a checkpoint, or is damaged.
     """
+    if path.is_dir():
+        raise CheckpointError(f"{path} is a folder, not a checkpoint")
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
@@ -129,11 +131,11 @@ class Checkpoints:
 
     def numbered(self) -> list[Path]:
         """Return the files of the recent checkpoints, newest first."""
-        files = self.folder.glob("*.safetensors")
-        return sorted((f for f in files if re.fullmatch(r"\d{8,}", f.stem)), reverse=True)
+        paths = [p for p in self.folder.glob("*.safetensors") if re.fullmatch(r"\d{8,}", p.stem)]
+        return sorted(paths, key=lambda path: int(path.stem), reverse=True)
 
     def save(self, iteration: int, state: dict[str, Any]) -> Path:
-        """Write a checkpoint and delete the oldest ones.
+        """Write a checkpoint and delete the oldest ones before it.
 
         Args:
             iteration: Number of completed iterations.
@@ -142,11 +144,16 @@ class Checkpoints:
         Returns:
             The file.
         """
-        self.folder.mkdir(parents=True, exist_ok=True)
+        create_folder(self.folder)
         path = self.folder / f"{iteration:08d}.safetensors"
+        if path.is_dir():
+            path.rename(path.with_name(f"{path.name}.folder"))
         save(path, state)
-        for old in self.numbered()[self.keep :]:
-            old.unlink(missing_ok=True)
+        # Later ones are damaged, or training would have continued from them.
+        before = [file for file in self.numbered() if int(file.stem) <= iteration]
+        for old in before[self.keep :]:
+            if not old.is_dir():
+                old.unlink(missing_ok=True)
         return path
 
     def latest(self) -> dict[str, Any]:
@@ -160,7 +167,10 @@ class Checkpoints:
         """
         for state in self._valid():
             return state
-        raise CheckpointError(f"there is no valid checkpoint in {self.folder}")
+        raise CheckpointError(
+            f"there is no valid checkpoint in {self.folder}. Delete this folder to train again "
+            "from the start"
+        )
 
     def _valid(self) -> Iterator[dict[str, Any]]:
         for path in self.numbered():

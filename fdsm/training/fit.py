@@ -1,7 +1,8 @@
 """The training loop."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from signal import SIGTERM
 
 import torch
@@ -12,6 +13,8 @@ from .callbacks import Callback, EarlyStop, IterationEvent
 from .metrics import Meter
 from .signals import interruptible
 
+MEMORY_MESSAGES = ("can't allocate memory", "not enough memory", "out of memory")
+"""Parts of the errors of torch's allocators, which are plain `RuntimeError`s on a CPU."""
 READ_EVERY = 10
 """Largest number of iterations between two readings of the metrics."""
 
@@ -31,13 +34,35 @@ class Interrupted(Exception):
         self.signal = signal
 
 
+class OutOfMemory(MemoryError):
+    """A training step needs more memory than the device has."""
+
+
+def _train_on(
+    step: Step, batch: Tensor, generator: Generator, iteration: int
+) -> Mapping[str, Tensor]:
+    """Train on a batch. Raise `OutOfMemory` where torch or Python report too little memory."""
+    try:
+        return step(batch, generator)
+    except (MemoryError, RuntimeError) as error:
+        names_memory = any(text in str(error).lower() for text in MEMORY_MESSAGES)
+        if not isinstance(error, (MemoryError, torch.OutOfMemoryError)) and not names_memory:
+            raise
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise OutOfMemory(
+            f"iteration {iteration}: there is not enough memory for a batch of shape "
+            f"{tuple(batch.shape)} ({reason})"
+        ) from error
+
+
 def keep_freed_memory() -> None:
     """Make the allocator of Linux keep memory that is freed, for the next step.
 
     It returns large blocks to the system, and using them again costs a page fault for every 4 kB.
     It stops doing so for blocks up to the size of the largest one freed so far, at most 32 MiB.
     """
-    torch.empty(31 * 2**20, dtype=torch.uint8)
+    with suppress(RuntimeError):  # there is not enough memory
+        torch.empty(31 * 2**20, dtype=torch.uint8)
 
 
 def fit(
@@ -70,7 +95,8 @@ def fit(
     Raises:
         NonFiniteLossError: If a metric is not finite. Metrics are read at least every
             `READ_EVERY` iterations, and before a callback uses them or acts on `event.every`.
-        Interrupted: After the iteration during which SIGINT or SIGTERM was received.
+        OutOfMemory: If a step needs more memory than there is.
+        Interrupted: After the iteration during which SIGINT, SIGTERM or SIGHUP was received.
         EarlyStop: If a callback raises it.
 
     Example:
@@ -87,7 +113,7 @@ def fit(
         for i in range(start, iterations):
             batch = batches(i, generator)
             began = time.perf_counter()
-            logged = step(batch, generator)
+            logged = _train_on(step, batch, generator, i + 1)
             metrics = meter.record(i + 1, logged, time.perf_counter() - began)
             if i == start or (i + 1) % READ_EVERY == 0 or i + 1 == iterations:
                 meter.read()

@@ -1,6 +1,7 @@
 """Loggers of training metrics."""
 
 import json
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,20 +16,25 @@ Log = Callable[[Mapping[str, Json]], None]
 class JsonLines:
     """A file with one JSON object per line.
 
-    Each line is written at once, so a killed process leaves at most one incomplete line.
+    Each line is written at once, so a killed process leaves at most one incomplete line. Damaged
+    lines are left out with a warning.
 
     Attributes:
         path: The file.
     """
 
     def __init__(self, path: Path, iteration: int = 0) -> None:
-        """Open a file and delete the records after a checkpoint.
+        """Open a file and delete the records after a checkpoint, and damaged lines.
 
         Args:
             path: The file. It is created if it does not exist.
             iteration: Iteration of the checkpoint. Later records are deleted.
         """
         self.path = path
+        if iteration > 0 and not path.exists():
+            warnings.warn(
+                f"{path} is missing. Records up to iteration {iteration:,} are lost", stacklevel=2
+            )
         kept = [json.dumps(r) + "\n" for r in records(path) if r["iteration"] <= iteration]
         with replace_file(path) as draft:
             draft.write_text("".join(kept), encoding="utf-8")
@@ -41,11 +47,32 @@ class JsonLines:
 
 
 def records(path: Path) -> list[dict[str, Any]]:
-    """Return the complete records of a file; an empty list if the file does not exist."""
+    """Return the complete records of a file; an empty list if the file does not exist.
+
+    Damaged lines are left out, and a warning names them.
+    """
     if not path.exists():
         return []
-    lines = path.read_text(encoding="utf-8").split("\n")
-    return [json.loads(line) for line in lines[:-1]]  # the last line may be incomplete
+    lines = path.read_bytes().split(b"\n")[:-1]  # the last line may be incomplete
+    parsed = [_parse(line) for line in lines]
+    bad = [str(number) for number, record in enumerate(parsed, 1) if record is None]
+    if bad:
+        more = ", ..." if len(bad) > 5 else ""
+        warnings.warn(
+            f"{path} is damaged in line {', '.join(bad[:5])}{more}. These lines are left out",
+            stacklevel=2,
+        )
+    return [record for record in parsed if record is not None]
+
+
+def _parse(line: bytes) -> dict[str, Any] | None:
+    """Return a record, or `None` if the line is not an object with an iteration."""
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    known = isinstance(record, dict) and isinstance(record.get("iteration"), int)
+    return record if known else None
 
 
 class TensorBoard:

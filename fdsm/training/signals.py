@@ -1,4 +1,4 @@
-"""Handling of SIGINT and SIGTERM, so that training stops between two iterations."""
+"""Handling of SIGINT, SIGTERM and SIGHUP, so that training stops between two iterations."""
 
 import signal
 import threading
@@ -6,14 +6,17 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from types import FrameType
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
+SIGNALS = tuple(getattr(signal, name) for name in NAMES if hasattr(signal, name))
+"""Ctrl-C, `kill`, and a terminal that was closed, which Windows does not have."""
 
 
 @contextmanager
 def interruptible() -> Generator[list[int], None, None]:
-    """Record the first SIGINT or SIGTERM. A second signal has its usual effect.
+    """Record the first SIGINT, SIGTERM or SIGHUP. A second signal has its usual effect.
 
-    Python allows signal handlers only in the main thread. Other threads record no signals.
+    Signals that the process ignores, as `nohup` makes it ignore SIGHUP, stay ignored. Python
+    allows signal handlers only in the main thread. Other threads record no signals.
 
     Yields:
         The signals received so far.
@@ -23,16 +26,20 @@ def interruptible() -> Generator[list[int], None, None]:
         yield received
         return
     previous = {number: signal.getsignal(number) for number in SIGNALS}
+    for number in [n for n, handler in previous.items() if handler in {signal.SIG_IGN, None}]:
+        del previous[number]
+
+    def restore() -> None:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
 
     def receive(number: int, frame: FrameType | None) -> None:
         received.append(number)
-        for each in SIGNALS:
-            signal.signal(each, previous[each])
+        restore()
 
-    for number in SIGNALS:
+    for number in previous:
         signal.signal(number, receive)
     try:
         yield received
     finally:
-        for number in SIGNALS:
-            signal.signal(number, previous[number])
+        restore()

@@ -206,6 +206,7 @@ def test_recipe_of_a_file_takes_other_data_and_settings(
 
 
 def interrupt(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background
     original = Training._count
 
     def count(self: Training, event: IterationEvent) -> None:

@@ -1,15 +1,21 @@
 """The biharmonic operator against closed forms and nested gradients."""
 
+import importlib
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
-from torch import Generator, nn
+from torch import Generator, Tensor, nn
 
-from fdsm.derivatives import Autodiff, FiniteDifference, Taylor
-from fdsm.operators import biharmonic
+from fdsm.derivatives import Autodiff, FiniteDifference, MissingRule, Taylor
+from fdsm.derivatives.taylor import Jet
+from fdsm.operators import biharmonic, coordinates, laplacian
+from fdsm.operators.coordinates import bytes_per_coefficient
 from fdsm.typing import Derivative
 from tests.operators.operator_cases import events, mixed, nested_laplacian
+
+module = importlib.import_module("fdsm.operators.biharmonic")
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (3,), (4,), (5,), (2, 1, 2)], ids=str)
@@ -20,7 +26,8 @@ def test_is_the_laplacian_of_the_laplacian(
     x = events(shape, generator)
     expected = nested_laplacian(nested_laplacian(mixed))(x).detach()
     torch.testing.assert_close(biharmonic(mixed, x, derivative=engine).detach(), expected)
-    torch.testing.assert_close(biharmonic(mixed, x, chunk=3).detach(), expected)
+    along = biharmonic(mixed, x, derivative=engine, chunk=3).detach()
+    torch.testing.assert_close(along, expected)
 
 
 def test_closed_forms(generator: Generator) -> None:
@@ -33,6 +40,168 @@ def test_closed_forms(generator: Generator) -> None:
     torch.testing.assert_close(biharmonic(lambda x: x.norm(dim=1) ** p, x), radial)
     biharmonic_function = lambda x: x.square().sum(1) * x[:, 0] * x[:, 1]
     torch.testing.assert_close(biharmonic(biharmonic_function, x), torch.zeros(4))
+    square = x.square().sum(1)
+    gaussian = (square**2 - 2 * (d + 2) * square + d * (d + 2)) * (-square / 2).exp()
+    found = biharmonic(lambda x: (-x.square().sum(1) / 2).exp(), x)
+    torch.testing.assert_close(found, gaussian)
+    quartic = 24 * x.new_ones(4) * d + 8 * d * (d - 1)
+    powers = lambda x: x.pow(4).sum(1) + x.square().sum(1).square() - x.pow(4).sum(1)
+    torch.testing.assert_close(biharmonic(powers, x), quartic)
+
+
+class Attention(nn.Module):
+    """Attention of the coordinates to each other, with a residual and a norm."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Linear(1, 4)
+        self.attention = nn.MultiheadAttention(4, 2, batch_first=True)
+        self.norm, self.last = nn.LayerNorm(4), nn.Linear(4, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.embedding(x[..., None])
+        attended: Tensor = self.last(self.norm(h + self.attention(h, h, h)[0]))
+        return attended.sum((1, 2))
+
+
+class Images(nn.Module):
+    """A convolutional network."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Conv2d(1, 3, 2), nn.GELU(), nn.GroupNorm(1, 3), nn.Conv2d(3, 1, 2), nn.SiLU(),
+            nn.Flatten(0),
+        )  # fmt: skip
+
+    def forward(self, x: Tensor) -> Tensor:
+        energies: Tensor = self.layers(x.view(-1, 1, 3, 3) if x.ndim == 2 else x)
+        return energies
+
+
+class Score(nn.Module):
+    """The squared norm of a gradient that the model takes itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(3, 4), nn.Softplus(), nn.Linear(4, 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.enable_grad():
+            x = x.requires_grad_() if x.is_leaf and not x.requires_grad else x
+            (score,) = torch.autograd.grad(self.layers(x).sum(), x, create_graph=True)
+        return score.square().sum(1)
+
+
+W = torch.linspace(-1, 1, 12, dtype=torch.float64).view(4, 3).sin()
+MODELS: dict[str, tuple[Callable[[Tensor], Tensor], tuple[int, ...]]] = {
+    "products and quotients": (lambda x: x.prod(1) / (2 + x.square().sum(1)), (3,)),
+    "softmax": (lambda x: (x @ W.T).softmax(1).square().sum(1), (3,)),
+    "logsumexp": (lambda x: (x @ W.T).logsumexp(1) * x[:, 0], (3,)),
+    "norm": (lambda x: (x @ W.T).norm(dim=1) + torch.cdist(x[:, None], W).sum((1, 2)), (3,)),
+    "einsum": (lambda x: torch.einsum("bi,ki,bj,kj->b", x, W, x.sin(), W), (3,)),
+    "bmm": (lambda x: torch.bmm(x.tanh(), x.mT @ x).sum((1, 2)), (2, 2)),
+    "powers": (lambda x: (x.square() + 1).pow(1.5).sum(1).log() * x.exp().sum(1).sqrt(), (3,)),
+    "determinant": (lambda x: torch.logdet(x @ x.mT + torch.eye(2)), (2, 2)),
+    "attention": (Attention(), (3,)),
+    "convolution": (Images(), (1, 3, 3)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_models(name: str, generator: Generator) -> None:
+    """One series gives what series along all directions give, and its gradients."""
+    f, shape = MODELS[name]
+    f = f.double() if isinstance(f, nn.Module) else f
+    x = events(shape, generator).requires_grad_()
+    parameters = list(f.parameters()) if isinstance(f, nn.Module) else []
+    results = []
+    for chunk in (None, 1000):
+        y = biharmonic(f, x, derivative=Taylor(), chunk=chunk)
+        loss = y.square().sum()
+        gradients = torch.autograd.grad(loss, [x, *parameters], materialize_grads=True)
+        results.append((y, *gradients))
+    torch.testing.assert_close(*results, rtol=1e-6, atol=1e-8)
+
+
+def test_gradients_inside_the_model(generator: Generator) -> None:
+    f, x = Score(), events((3,), generator)
+    torch.testing.assert_close(biharmonic(f, x), biharmonic(f, x, derivative=Autodiff()))
+
+
+def test_conditions_stay_with_their_rows(generator: Generator) -> None:
+    x, c = events((3,), generator), torch.randn(4, generator=generator)
+    f = lambda x, c: (c[:, None] * x).sum(1).exp()
+    torch.testing.assert_close(biharmonic(f, x, c), 9 * c**4 * f(x, c))
+
+
+def test_inference_mode(generator: Generator) -> None:
+    model = nn.Sequential(nn.Linear(3, 6), nn.Tanh(), nn.Linear(6, 1), nn.Flatten(0))
+    x = events((3,), generator)
+    expected = biharmonic(model, x).detach(), laplacian(model, x).detach()
+    with torch.inference_mode():
+        found = biharmonic(model, x.clone()), laplacian(model, x.clone())
+    torch.testing.assert_close(found, expected)
+
+
+def test_one_evaluation(generator: Generator) -> None:
+    calls = []
+    f = lambda x: calls.append(len(x)) or mixed(x)
+    biharmonic(f, events((5,), generator))
+    assert calls == [4]
+
+
+def test_functions_without_rules(generator: Generator) -> None:
+    """A rule for one direction is used, and without any rule the fallback."""
+    x = events((2,), generator)
+    f = lambda x: torch.mvlgamma(1 + x.square().sum(1), 1)
+    expected = biharmonic(lambda x: torch.lgamma(1 + x.square().sum(1)), x)
+    torch.testing.assert_close(biharmonic(f, x), expected)
+    with pytest.raises(MissingRule, match="mvlgamma"):
+        biharmonic(f, x, derivative=Taylor())
+
+    def along_one(x: Tensor) -> Tensor:
+        if isinstance(x, Jet) and x.truncation.directions > 1:
+            raise MissingRule("several directions")
+        return x.square().sum(1) ** 3
+
+    torch.testing.assert_close(
+        biharmonic(along_one, x, derivative=Taylor()), 576 * x.square().sum(1)
+    )
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_chunks_of_rows(keep: bool, monkeypatch: pytest.MonkeyPatch, generator: Generator) -> None:
+    model = nn.Sequential(nn.Linear(3, 6), nn.Tanh(), nn.Linear(6, 1), nn.Flatten(0))
+    x, rows = events((3,), generator), []
+    model.register_forward_pre_hook(lambda _, args: rows.append(len(args[0])))
+    expected = biharmonic(model, x)
+    grads = torch.autograd.grad(expected.sum(), model[0].weight)
+    monkeypatch.setattr(coordinates, "FEWEST_ROWS", 1)
+    size = bytes_per_coefficient(model, x, keep) * 15  # of 14, rounded up to a multiple of d + 2
+    monkeypatch.setattr(coordinates, "MEMORY" if keep else "CACHE", 2 * size)
+    rows.clear()
+    with torch.set_grad_enabled(keep):
+        found = biharmonic(model, x)
+        assert rows == [2, 2]
+        torch.testing.assert_close(found, expected)
+        if keep:
+            torch.testing.assert_close(torch.autograd.grad(found.sum(), model[0].weight), grads)
+            assert rows == [2] * 4
+
+
+def test_series_that_do_not_fit_into_memory(
+    monkeypatch: pytest.MonkeyPatch, generator: Generator
+) -> None:
+    x, degrees = events((3,), generator), []
+    f = lambda x: degrees.append(x.truncation.directions) or mixed(x)
+    size = bytes_per_coefficient(f, x, True) * (1 + 3 + 6 + 3 + 1)
+    results = []
+    for most in (size, size - 1):
+        monkeypatch.setattr(module, "MOST", most)
+        results.append(biharmonic(f, x))
+    assert degrees == [3, 1]
+    torch.testing.assert_close(*results)
 
 
 def test_differences(generator: Generator) -> None:

@@ -1,10 +1,6 @@
 """Training a run: an interrupted run ends bit for bit like an uninterrupted one."""
 
-import random
 import signal
-import subprocess
-import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,7 +21,6 @@ from fdsm.typing import Step
 from ..recipes.recipe_cases import dropping, tiny
 from .run_cases import (
     RECIPE_FILE,
-    TINY,
     identical,
     interrupt_after,
     last_checkpoint,
@@ -293,52 +288,6 @@ def test_config_records_everything_that_determines_the_run(uninterrupted: Run) -
     model = uninterrupted.build(torch.Size([2]))
     assert config["parameters"] == sum(p.numel() for p in model.parameters())
     assert config["versions"].keys() == {"fdsm", "torch", "python"}
-
-
-LARGE = (
-    "network.widths=512,512",  # writing checkpoints takes most of the time
-    "plan.iterations=240",
-    "plan.checkpoint_every=2",
-)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1200)
-def test_twenty_kills_at_random_times_change_nothing(tmp_path: Path) -> None:
-    whole = start_tiny(tmp_path / "whole", *LARGE)
-    train(whole)
-    times = random.Random(0)
-    folder, command = tmp_path / "killed", [sys.executable, "-m", "fdsm", "train", "--threads=1"]
-    settings = [f"--set={setting}" for setting in LARGE]
-    begin = [*command, f"--recipe={TINY}", *settings, f"--out={folder}"]
-    resume = [*command, f"--resume={folder}", "--trust"]
-    drafts = 0
-    for _ in range(20):
-        process = subprocess.Popen(
-            resume if (folder / "config.json").exists() else begin, stderr=subprocess.DEVNULL
-        )
-        _wait_for_metrics(folder, process)
-        time.sleep(times.uniform(0, 0.4))
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        drafts += len(list(folder.glob("checkpoints/.*")))
-    done = subprocess.run(resume, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    run = Run.open(folder, trust=True)
-    assert drafts > 0, "no kill hit a checkpoint that was being written"
-    assert not list(folder.glob("checkpoints/.*"))
-    assert identical(last_checkpoint(run), last_checkpoint(whole))
-    assert logged_metrics(run) == logged_metrics(whole)
-    assert identical(model_file(run), model_file(whole))
-
-
-def _wait_for_metrics(folder: Path, process: subprocess.Popen[bytes]) -> None:
-    path = folder / "metrics.jsonl"
-    before = path.stat().st_mtime_ns if path.exists() else 0
-    while process.poll() is None:
-        if path.exists() and path.stat().st_mtime_ns > before:
-            return
-        time.sleep(0.01)
 
 
 def test_cross_fitted_run_continues_bit_by_bit(

@@ -1,5 +1,7 @@
 from pathlib import Path
 
+import pytest
+
 from fdsm.training import JsonLines, TensorBoard
 from fdsm.training.loggers import records
 
@@ -15,6 +17,21 @@ def test_resumed_log_drops_records_after_the_checkpoint(tmp_path: Path) -> None:
     assert [(r["iteration"], r["loss"]) for r in records(path)] == [
         (1, 1.0), (2, 1.0), (3, 1.0), (4, 2.0),
     ]  # fmt: skip
+
+
+def test_damaged_lines_are_named_and_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_bytes(b'{"iteration": 1}\n{"iter\n{"iteration": 2}\n7\n\xff\n{"iteration": 3')
+    with pytest.warns(UserWarning, match=r"metrics.jsonl is damaged in line 2, 4, 5\. These"):
+        assert [record["iteration"] for record in records(path)] == [1, 2]
+
+
+def test_missing_log_of_a_run_that_is_resumed_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    JsonLines(path)
+    path.unlink()
+    with pytest.warns(UserWarning, match=r"metrics.jsonl is missing\. Records up to iteration 5"):
+        JsonLines(path, iteration=5)
 
 
 def test_tensorboard_receives_the_same_metrics(tmp_path: Path) -> None:

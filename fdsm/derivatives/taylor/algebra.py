@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from . import fourth_order
 from .jet import Jet
 from .registry import Rule
 from .series import ClosedForm
@@ -112,7 +113,13 @@ def bilinear(product: Callable[[Tensor, Tensor], Tensor], a: Jet, b: Jet) -> Jet
         return Jet(product(a.value, b.coefficients), truncation)
     rows = truncation.rows(min(truncation.order, a.degree + b.degree))
     x, y = a.coefficients, b.coefficients
-    if truncation.directions == 1:
+    if truncation.collapses:
+        starts, parts = [0, 1], [product(x, y[0]), product(x[0], y[1:])]
+        both = (fourth_order.blocks(c, truncation) for c in (x, y))
+        for degree, part in fourth_order.mixed_products(product, *both):
+            starts.append(truncation.block(degree).start)
+            parts.append(part)
+    elif truncation.directions == 1:
         starts = list(range(len(x)))
         parts = [product(c, y[: rows - i]) for i, c in enumerate(x)]
     else:

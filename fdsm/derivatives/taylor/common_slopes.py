@@ -7,38 +7,66 @@ $\tfrac12 g''(z) \sum_i s_i²$.
 
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from .series import Truncation, sum_products
+from .series import ClosedForm, Truncation, sum_products
 
 
-def compose_common(
-    value: Tensor,
-    slopes: Tensor,
-    truncation: Truncation,
-    g: Callable[[Tensor], Tensor],
-    derivatives: Callable[[Tensor], Iterator[Tensor]],
-) -> Tensor:
-    """Return the coefficients of a smooth elementwise function up to degree two.
+class CommonSlopes(NamedTuple):
+    """The values, shape `(B, *E)`, and the slopes of all rows, shape `(V, *E)`."""
 
-    Args:
+    value: Tensor
+    slopes: Tensor
+
+    def coefficients(self) -> Tensor:
+        """Return the coefficients, shape `(1 + V, B, *E)`."""
+        rows = self.slopes[:, None].expand(-1, *self.value.shape)
+        return torch.cat([self.value[None], rows])
+
+
+class CommonActivation(NamedTuple):
+    """A smooth elementwise function of a series with slopes that all rows share.
+
+    Attributes:
         value: The values, shape `(B, *E)`.
         slopes: The slopes of all rows, shape `(V, *E)`.
         truncation: Which coefficients there are.
         g: The function.
         derivatives: Yields its derivatives.
-
-    Returns:
-        The coefficients, shape `(rows, B, *E)`.
     """
-    result: Tensor = _Composition.apply(value, slopes, truncation, g, derivatives)  # type: ignore[no-untyped-call]
-    return result
+
+    value: Tensor
+    slopes: Tensor
+    truncation: Truncation
+    g: Callable[[Tensor], Tensor]
+    derivatives: Callable[[Tensor], Iterator[Tensor]]
+
+    def coefficients(self) -> Tensor:
+        """Return the coefficients up to degree two, shape `(rows, B, *E)`."""
+        result: Tensor = _Composition.apply(*self)
+        return result
+
+    def gradients(self, grad: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Return the gradients with respect to the values $z$ and the slopes $s$, given $\bar y$.
+
+        $$\bar z = g' \bar y_0 + g'' \sum_i s_i \bar y_{1i} + \tfrac12 g''' \sum_i s_i² \bar y_2,
+          \quad \bar s_i = \sum_b (g' \bar y_{1i} + g'' s_i \bar y_2)$$
+        """
+        s, order = self.slopes, self.truncation.order
+        first, second, *third = islice(self.derivatives(self.value), order + 1)
+        slopes = grad[self.truncation.block(1)]
+        bar_z = torch.addcmul(grad[0] * first, second, sum_products(slopes, s[:, None]))
+        bar_s = (slopes * first).sum(1)
+        if order == 2:
+            bar_z.addcmul_(third[0] * grad[-1], s.square().sum(0), value=0.5)
+            bar_s.addcmul_(s, (second * grad[-1]).sum(0))
+        return bar_z, bar_s
 
 
-class _Composition(torch.autograd.Function):
+class _Composition(ClosedForm):
     @staticmethod
     def forward(
         ctx: Any,
@@ -49,7 +77,7 @@ class _Composition(torch.autograd.Function):
         derivatives: Callable[[Tensor], Iterator[Tensor]],
     ) -> Tensor:
         ctx.save_for_backward(z, s)
-        ctx.order, ctx.derivatives = truncation.order, derivatives
+        ctx.others = truncation, g, derivatives
         y = z.new_empty(truncation.rows(truncation.order), *z.shape)
         y[0] = g(z)
         first, *second = islice(derivatives(z), truncation.order)
@@ -60,17 +88,5 @@ class _Composition(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        r"""Return the gradients with respect to `z` and `s`, given $\bar y$.
-
-        $$\bar z = g' \bar y_0 + g'' \sum_i s_i \bar y_{1i} + \tfrac12 g''' \sum_i s_i² \bar y_2,
-          \quad \bar s_i = \sum_b (g' \bar y_{1i} + g'' s_i \bar y_2)$$
-        """
-        z, s = ctx.saved_tensors
-        first, second, *third = islice(ctx.derivatives(z), ctx.order + 1)
-        slopes = grad[1 : len(s) + 1]
-        bar_z = torch.addcmul(grad[0] * first, second, sum_products(slopes, s[:, None]))
-        bar_s = (slopes * first).sum(1)
-        if ctx.order == 2:
-            bar_z.addcmul_(third[0] * grad[-1], s.square().sum(0), value=0.5)
-            bar_s.addcmul_(s, (second * grad[-1]).sum(0))
-        return bar_z, bar_s, None, None, None
+        activation = CommonActivation(*ctx.saved_tensors, *ctx.others)
+        return *activation.gradients(grad), None, None, None

@@ -12,24 +12,26 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .common_slopes import compose_common
+from . import fourth_order
+from .common_slopes import CommonActivation
 from .jet import Jet
 from .recurrence import Solver, integrate, solve
 from .registry import Rule, rule
-from .series import ClosedForm, Truncation, empty_rows, sum_products
+from .series import ClosedForm, Propagation, Truncation, empty_rows, sum_products
 
 Derivatives = Callable[[Tensor], Iterator[Tensor]]
 """Yields $g'(x), g''(x), g'''(x)$. The first must be computed by functions that have rules."""
 
 
 def smooth(
-    *functions: Callable[..., Tensor] | str, solver: Solver | None = None
+    *functions: Callable[..., Tensor] | str, solver: Solver | None = None, relative: bool = False
 ) -> Callable[[Rule], Rule]:
     """Return a decorator that registers a smooth elementwise function by its derivatives.
 
     Args:
         functions: The function, as for `rule`. The first must compute the value.
         solver: The recurrence for orders above two. Default: integrate the series of $g'$.
+        relative: As for `compose`.
 
     Returns:
         The decorator of a generator of $g'$, $g''$ and $g'''$ with the arguments of the function.
@@ -40,12 +42,13 @@ def smooth(
 
         def applied(x: Jet, *args: Any, **kwargs: Any) -> Jet:
             if not args and not kwargs:
-                return compose(x, function, derivatives, solver)
+                return compose(x, function, derivatives, solver, relative=relative)
             return compose(
                 x,
                 lambda u: function(u, *args, **kwargs),
                 lambda u: derivatives(u, *args, **kwargs),
                 solver,
+                relative=relative,
             )
 
         return rule(*functions)(applied)
@@ -60,6 +63,7 @@ def compose(
     solver: Solver | None = None,
     *,
     of_value: bool = False,
+    relative: bool = False,
 ) -> Jet:
     """Return $g(x)$ for a smooth elementwise function.
 
@@ -70,6 +74,8 @@ def compose(
         solver: The recurrence for orders above two. Default: integrate the series of $g'$.
         of_value: Whether the derivatives are given as functions of $g(x)$ instead of $x$. This
             needs a solver.
+        relative: Whether to expand in $(x - x_0) / x_0$ where an expansion is needed. The
+            derivatives of powers and logarithms overflow near zero, but not these coefficients.
 
     Returns:
         The composition.
@@ -77,15 +83,26 @@ def compose(
     truncation = x.truncation
     if x.factors is not None and truncation.order <= 2:
         of_x = (lambda z: derivatives(g(z))) if of_value else derivatives
-        return Jet(compose_common(*x.factors, truncation, g, of_x), truncation)
-    u = x.coefficients
-    if x.degree == 0:
+        activation = CommonActivation(*x.factors, truncation, g, of_x)
+        if activation.value.numel() * truncation.rows(truncation.order) > SAVED_ELEMENTS:
+            return Jet.deferred(activation, truncation)
+        return Jet(activation.coefficients(), truncation)
+    if x.factors is None and x.degree == 0:
         return Jet(g(x.value)[None], truncation)
+    slope = lambda x: next(derivatives(g(x) if of_value else x))
+    if truncation.collapses:
+        propagation = Propagation(warned=truncation.propagation.warned)
+
+        def expansion(line: Tensor, order: int) -> Tensor:
+            jet = Jet(line, Truncation(order, 1, propagation))
+            return compose(jet, g, derivatives, solver, of_value=of_value).coefficients
+
+        return fourth_order.compose(x, expansion, slope, relative)
+    u = x.coefficients
     if truncation.order <= 2:
         stacked: Tensor = _Composition.apply(u, truncation, g, derivatives, of_value)
         return Jet(stacked, truncation)
     if solver is not None:
-        slope = lambda x: next(derivatives(g(x) if of_value else x))
         return solve(x, solver, slope)
     shorter = Truncation(truncation.order - 1, propagation=truncation.propagation)
     outer = next(derivatives(Jet(u[: truncation.order], shorter)))
@@ -103,7 +120,7 @@ Up to this size, calls of kernels cost more than the work in them. Above it, mem
 class _Composition(ClosedForm):
     """The coefficients of $y = g(u)$ up to degree two, with a backward pass in closed form.
 
-    Where autograd would save every intermediate result, it saves `u`, the result if the
+    Where autograd would save every intermediate result, it saves `u`, the value if the
     derivatives are functions of it, and the factors of the gradient if they are small.
     """
 
@@ -132,9 +149,10 @@ class _Composition(ClosedForm):
                 torch.mul(others[0], squares, out=y[-1]).mul_(0.5)
         factors = _factors(u, truncation, others, squares) if saving else ()
         ctx.save_for_backward(
-            u, *([y] if of_value else []), *([first] if saving else []), *factors
+            u, *([value] if of_value else []), *([first] if saving else []), *factors
         )
-        ctx.truncation, ctx.derivatives, ctx.of_value = truncation, derivatives, of_value
+        ctx.truncation, ctx.derivatives = truncation, derivatives
+        ctx.g = g if of_value else None
         return y
 
     @staticmethod
@@ -149,9 +167,11 @@ class _Composition(ClosedForm):
         """
         u, *saved = ctx.saved_tensors
         truncation, order = ctx.truncation, ctx.truncation.order
-        argument = saved.pop(0) if ctx.of_value else u
+        argument = saved.pop(0) if ctx.g else u[0]
         if not saved or torch.is_grad_enabled():  # differentiated again, they depend on `u`
-            first, *others = islice(ctx.derivatives(argument[0]), order + 1)
+            if ctx.g and torch.is_grad_enabled():
+                argument = ctx.g(u[0])
+            first, *others = islice(ctx.derivatives(argument), order + 1)
             squares = _squares(u, truncation) if order == 2 else None
             saved = [first, *_factors(u, truncation, others, squares)]
         rows = u.shape[0]

@@ -102,6 +102,13 @@ class Taylor:
         _, slopes, curvature = y.split_with_sizes([1, len(v), 1])
         return slopes, 2 * curvature.squeeze(0)
 
+    def biharmonic(self, f: LogDensity, x: Tensor, v: Tensor, *cond: Tensor) -> Tensor:
+        r"""Return $\sum_{ij} (v_i^T∇)² (v_j^T∇)² f(x)$ for all `v`, from one call of `f`."""
+        check_arguments(x, v, cond, several=True)
+        y = series(as_log_density(f), x, v, 4, *cond)
+        require_density_shape(y.shape[1:], len(x))
+        return (math.factorial(4) if len(v) == 1 else 8) * y[-1]
+
     @_with_fallback
     def quadratic(self, s: Score, x: Tensor, v: Tensor, *cond: Tensor) -> tuple[Tensor, Tensor]:
         """Return $s(x)$ and $v^T ∇s(x) v$, from one call of `s`."""
@@ -118,13 +125,13 @@ def series(f: Model, x: Tensor, v: Tensor, order: int, *cond: Tensor) -> Tensor:
     Args:
         f: A function of `x` and the conditions.
         x: The data, shape `(B, *E)`.
-        v: The directions, shape `(V, B, *E)`; one of them if the order is above two.
+        v: The directions, shape `(V, B, *E)`; one of them if the order is not 1, 2 or 4.
         order: The highest degree.
         cond: Further arguments of `f`.
 
     Returns:
-        $f_0$, the slopes $f_{1i}$, and $f_2, …$ along one direction or the sum of all $f_{2i}$,
-        stacked.
+        $f_0$, the slopes $f_{1i}$, and $f_2, …$ along one direction, the sum of all $f_{2i}$, or
+        the coefficients of `fourth_order`, stacked.
 
     Raises:
         MissingRule: If `x` or `v` is itself a jet.
@@ -202,7 +209,8 @@ def _recording(x: Tensor, warned: set[str]) -> Generator[Propagation]:
 def _input(x: Tensor, v: Tensor, truncation: Truncation) -> Jet:
     """Return the series $x + t v$, each coefficient with the memory layout of `x`."""
     if len(v) > 1 and len(x) > 1 and v.stride(1) == 0 and x.is_contiguous():
-        return Jet.with_common_slopes(x, v[:, 0], truncation)
+        value, slopes = (c.clone() if c.is_inference() else c for c in (x, v[:, 0]))
+        return Jet.with_common_slopes(value, slopes, truncation)
     c = torch.cat([x[None], v])
     return Jet(c if x.is_contiguous() else empty_rows(x[None], len(c)).copy_(c), truncation)
 
@@ -214,7 +222,7 @@ def _all_coefficients(y: Tensor, dtype: torch.dtype) -> Tensor:
             "the model does not depend on its input, or treats it as a constant on the way "
             "(`.detach()`?), so its derivatives would be zero"
         )
-    if y.is_complex():
+    if y.coefficients.is_complex():
         raise ValueError(f"the model must return real numbers, but returned {y.dtype}")
     c = y.coefficients.to(torch.promote_types(dtype, y.dtype))  # half precision under autocast
     missing = y.truncation.rows(y.truncation.order) - len(c)

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.autograd.graph import Node
 from torch.utils import _pytree
 
+from .common_slopes import CommonActivation, CommonSlopes
 from .registry import MissingRule, Rule, rule_of
 from .series import Propagation, Truncation
 
@@ -34,7 +35,7 @@ class Jet(Tensor):
     coefficients: Tensor
     truncation: Truncation
     aliases: list[ReferenceType[Tensor]]
-    _factors: tuple[Tensor, Tensor]
+    _source: CommonSlopes | CommonActivation
 
     @staticmethod
     def __new__(cls: type["Jet"], coefficients: Tensor, truncation: Truncation) -> "Jet":
@@ -55,27 +56,34 @@ class Jet(Tensor):
     def with_common_slopes(cls, value: Tensor, slopes: Tensor, truncation: Truncation) -> "Jet":
         """Return a jet of degree one whose slopes, shape `(V, *E)`, are the same in all rows.
 
-        Its coefficients are computed when they are first used. A linear layer maps the slopes once
-        instead of once for each row.
+        A linear layer maps the slopes once instead of once for each row.
         """
-        jet = cls(value[None], truncation)
+        return cls.deferred(CommonSlopes(value, slopes), truncation)
+
+    @classmethod
+    def deferred(cls, source: CommonSlopes | CommonActivation, truncation: Truncation) -> "Jet":
+        """Return a jet whose coefficients are computed from a source when they are first used."""
+        jet = cls(source.value[None], truncation)
         del jet.coefficients
-        jet._factors = value, slopes
+        jet._source = source
         return jet
 
     def __getattr__(self, name: str) -> Any:
-        """Compute the coefficients of a jet whose slopes are the same in all rows."""
-        if name != "coefficients" or "_factors" not in self.__dict__:
+        """Compute the coefficients of a jet from its source."""
+        if name != "coefficients" or "_source" not in self.__dict__:
             raise AttributeError(f"'Jet' object has no attribute {name!r}")
-        value, slopes = self._factors
-        rows = slopes[:, None].expand(-1, *value.shape)
-        self.coefficients = torch.cat([value[None], rows])
+        self.coefficients = self._source.coefficients()
         return self.coefficients
 
     @property
-    def factors(self) -> tuple[Tensor, Tensor] | None:
+    def source(self) -> CommonSlopes | CommonActivation | None:
+        """What the coefficients will be computed from, unless they were used."""
+        return None if "coefficients" in self.__dict__ else self._source
+
+    @property
+    def factors(self) -> CommonSlopes | None:
         """The value and the slopes that all rows share, unless the coefficients were used."""
-        return None if "coefficients" in self.__dict__ else self._factors
+        return source if isinstance(source := self.source, CommonSlopes) else None
 
     @classmethod
     def __torch_function__(
@@ -89,15 +97,17 @@ class Jet(Tensor):
         if _current_functorch_level() is not None:
             raise MissingRule("Taylor has no rules for `torch.vmap` and the like (torch.func)")
         if not kwargs:
-            return rule_of(function, _in_place, _check_operands(args))(*args)
-        has_complex = _check_operands((*args, *kwargs.values()))
+            propagation, has_complex = _check_operands(args)
+            return _apply(rule_of(function, _in_place, has_complex), propagation, args, {})
+        propagation, has_complex = _check_operands((*args, *kwargs.values()))
         if kwargs.pop("out", None) is not None:
             raise MissingRule("Taylor cannot write results into `out`: use the returned tensor")
         if not _SYNONYMS.keys().isdisjoint(kwargs):
             kwargs = {_SYNONYMS.get(name, name): value for name, value in kwargs.items()}
         by_name = not args and "input" in kwargs and "condition" not in kwargs
         first = [kwargs.pop("input")] if by_name else []
-        return rule_of(function, _in_place, has_complex)(*args, *first, **kwargs)
+        applied = rule_of(function, _in_place, has_complex)
+        return _apply(applied, propagation, (*args, *first), kwargs)
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]
@@ -227,11 +237,25 @@ _TWO_CALLS = (
 )
 
 
-def _check_operands(args: Iterable[Any]) -> bool:
+def _apply(
+    applied: Rule, propagation: Propagation | None, args: Sequence[Any], kwargs: dict[str, Any]
+) -> Any:
+    """Apply a rule, with gradients switched off if nothing is kept for a backward pass."""
+    if propagation is None or propagation.keeping or not torch.is_grad_enabled():
+        return applied(*args, **kwargs)
+    propagation.recording = False
+    try:
+        with torch.no_grad():
+            return applied(*args, **kwargs)
+    finally:
+        propagation.recording = True
+
+
+def _check_operands(args: Iterable[Any]) -> tuple[Propagation | None, bool]:
     """Check that the operands of a function belong together and that autograd sees them.
 
     Returns:
-        Whether one of them is complex, or a complex type.
+        The propagation that they belong to, and whether one of them is complex, or a complex type.
 
     Raises:
         MissingRule: If jets belong to different propagations, or an operand is the output of a
@@ -254,7 +278,7 @@ def _check_operands(args: Iterable[Any]) -> bool:
                 operands += x
             elif type(x) is complex or (type(x) is torch.dtype and x.is_complex):
                 has_complex = True
-    return has_complex
+    return propagation, has_complex
 
 
 def _depends_on_a_jet(node: Node) -> bool:

@@ -125,13 +125,15 @@ def riccati(g: Function, a: float, b: float, c: float) -> Solver:
 def _riccati(
     u: Tensor, order: int, keeping: bool, *, g: Function, a: float, b: float, c: float
 ) -> tuple[Tensor, Tensor]:
-    y, w, du = _zeros(u, order), _zeros(u, order), _derivative(u)
+    y, w, du = empty_rows(u, order + 1), _zeros(u, order), _derivative(u)
     ys, ws = y.unbind(), w.unbind()
     value = g(u[0])
     ws[0].copy_(quadratic(value, value, a, b, c))
     if c:
         torch.add(value, b / (2 * c), out=ys[0])
-    _push(y, 0, ws[0], du)
+    torch.mul(ws[0], du, out=y[1 : len(u)])
+    if len(u) <= order:
+        y[len(u) :].zero_()
     for k in range(1, order + keeping):
         top = ys[k] if k == 1 else ys[k].div_(k)
         if c:

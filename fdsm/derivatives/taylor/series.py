@@ -1,6 +1,9 @@
 """Truncated power series: which coefficients are kept, and the propagation they belong to."""
 
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -24,18 +27,19 @@ class Propagation:
 
 @dataclass(frozen=True)
 class Truncation:
-    r"""Power series of a given order along one direction, or of order two along several.
+    r"""Power series of a given order along one direction, or of order 1, 2 or 4 along several.
 
     $$a = a_0 + \sum_i a_{1i} t_i + a_2 s + …, \qquad t_i t_j = δ_{ij} s, \quad t_i s = 0$$
 
     Along one direction, $s = t^2$ and these are Taylor series in $t$. Along several directions the
     second-order terms share one symbol, so that only the sum of the curvatures is computed:
-    $1 + V + 1$ coefficients instead of $1 + 2V$. Coefficients are stacked by degree. Trailing
-    coefficients that are known to be zero are left out.
+    $1 + V + 1$ coefficients instead of $1 + 2V$. Series of order four along several directions are
+    described in `fourth_order`. Coefficients are stacked by degree. Trailing coefficients that are
+    known to be zero are left out.
 
     Attributes:
         order: The highest degree that is kept.
-        directions: The number of directions, `V`. It must be one if the order is above two.
+        directions: The number of directions, `V`.
         propagation: The propagation that the series belong to.
     """
 
@@ -43,12 +47,22 @@ class Truncation:
     directions: int = 1
     propagation: Propagation = field(default_factory=Propagation)
 
+    @property
+    def collapses(self) -> bool:
+        """Whether the series are those of `fourth_order`."""
+        return self.order > 2 and self.directions > 1
+
     def rows(self, degree: int) -> int:
         """Return the number of coefficients of a series up to a degree."""
+        if self.collapses:
+            v = self.directions
+            return sum((1, v, v * (v + 1) // 2, v, 1)[: degree + 1])
         return self.directions + degree if degree else 1
 
     def degree(self, rows: int) -> int:
         """Return the degree of a series with this number of coefficients."""
+        if self.collapses:
+            return [self.rows(degree) for degree in range(5)].index(rows)
         return rows - self.directions if rows > 1 else 0
 
     def block(self, degree: int) -> slice:
@@ -60,10 +74,27 @@ class ClosedForm(torch.autograd.Function):
     """A function of coefficients with a backward pass in closed form.
 
     Jets refuse the transforms of `torch.func`, so it is applied without the support for them,
-    which takes as long as a small kernel.
+    which takes as long as a small kernel. With gradients switched off only `forward` is called.
     """
 
-    apply = torch._C._FunctionBase.__dict__["apply"]
+    @classmethod
+    def apply(cls, *args: Any) -> Any:
+        """Return the result of `forward`, recorded by autograd if gradients are enabled."""
+        return _recorded(cls, *args) if torch.is_grad_enabled() else cls.forward(_Unused(), *args)
+
+
+_recorded = torch._C._FunctionBase.__dict__["apply"]
+
+
+class _Unused:
+    """The context of a `forward` without a backward pass, which keeps no tensors."""
+
+    needs_input_grad: Mapping[int, bool] = defaultdict(bool)
+
+    def save_for_backward(self, *tensors: Tensor) -> None:
+        """Keep nothing."""
+
+    mark_dirty = save_for_backward
 
 
 def empty_rows(u: Tensor, rows: int) -> Tensor:
@@ -74,7 +105,7 @@ def empty_rows(u: Tensor, rows: int) -> Tensor:
     return u.new_empty_strided((rows, *u.shape[1:]), (row.numel(), *row.stride()))
 
 
-GROUP = 2**16
+GROUP = 2**17
 """Number of elements whose sums of products stay in a CPU cache while they are accumulated."""
 
 
@@ -88,21 +119,14 @@ def sum_products(a: Tensor, b: Tensor) -> Tensor:
     Returns:
         The sum.
     """
-    if a.device.type != "cpu":
+    rows, size = a.shape[0], max(1, GROUP // max(1, a[0].numel()))
+    if rows <= size or not a.is_cpu:
         return (a * b).sum(0)
-    size = max(1, GROUP // max(1, a[0].numel()))
-    groups = len(a) // size
-    if size > 1 and groups > 1:
-        whole = size * groups
-        grouped = (x[:whole].view(groups, size, *x.shape[1:]) for x in (a, b))
-        sums = sum_products(*grouped).sum(0)
-        rest = zip(a[whole:].unbind(), b[whole:].unbind(), strict=True)
-    else:
-        sums = a[0] * b[0]
-        rest = zip(a[1:].unbind(), b[1:].unbind(), strict=True)
-    for x, y in rest:
-        sums.addcmul_(x, y)
-    return sums
+    sums = a[:size] * b[:size]
+    for i in range(size, rows, size):
+        part = sums if i + size <= rows else sums[: rows - i]
+        part.addcmul_(a[i : i + size], b[i : i + size])
+    return sums[0] if size == 1 else sums.sum(0)
 
 
 def empty_product(a: Tensor, b: Tensor, rows: int) -> Tensor:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ...atomic_io import exclusive
+from ...atomic_io import create_folder, exclusive
 from ...data import Dataset
 from ...sharding import Shard, divided_among_processes
 from ...training import (
@@ -126,7 +126,7 @@ def _lock(run: Run, world: World) -> Generator[None]:
     with ExitStack() as stack:
 
         def lock() -> None:
-            run.folder.mkdir(parents=True, exist_ok=True)
+            create_folder(run.folder)
             stack.enter_context(exclusive(run.folder))
 
         world.by_leader(lock)
@@ -155,6 +155,7 @@ class DistributedTraining(Training):
         super().__init__(run, data)
         self.parallel, self._dim = parallel, run.recipe.row_dimension
         self._fully_sharded: FullyShardedUpdate | None = None
+        self.settings = ""
         world = parallel.world
         if world.size > 1:
             self.stop = AgreedStop()
@@ -195,7 +196,8 @@ class DistributedTraining(Training):
     def copy_state_of_leader(self) -> None:
         """Restore the state that the first process has restored in all others."""
         world = self.parallel.world
-        state = world.broadcast(self._state() if world.is_leader and self.iteration else None)
+        state = self._state() if world.is_leader and self.iteration else None
+        state, self.settings = world.broadcast((state, self.settings))
         if not world.is_leader:
             torch.manual_seed(derived_seed(self.run.seed, "torch"))
             if state is not None:
@@ -245,6 +247,10 @@ class DistributedTraining(Training):
                 f"not answer, in iteration {self.iteration + 1:,} ({reason})",
                 self.run,
             ) from error
+
+    def _smaller_batch(self) -> str:
+        """Return what needs less memory. Processes that have memory do not try with this one."""
+        return "Use more processes, a larger --accumulate or a smaller --set plan.batch"
 
     def _validate(self, iteration: int) -> dict[str, float]:
         self._gather()

@@ -41,8 +41,9 @@ class AdamState:
             state["step"] = count
         averages = [[state[name] for state in states] for name in ("exp_avg", "exp_avg_sq")]
         self.tensors = [*averages[0], *averages[1], counts]
-        self._groups = [
-            group for p in parameters for group in optimizer.param_groups if _contains(group, p)
+        self._all = optimizer.param_groups
+        self._members = [
+            next(i for i, group in enumerate(self._all) if _contains(group, p)) for p in parameters
         ]
         self._settings = self._current_settings()
 
@@ -73,12 +74,12 @@ class AdamState:
         return self._settings == self._current_settings()
 
     def numbers(self) -> Iterator[float]:
-        r"""Yield $η$, $1 - β_1^t$ and $\sqrt{1 - β_2^t}$ of the next step, for each parameter.
+        r"""Yield $η$, $1 - β_1^t$ and $\sqrt{1 - β_2^t}$ of the next step, for each group.
 
         They are inputs of the graph: inside, they would be computed for each weight.
         """
         t = self.tensors[-1][0].item() + 1
-        for group in self._groups:
+        for group in self._all:
             beta1, beta2 = group["betas"]
             yield from (float(group["lr"]), 1 - beta1**t, math.sqrt(1 - beta2**t))
 
@@ -92,8 +93,11 @@ class AdamState:
         """Yield the new weights, then the new `tensors`."""
         n = len(weights)
         values = zip(weights, gradients, tensors[:n], tensors[n : 2 * n], strict=True)
-        rows = zip(self._groups, values, numbers.view(n, 3), strict=True)
-        new = [self._step(group, *row, *three.unbind()) for group, row, three in rows]
+        threes = numbers.view(-1, 3)
+        new = [
+            self._step(self._all[i], *row, *threes[i].unbind())
+            for i, row in zip(self._members, values, strict=True)
+        ]
         for column in zip(*new, strict=True):
             yield from column
         yield tensors[-1] + 1
@@ -120,7 +124,7 @@ class AdamState:
         return weight - lr / first * (m / denominator), m, v
 
     def _current_settings(self) -> list[tuple[object, ...]]:
-        return [(g["betas"], g["eps"], g["weight_decay"]) for g in self._groups]
+        return [(g["betas"], g["eps"], g["weight_decay"]) for g in self._all]
 
 
 def _contains(group: Mapping[str, Any], parameter: nn.Parameter) -> bool:

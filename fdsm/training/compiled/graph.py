@@ -1,7 +1,7 @@
 """The graph of an update, traced and compiled."""
 
 import warnings
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager, nullcontext
 from itertools import chain, islice
 from typing import TYPE_CHECKING
@@ -78,6 +78,7 @@ class StepGraph:
         if torch.is_autocast_enabled(self._device.type):
             raise NotCompilable("autocast is enabled")
         self._weights, self._names = update.parameters, _names(update)
+        self._dtype = self._weights[0].dtype
         tensors = chain(update.module.named_parameters(), update.module.named_buffers())
         self._fixed = {name: t for name, t in tensors if name not in self._names}
         self._captured: list[Tensor] = []
@@ -97,7 +98,7 @@ class StepGraph:
         return (
             [_layout(t) for t in batch] == self._layouts
             and self._update.module.training is self._training
-            and all(p.requires_grad and p.dtype is self._dtype for p in self._weights)
+            and all([p.requires_grad and p.dtype is self._dtype for p in self._weights])
             and len(self._update.optimizer.param_groups) == self._num_groups
             and (self._adam is None or self._adam.is_unchanged)
         )
@@ -127,24 +128,21 @@ class StepGraph:
 
     def _groups(
         self, batch: Batch, generator: torch.Generator | None, progress: float
-    ) -> Iterator[Iterable[Tensor]]:
-        """Yield the inputs of the graph in groups."""
-        yield batch
-        yield [draw(generator) for draw in self._draws]
-        yield self._weights
-        yield self._fixed.values()
-        yield () if self._adam is None else self._adam.tensors
-        yield self._means
-        average = self._update.average
+    ) -> tuple[Iterable[Tensor], ...]:
+        """Return the inputs of the graph in groups."""
+        average, adam = self._update.average, self._adam
         share = 0.0 if average is None else average.next_weight
-        rest = () if self._adam is None else self._adam.numbers()
-        yield [torch.tensor([progress, share, *rest], dtype=self._dtype, device=self._device)]
-        yield self._captured
-
-    @property
-    def _dtype(self) -> torch.dtype:
-        dtype: torch.dtype = self._weights[0].dtype
-        return dtype
+        numbers = [progress, share, *(() if adam is None else adam.numbers())]
+        return (
+            batch,
+            [draw(generator) for draw in self._draws],
+            [torch.tensor(numbers, dtype=self._dtype, device=self._device)],
+            self._weights,
+            self._fixed.values(),
+            () if adam is None else adam.tensors,
+            self._means,
+            self._captured,
+        )
 
     def _inputs(
         self, batch: Batch, generator: torch.Generator | None, progress: float
@@ -155,7 +153,7 @@ class StepGraph:
         """Update the weights in terms of operations on tensors alone, so that it can be traced."""
         from torch.func import functional_call
 
-        batch, drawn, weights, fixed, state, means, (numbers,), _ = groups
+        batch, drawn, (numbers,), weights, fixed, state, means, _ = groups
         progress, share = numbers[:2].unbind()
         leaves = [w.detach().requires_grad_() for w in weights]
         with torch.enable_grad(), GivenDraws(drawn):

@@ -41,6 +41,8 @@ def assert_agrees(
         _compare(lambda engine, k=order: engine.jet(f, x, several[0], k), parameters, rtol)
     for count in directions:
         _compare(lambda engine, n=count: engine.sliced(f, x, several[:n]), parameters, rtol)
+    if max(directions, default=1) > 1:
+        _compare_fourth_orders(f, x, several[0], parameters, rtol)
 
 
 def _compare(
@@ -53,6 +55,26 @@ def _compare(
     if parameters:
         gradients = [_gradients(result, weights, parameters) for result in (found, truth)]
         _assert_close(*gradients, rtol, "gradient of parameter")
+
+
+def _compare_fourth_orders(
+    f: Callable[[Tensor], Tensor],
+    x: Tensor,
+    v: Tensor,
+    parameters: tuple[Tensor, ...],
+    rtol: float,
+) -> None:
+    """Check series of order four along two parallel directions against one direction.
+
+    The sum of $(v_i^T∇)² (v_j^T∇)² f$ over the directions $0.6 v$ and $0.8 v$ is $(v^T∇)^4 f$.
+    """
+    found = (Taylor().biharmonic(f, x, torch.stack([0.6 * v, 0.8 * v])),)
+    truth = (Taylor().jet(f, x, v, 4)[4],)
+    weights = [_weights(truth[0])]
+    _assert_close(found, truth, 100 * rtol, "fourth order")
+    if parameters:
+        gradients = [_gradients(result, weights, parameters) for result in (found, truth)]
+        _assert_close(*gradients, 1000 * rtol, "gradient of the fourth order in parameter")
 
 
 def _weights(term: Tensor) -> Tensor:

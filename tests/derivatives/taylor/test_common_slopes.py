@@ -8,8 +8,9 @@ from torch import Generator, Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from fdsm.derivatives import Autodiff, Taylor
-from fdsm.derivatives.taylor import Jet
+from fdsm.derivatives.taylor import Jet, composition
 from fdsm.derivatives.taylor.series import Truncation, sum_products
+from fdsm.evaluation.timing import peak_saved_bytes
 
 SMOOTH = [nn.Tanh, nn.SiLU, nn.Softplus, nn.GELU, nn.Sigmoid]
 
@@ -30,6 +31,13 @@ def gradients(f: nn.Module, x: Tensor, v: Tensor, engine: Taylor | Autodiff) -> 
     return [slopes.detach(), curvature.detach(), *torch.autograd.grad(loss, wanted)]
 
 
+@pytest.fixture(params=[0, composition.SAVED_ELEMENTS], ids=["large", "small"])
+def limit(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Treat activations as large, so that less is saved for the backward pass, or as small."""
+    monkeypatch.setattr(composition, "SAVED_ELEMENTS", request.param)
+
+
+@pytest.mark.usefixtures("limit")
 @pytest.mark.parametrize("activation", SMOOTH)
 def test_values_and_gradients(activation: type[nn.Module], generator: Generator) -> None:
     f, x = network(activation), torch.randn(4, 3, generator=generator)
@@ -39,6 +47,46 @@ def test_values_and_gradients(activation: type[nn.Module], generator: Generator)
     torch.testing.assert_close(found, gradients(f, x, common, Autodiff()))
 
 
+@pytest.mark.usefixtures("limit")
+def test_gradients_of_gradients(generator: Generator) -> None:
+    f, x = network(), torch.randn(4, 3, generator=generator)
+    v = torch.randn(5, 1, 3, generator=generator).expand(-1, 4, -1)
+    results = []
+    for engine in (Taylor(), Autodiff()):
+        slopes, curvature = engine.sliced(f, x, v)
+        wanted = list(f.parameters())[:3]
+        first = torch.autograd.grad((slopes.sum(0) + curvature).sum(), wanted, create_graph=True)
+        total = torch.stack([g.square().sum() for g in first]).sum()
+        results.append(torch.autograd.grad(total, wanted))
+    torch.testing.assert_close(*results)
+
+
+@pytest.mark.usefixtures("limit")
+def test_an_activation_that_is_used_twice(generator: Generator) -> None:
+    layers, x = network(), torch.randn(4, 3, generator=generator)
+
+    def f(x: Tensor) -> Tensor:
+        h = layers[2](layers[1](x))
+        return (layers[3](h) + layers[3](h.mul_(2)) + h.square().sum(1, keepdim=True)).squeeze(1)
+
+    v = torch.eye(3)[:, None].expand(-1, 4, -1)
+    separate = Taylor().sliced(f, x, v.contiguous())
+    torch.testing.assert_close(Taylor().sliced(f, x, v), separate)
+
+
+def test_a_large_first_activation_is_not_saved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its value and slopes are, and its coefficients are computed again in the backward pass."""
+    f, x, v = network(), torch.zeros(16, 3), torch.eye(3)[:, None].expand(-1, 16, -1)
+    step = lambda: torch.stack([y.sum() for y in Taylor().sliced(f, x, v)]).sum().backward()
+    value, slopes, coefficients = 16 * 8, 3 * 8, 5 * 16 * 8
+    small = peak_saved_bytes(step, ignore=[x, v, *f.parameters()])
+    monkeypatch.setattr(composition, "SAVED_ELEMENTS", coefficients - 1)
+    large = peak_saved_bytes(step, ignore=[x, v, *f.parameters()])
+    size = x.element_size()
+    assert (small, large) == (size * (value + slopes + coefficients), size * (value + slopes))
+
+
+@pytest.mark.usefixtures("limit")
 def test_gradients_in_the_directions(generator: Generator) -> None:
     f, x = network(), torch.randn(4, 3, generator=generator)
     results = []

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from fdsm.derivatives.taylor import composition
+from fdsm.derivatives.taylor import Taylor, composition
 from fdsm.derivatives.taylor.jet import Jet
 from fdsm.derivatives.taylor.series import Truncation
 
@@ -59,10 +59,27 @@ def test_activation(
 
 
 def test_activation_with_several_directions() -> None:
-    """Each further direction takes one more square, and one more product in the gradient."""
-    two, four = counts(functional.silu, 2, 2), counts(functional.silu, 2, 4)
-    assert four[0] - two[0] == 2
-    assert four[1] - two[1] == 2
+    """More directions take no further kernels."""
+    assert counts(functional.silu, 2, 4) == counts(functional.silu, 2, 2) == (15, 7)
+
+
+def test_with_gradients_off_rules_are_not_recorded() -> None:
+    """Their results do not belong to a graph. Parts of the model without jets do."""
+    layer, scale = torch.nn.Linear(3, 3), torch.ones(3, requires_grad=True)
+    recorded: list[bool] = []
+
+    def f(x: Tensor) -> Tensor:
+        weights = scale.exp()
+        y = functional.silu(layer(x) * weights)
+        assert isinstance(y, Jet)
+        recorded.extend([weights.requires_grad, y.coefficients.requires_grad])
+        return y.sum(1)
+
+    x = torch.ones(2, 3)
+    with torch.no_grad():
+        Taylor().jet(f, x, x, 2)
+        Taylor().jet(f, x, x, 3)
+    assert recorded == [True, False] * 2
 
 
 def test_linear_layer() -> None:

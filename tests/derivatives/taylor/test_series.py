@@ -20,7 +20,15 @@ def test_several_directions_share_one_curvature() -> None:
     assert [truncation.block(k) for k in range(3)] == [slice(0, 1), slice(1, 4), slice(4, 5)]
 
 
-@pytest.mark.parametrize("truncation", [Truncation(2), Truncation(2, 3), Truncation(6)])
+def test_order_four_along_several_directions_keeps_the_biharmonic_operator() -> None:
+    truncation = Truncation(4, 3)
+    assert [truncation.rows(k) for k in range(5)] == [1, 4, 10, 13, 14]
+    assert [truncation.block(k).start for k in range(5)] == [0, 1, 4, 10, 13]
+
+
+@pytest.mark.parametrize(
+    "truncation", [Truncation(2), Truncation(2, 3), Truncation(6), Truncation(4, 3)]
+)
 def test_the_degree_is_the_inverse_of_the_number_of_rows(truncation: Truncation) -> None:
     degrees = range(truncation.order + 1)
     assert [truncation.degree(truncation.rows(k)) for k in degrees] == list(degrees)

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .. import fourth_order
 from ..algebra import Number, Operand, as_jet, bilinear, match_operand, value_of, without_value
 from ..jet import Jet
 from ..registry import rule
@@ -131,6 +132,8 @@ class _Product(ClosedForm):
     def forward(ctx: Any, a: Tensor, b: Tensor, truncation: Truncation) -> Tensor:
         ctx.save_for_backward(a, b)
         ctx.truncation = truncation
+        if truncation.collapses:
+            return fourth_order.multiply(a, b, truncation)
         rows = truncation.rows(truncation.order)
         if truncation.directions == 1:
             return convolve(a, b, rows)
@@ -160,6 +163,8 @@ def _gradient_of_factor(
     grad: Tensor, b: Tensor, shape: torch.Size, truncation: Truncation
 ) -> Tensor:
     """Return the gradient with respect to one factor, of a given shape, from the other factor."""
+    if truncation.collapses:
+        return fourth_order.gradient_of_factor(grad, b, shape[0], truncation).sum_to_size(shape)
     if truncation.directions == 1:
         return correlate(grad, b, shape[0]).sum_to_size(shape)
     result = grad[: shape[0]] * b[0]

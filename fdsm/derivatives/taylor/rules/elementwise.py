@@ -16,7 +16,7 @@ from ..registry import rule
 _LN2, _LN10 = math.log(2), math.log(10)
 
 
-def _riccati(a: float, b: float, c: float, *names: str) -> None:
+def _riccati(a: float, b: float, c: float, *names: str, relative: bool = False) -> None:
     r"""Register a function with $g' = a + b g + c g²$.
 
     Its other derivatives are $g'' = (b + 2 c g) g'$ and $g''' = (b² - 4 a c + 6 c g') g'$.
@@ -26,6 +26,7 @@ def _riccati(a: float, b: float, c: float, *names: str) -> None:
         b: The linear coefficient.
         c: The quadratic coefficient.
         names: Its names in torch.
+        relative: As for `compose`.
     """
     function = getattr(torch, names[0])
     solver = recurrence.riccati(function, a, b, c)
@@ -37,14 +38,14 @@ def _riccati(a: float, b: float, c: float, *names: str) -> None:
         yield recurrence.quadratic(first, first, 0, b * b - 4 * a * c, 6 * c)
 
     def applied(x: Jet) -> Jet:
-        return compose(x, function, derivatives, solver, of_value=True)
+        return compose(x, function, derivatives, solver, of_value=True, relative=relative)
 
     rule(*names)(applied)
 
 
 _riccati(0, 1, 0, "exp")
 _riccati(0, _LN2, 0, "exp2")
-_riccati(0, 0, -1, "reciprocal")
+_riccati(0, 0, -1, "reciprocal", relative=True)
 _riccati(0, 1, -1, "sigmoid", "expit")
 _riccati(1, 0, -1, "tanh")
 _riccati(1, 0, 1, "tan")
@@ -58,19 +59,19 @@ def expm1(x: Tensor) -> Iterator[Tensor]:
         yield y
 
 
-@smooth("log")
+@smooth("log", relative=True)
 def log(x: Tensor) -> Iterator[Tensor]:
     r"""Yield the derivatives of $\log x$."""
     return _logarithm(x, 1.0)
 
 
-@smooth("log2")
+@smooth("log2", relative=True)
 def log2(x: Tensor) -> Iterator[Tensor]:
     r"""Yield the derivatives of $\log_2 x$."""
     return _logarithm(x, 1 / _LN2)
 
 
-@smooth("log10")
+@smooth("log10", relative=True)
 def log10(x: Tensor) -> Iterator[Tensor]:
     r"""Yield the derivatives of $\log_{10} x$."""
     return _logarithm(x, 1 / _LN10)
@@ -90,7 +91,7 @@ def _logarithm(x: Tensor, scale: float) -> Iterator[Tensor]:
     yield 2 * scale * square * r
 
 
-@smooth("sqrt", solver=recurrence.power(torch.sqrt, 0.5))
+@smooth("sqrt", solver=recurrence.power(torch.sqrt, 0.5), relative=True)
 def sqrt(x: Tensor) -> Iterator[Tensor]:
     r"""Yield the derivatives of $\sqrt x$."""
     first = 0.5 * x.rsqrt()
@@ -101,7 +102,7 @@ def sqrt(x: Tensor) -> Iterator[Tensor]:
     yield -1.5 * second * r
 
 
-@smooth("rsqrt", solver=recurrence.power(torch.rsqrt, -0.5))
+@smooth("rsqrt", solver=recurrence.power(torch.rsqrt, -0.5), relative=True)
 def rsqrt(x: Tensor) -> Iterator[Tensor]:
     r"""Yield the derivatives of $1/\sqrt x$."""
     r = x.rsqrt()
@@ -123,7 +124,8 @@ def power(x: Jet, exponent: float) -> Jet:
     """Return $x^p$ for a number $p$."""
     g = lambda u: u**exponent
     solver = recurrence.power(g, exponent) if exponent < 1 and exponent != 0 else None
-    return compose(x, g, lambda u: _power(u, exponent), solver)
+    relative = exponent < 0 or exponent != int(exponent)
+    return compose(x, g, lambda u: _power(u, exponent), solver, relative=relative)
 
 
 def _power(x: Tensor, p: float) -> Iterator[Tensor]:

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ..algebra import Number, aligned, as_jet, bilinear
+from ..common_slopes import CommonActivation
 from ..jet import Jet
 from ..registry import rule
 from ..series import ClosedForm
@@ -111,6 +112,10 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         value, slopes = input.factors
         mapped = functional.linear(value, weight, bias), functional.linear(slopes, weight)
         return Jet.with_common_slopes(*mapped, input.truncation)
+    if isinstance(input.source, CommonActivation) and weight.ndim == 2 and bias is not None:
+        value, slopes, *others = input.source
+        mapped = _LinearOfActivation.apply(value, slopes, weight, bias, *others)
+        return Jet(mapped, input.truncation)
     x = input.coefficients
     if bias is None or weight.ndim == 1 or x.is_complex() or weight.is_complex():
         y = functional.linear(x, weight)
@@ -125,21 +130,64 @@ class _Linear(ClosedForm):
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         ctx.save_for_backward(x, weight)
         ctx.shape = bias.shape
-        y = functional.linear(x, weight)
-        y[0].add_(bias.to(y.dtype))
-        return y
+        return _mapped(x, weight, bias)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        r"""Return $W^T \bar y_k$ for all $k$, $\sum_k \bar y_k x_k^T$ and $\bar y_0$."""
         x, weight = ctx.saved_tensors
         wanted = ctx.needs_input_grad
-        bar = grad.reshape(-1, grad.shape[-1])
         return (
-            bar.mm(weight.to(bar.dtype)).view(x.shape) if wanted[0] else None,
-            bar.t().mm(x.to(bar.dtype).reshape(-1, x.shape[-1])) if wanted[1] else None,
+            _gradient_of_input(grad, weight) if wanted[0] else None,
+            _gradient_of_weight(grad, x) if wanted[1] else None,
             grad[0].sum_to_size(ctx.shape) if wanted[2] else None,
         )
+
+
+class _LinearOfActivation(ClosedForm):
+    """The coefficients of $W g(z) + b$, where the slopes of $z$ are the same in all rows.
+
+    It saves the values and the slopes, and the backward pass computes the coefficients of $g(z)$
+    again, which are many times larger.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, z: Tensor, s: Tensor, weight: Tensor, bias: Tensor, *others: Any
+    ) -> Tensor:
+        ctx.save_for_backward(z, s, weight)
+        ctx.shape, ctx.others = bias.shape, others
+        return _mapped(CommonActivation(z, s, *others).coefficients(), weight, bias)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        z, s, weight = ctx.saved_tensors
+        wanted = ctx.needs_input_grad
+        activation = CommonActivation(z, s, *ctx.others)
+        return (
+            *activation.gradients(_gradient_of_input(grad, weight).to(z.dtype)),
+            _gradient_of_weight(grad, activation.coefficients()) if wanted[2] else None,
+            grad[0].sum_to_size(ctx.shape) if wanted[3] else None,
+            None, None, None,
+        )  # fmt: skip
+
+
+def _mapped(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """Return $W x_k$ for all coefficients, and $W x_0 + b$ for the value."""
+    y = functional.linear(x, weight)
+    y[0].add_(bias.to(y.dtype))
+    return y
+
+
+def _gradient_of_input(grad: Tensor, weight: Tensor) -> Tensor:
+    r"""Return $W^T \bar y_k$ for all $k$."""
+    bar = grad.reshape(-1, grad.shape[-1])
+    return bar.mm(weight.to(bar.dtype)).view(*grad.shape[:-1], weight.shape[1])
+
+
+def _gradient_of_weight(grad: Tensor, x: Tensor) -> Tensor:
+    r"""Return $\sum_k \bar y_k x_k^T$."""
+    bar = grad.reshape(-1, grad.shape[-1])
+    return bar.t().mm(x.to(bar.dtype).reshape(-1, x.shape[-1]))
 
 
 @rule("addmm")
