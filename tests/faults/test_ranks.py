@@ -32,8 +32,8 @@ def launch(
     if not data.exists():
         write_table(data, rows=200)
     command = [*LAUNCHER, *launcher, "-m", "fdsm", "train", str(data), "--out", str(folder)]
-    command += ["--iterations", "120", "--set", "plan.checkpoint_every=10", *options]
-    command += ["--set", "plan.validate_every=40", "--set", "plan.num_samples=20"]
+    command += ["--iterations", "300", "--set", "plan.checkpoint_every=10", *options]
+    command += ["--set", "plan.validate_every=100", "--set", "plan.num_samples=20"]
     environment = os.environ | {
         "OMP_NUM_THREADS": "1",
         "PYTHONPATH": str(Path(__file__).parents[2]),
