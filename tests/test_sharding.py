@@ -9,6 +9,7 @@ from fdsm.tensors import randn_like
 
 G = torch.Generator
 B = 7
+DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 SHARDS = [Shard.of(B, index, 3) for index in range(3)]
 
 
@@ -48,6 +49,17 @@ def test_rows_are_those_of_the_whole_batch(draw: Callable[[int, G], Tensor]) -> 
             parts.append(draw(shard.size, mine))
         assert torch.equal(mine.get_state(), generator.get_state())
     assert torch.equal(torch.cat(parts), whole)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_rows_are_drawn_on_the_device_of_the_generator(device: str) -> None:
+    whole = torch.randn(B, 2, generator=G(device).manual_seed(0), device=device)
+    for shard in SHARDS:
+        with ShardedDraws(shard):
+            x = torch.zeros(shard.size, 2, device=device)
+            rows = randn_like(x, G(device).manual_seed(0))
+        assert rows.device == x.device
+        assert torch.equal(rows, shard.take(whole))
 
 
 def test_repeated_rows_are_those_of_the_whole_batch() -> None:

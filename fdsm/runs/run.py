@@ -3,6 +3,7 @@
 ```
 config.json         recipe, data, seed and versions; the run is rebuilt from this file alone
 metrics.jsonl       one line per logged iteration
+launch.json         the launch of several processes, so that restarted ones find the run
 checkpoints/        weights, optimizer, random state and position; the most recent and the best
 model.safetensors   the trained model and the fitted transform
 result.json         metrics of the test rows

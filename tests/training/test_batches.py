@@ -3,6 +3,7 @@ import torch
 from torch import Generator
 
 from fdsm.data import Affine, Chain, Noise
+from fdsm.sharding import Shard
 from fdsm.training import ShuffledBatches, derived_seed
 
 
@@ -54,3 +55,14 @@ def test_derived_seeds_are_different_for_different_labels() -> None:
     }
     assert len(seeds) == 10
     assert all(0 <= seed < 2**63 for seed in seeds)
+
+
+@pytest.mark.parametrize("device", ["cpu", *(["cuda"] if torch.cuda.is_available() else [])])
+def test_shards_are_rows_of_the_batch_with_the_same_noise(device: str) -> None:
+    batches = ShuffledBatches(torch.arange(26.0).view(13, 2), Noise(0.5), 7, seed=3, device=device)
+    whole = batches(4, Generator(device).manual_seed(0))
+    shards = [Shard.of(7, index, 3) for index in range(3)]
+    parts = [batches.of_shard(s)(4, Generator(device).manual_seed(0)) for s in shards]
+    assert [len(part) for part in parts] == [3, 2, 2]
+    assert torch.equal(torch.cat(parts), whole)
+    assert parts[0].device.type == device
