@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from ..data import Chain, Dataset, EncodeColumns, FillMissing
 from ..data.tables import DateTime
@@ -125,9 +126,10 @@ class SavedModel:
         state = checkpoint.load(run.model_path)
         try:
             shape = torch.Size(state["shape"])
+            _require_size(run, shape, state["model"])
             model = run.build(shape)
             model.load_state_dict(state["model"])
-            return cls(
+            saved = cls(
                 run,
                 model.eval(),
                 run.recipe.data.transform.restore(state["transform"]),
@@ -135,12 +137,22 @@ class SavedModel:
                 _read_detector(state, run.device),
                 None if (pair := state.get("log_partition")) is None else (pair[0], pair[1]),
                 None if (maps := state.get("marginals")) is None else Marginals(**maps),
-                state["max_value"],
-                state["is_integer"],
-                state["progress"],
+                float(state["max_value"]),
+                bool(state["is_integer"]),
+                {**state["progress"], "iterations": int(state["progress"]["iterations"])},
             )
-        except (RuntimeError, KeyError, TypeError, ValueError) as error:
+            saved._use_once()
+        except Exception as error:  # anything can be wrong in a file of a stranger
             raise RunError(f"{run.model_path} does not match its config.json: {error}") from error
+        return saved
+
+    def _use_once(self) -> None:
+        """Score and correct a row, so that parts which do not fit together are noticed here."""
+        rows = self.transform.inverse(torch.zeros(1, *self.shape))
+        rows = rows if self.marginals is None else self.marginals.apply(rows)
+        if self.detector is not None:
+            self.score(rows)
+            self.detector.calibration.held_out_p_values()
 
     def save(self) -> None:
         """Write the model into the folder of its run, atomically."""
@@ -325,6 +337,27 @@ class SavedModel:
             objective = replace_fields(objective, "projection", lambda _: Sphere(0.1))
         x = self.transform.sample(data.train[:CHECK_ROWS].to(self.run.device), generator)
         return check_consistency(objective, model, x, generator=generator)
+
+
+def _require_size(run: Run, shape: torch.Size, state: Mapping[str, Tensor]) -> None:
+    """Raise `ValueError` if the model of a config is larger than the tensors of its file.
+
+    The model is built without memory first, since the numbers in a config may be of any size.
+    """
+    most, found = sum(tensor.numel() for tensor in state.values()), 0
+
+    def count(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
+        nonlocal found
+        found += 0 if parameter is None else max(parameter.numel(), 1)
+        if found > most:
+            raise ValueError(f"the recipe has more than {most:,} parameters")
+
+    hook = register_module_parameter_registration_hook(count)
+    try:
+        with torch.device("meta"), torch.random.fork_rng(devices=[]):
+            run.recipe.build(shape)
+    finally:
+        hook.remove()
 
 
 def _uses_directions(objective: Objective) -> bool:

@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,9 @@ from ..data.tables.frame import TEXT_SUFFIXES, table_suffix
 from ..data.tables.write import cast_text, require_replaceable, uncastable, write_frames
 from ..outliers import Reason, benjamini_hochberg
 from ..serialize import Json
+from ..untrusted import read_json
 from .explain import as_number, explain, in_words
+from .run import RunError
 from .saved_model import SavedModel
 from .table_summary import histogram
 
@@ -86,6 +89,7 @@ def score_file(
         ValueError: If the format is not supported.
     """
     require_replaceable(out, MARK, HEADER, data)
+    edges = _edges(saved)
     schema = table_schema(saved)
     if schema is None:
         names, rows = _read_images(saved, data)
@@ -107,7 +111,8 @@ def score_file(
     out.parent.mkdir(parents=True, exist_ok=True)
     with replace_file(out) as draft:
         write_frames(draft, out.suffix, _with_scores(frames, scored), MARK)
-    _record(saved, data, scored, fdr)
+    if edges is not None:
+        _record(saved, data, scored, fdr, edges)
     return {
         "rows": len(scored.score),
         "flagged": int(scored.flagged.sum()),
@@ -122,9 +127,9 @@ def table_schema(saved: SavedModel) -> TableSchema | None:
     schema = getattr(saved.run.recipe.data, "schema", None)
     if isinstance(schema, TableSchema):
         return schema
-    names = saved.run.config["data"].get("columns")  # fdsm 0.2.0 recorded names of numeric columns
+    names = saved.run.config.get("data", {}).get("columns")  # fdsm 0.2.0 recorded names of numeric columns
     if names is None and len(saved.shape) == 1 and not saved.is_integer:
-        names = [str(i) for i in range(saved.run.config["stored_shape"][0])]
+        names = [str(i) for i in range(*saved.run.config.get("stored_shape", saved.shape))]
     return None if names is None else TableSchema.of_numbers(names)
 
 
@@ -144,7 +149,7 @@ def default_scores_path(data: Path) -> Path:
 
 def is_training_file(saved: SavedModel, path: Path) -> bool:
     """Return whether a file is the one that the model was trained on."""
-    known = [file.get("sha256") for file in saved.run.config["data"].get("files", [])]
+    known = [file.get("sha256") for file in saved.run.config.get("data", {}).get("files", [])]
     return path.is_file() and checksums(path, "sha256")[0] in known
 
 
@@ -286,12 +291,24 @@ def _seven_digits(x: Floats) -> Floats:
     return np.round(x * factor) / factor
 
 
-def _record(saved: SavedModel, data: Path, scored: ScoredRows, fdr: float) -> None:
-    """Write a summary for the report into the folder of the run, if it has one for tables."""
-    table = saved.run.folder / "table.json"
-    if not table.exists():
-        return
-    edges = json.loads(table.read_text(encoding="utf-8"))["scores"]["edges"]
+def _edges(saved: SavedModel) -> list[float] | None:
+    """Return the bins of scores in `table.json` of a run, or `None` if it has no such file."""
+    path = saved.run.folder / "table.json"
+    if not path.exists():
+        return None
+    table = read_json(path, RunError)
+    scores = table.get("scores") if isinstance(table, dict) else None
+    edges = scores.get("edges") if isinstance(scores, dict) else None
+    numbers = isinstance(edges, list) and all(isinstance(edge, (int, float)) for edge in edges)
+    if not numbers or len(edges) < 2 or not all(a < b for a, b in pairwise(edges)):
+        raise RunError(f"{path} is damaged: it has no increasing edges of scores")
+    return list(map(float, edges))
+
+
+def _record(
+    saved: SavedModel, data: Path, scored: ScoredRows, fdr: float, edges: list[float]
+) -> None:
+    """Write a summary for the report into the folder of the run."""
     known = scored.score[~scored.score.isnan()]
     flagged = scored.score[scored.flagged]
     order = scored.score.nan_to_num(-torch.inf).argsort(descending=True)[:TOP].tolist()
@@ -377,7 +394,7 @@ def _read_images(saved: SavedModel, path: Path) -> tuple[list[str], Tensor]:
     """
     config = saved.run.config
     key = getattr(saved.run.recipe.data, "key", None)
-    shape, source = tuple(config["stored_shape"]), from_path(path, key)
+    shape, source = tuple(config.get("stored_shape", saved.shape)), from_path(path, key)
     if isinstance(source, (Table, Array)):
         raise DataError(f"{path} is a table, but {saved.run.folder} was trained on images")
     if isinstance(source, ImageFolder) and len(shape) == 3:

@@ -1,5 +1,6 @@
 """Random changes of bytes, and of the structure of each file format."""
 
+import copy
 import gzip
 import io
 import json
@@ -129,7 +130,7 @@ def _change_node(rng: random.Random, value: Any, depth: int) -> Any:  # ruff: ig
     elif kind < 0.2 and isinstance(value, dict):
         value[rng.choice((f"{place}x", *TEXTS[:6], "class", "import"))] = value.pop(place)
     elif kind < 0.25 and isinstance(value, list):
-        value.extend(value * rng.choice((1, 3, 200)))
+        value.extend(copy.deepcopy(value * rng.choice((1, 3, 200))))
         del value[5000:]
     else:
         value[place] = _change_node(rng, value[place], depth - 1)
@@ -139,7 +140,7 @@ def _change_node(rng: random.Random, value: Any, depth: int) -> Any:  # ruff: ig
 def _other_value(rng: random.Random, value: Any) -> Any:  # ruff: ignore[any-type]
     if isinstance(value, (int, float)) and not isinstance(value, bool) and rng.random() < 0.5:
         return rng.choice((-value, value + 1, value * 1000, value / 7, str(value)))
-    return rng.choice(VALUES)
+    return copy.deepcopy(rng.choice(VALUES))
 
 
 def change_lines(rng: random.Random, content: bytes) -> bytes:

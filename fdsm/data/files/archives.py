@@ -2,13 +2,13 @@
 
 import hashlib
 import zipfile
-import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
+from ...untrusted import expansion_limit, quote, read_file, require_file
 from ..download import checksums
 from ..errors import DataError
 
@@ -18,7 +18,7 @@ SUFFIXES = {
 """Suffixes of image files."""
 
 MAX_BYTES = 2**28
-"""Largest accepted size of a decompressed member of a zip file: 256 MiB."""
+"""Largest size of an image file: 256 MiB, which an image of 8192 × 8192 pixels does not exceed."""
 
 
 class Archive(Protocol):
@@ -86,7 +86,7 @@ class Folder:
 
     def read(self, name: str) -> bytes:
         """Return the content of a file."""
-        content = (self.path / name).read_bytes()
+        content = read_file(self.path / name, DataError, MAX_BYTES)
         (self._checksums[name],) = checksums(content, "sha256")
         return content
 
@@ -115,17 +115,28 @@ class Zip:
         members = self._file.namelist()
         for name in members:
             require_inside(self.path, name)
-        return _images(members)
+        images = _images(members)
+        size = sum(self._file.getinfo(name).file_size for name in images)
+        most = expansion_limit(self.path.stat().st_size)
+        if size > most:
+            raise DataError(
+                f"{self.path} expands to {size:,} bytes of images, more than {most:,}. If this is "
+                "right, unpack it and give the folder"
+            )
+        return images
 
     def read(self, name: str) -> bytes:
         """Return the content of a file."""
         try:
             if (size := self._file.getinfo(name).file_size) > MAX_BYTES:
                 raise DataError(
-                    f"{self.path}: {name} has {size:,} bytes, more than {MAX_BYTES:,}. Remove it"
+                    f"{self.path}: {name} has {size:,} bytes, more than {MAX_BYTES:,}. "
+                    "Remove it"
                 )
             return self._file.read(name)
-        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError) as error:
+        except DataError:
+            raise
+        except Exception as error:  # each method of compression has errors of its own
             raise DataError(
                 f"{self.path}: {name} is damaged: {error}. Create the zip file again"
             ) from error
@@ -137,9 +148,10 @@ class Zip:
 
     @cached_property
     def _file(self) -> zipfile.ZipFile:
+        require_file(self.path, DataError)
         try:
             return zipfile.ZipFile(self.path)
-        except (zipfile.BadZipFile, OSError, RuntimeError, ValueError) as error:
+        except Exception as error:  # damaged lists of members raise many types
             raise DataError(
                 f"{self.path} is not a readable zip file: {error}. Create or download it again"
             ) from error
@@ -150,7 +162,7 @@ def require_inside(path: Path, name: str) -> None:
     parts = PurePosixPath(name.replace("\\", "/"))
     if parts.is_absolute() or ".." in parts.parts or ":" in name:
         raise DataError(
-            f"{path} has a member {name!r} with a path that leads out of the archive. Do not use "
+            f"{path} has a member {quote(name)} with a path that leads out of the archive. Do not use "
             "this file: it is malicious or broken"
         )
 

@@ -21,7 +21,7 @@ from .text_format import (
     TextFormat,
     cells_of_any_length,
     detect_format,
-    require_different,
+    require_names,
 )
 
 HEAD_BYTES = 2**20
@@ -189,7 +189,7 @@ def _detect(head: bytes, path: Path, known: Collection[str]) -> TextFormat:
         if beginning.match(text):
             raise DataError(f"{path} is not a table but {name}. Give a table of text cells")
     found = detect_format(text, known)
-    require_different(found.names, path)
+    require_names(found.names, path)
     return found
 
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from ...untrusted import quote
 from ..errors import DataError
 
 MISSING = (
@@ -28,6 +29,11 @@ DELIMITERS = ("\t", ";", "|", ",")
 WHITESPACE = " "
 """Delimiter of cells that are separated by any number of spaces and tabs."""
 
+MAX_COLUMNS = 50_000
+"""Largest number of columns of a table."""
+MAX_NUMBER = 200
+"""Longest number or date with its unit, in characters. Regular expressions of longer cells would
+be slow."""
 SAMPLE_LINES = 200
 """Number of lines that the format is recognized from."""
 
@@ -122,9 +128,14 @@ def positions(count: int) -> tuple[str, ...]:
     return tuple(str(i) for i in range(count))
 
 
-def require_different(names: Sequence[str], path: Path | str) -> None:
-    """Raise `DataError` if two columns have the same name."""
-    repeated = [repr(name) for name, count in Counter(names).items() if count > 1]
+def require_names(names: Sequence[str], path: Path | str) -> None:
+    """Raise `DataError` if there are too many columns, or two have the same name."""
+    if len(names) > MAX_COLUMNS:
+        raise DataError(
+            f"{path} has {len(names):,} columns, more than {MAX_COLUMNS:,}. Write those that the "
+            "model needs to another file"
+        )
+    repeated = [quote(name) for name, count in Counter(names).items() if count > 1]
     if repeated:
         more = f" and {len(repeated) - 10:,} more" if len(repeated) > 10 else ""
         raise DataError(
@@ -148,7 +159,8 @@ def _rows(lines: Sequence[str], delimiter: str) -> Iterator[tuple[list[str], int
         if count == SAMPLE_LINES:
             return
         if any(cell.strip() for cell in row) or len(row) > 1:
-            yield [cell.strip() for cell in row], reader.line_num
+            # One cell too many is enough to refuse a table with too many columns.
+            yield [cell.strip() for cell in row[: MAX_COLUMNS + 1]], reader.line_num
 
 
 def _usual_width(rows: Sequence[Sequence[str]]) -> int:
@@ -191,7 +203,7 @@ def _find_delimiter(lines: Sequence[str]) -> str:
 
 def _decimal(rows: Sequence[Sequence[str]], delimiter: str) -> str:
     """Return the decimal mark that most numbers have."""
-    cells = [cell for row in rows for cell in row]
+    cells = [cell for row in rows for cell in row if len(cell) <= MAX_NUMBER]
     commas = [cell for cell in cells if "," in cell and _COMMA.fullmatch(cell)]
     grouped = [cell for cell in cells if "," in cell and _GROUPED.fullmatch(cell)]
     if any(cell.count(",") > 1 or "." in cell for cell in grouped):
@@ -241,9 +253,12 @@ def _is_numbered(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
     """Return whether the first row has the numbers of columns, as pandas writes them."""
     if not first[0]:
         return tuple(first[1:]) == positions(len(first) - 1) != ()
-    fractions = any(_POINT.fullmatch(cell) for row in rows for cell in row)
+    short = (cell for row in rows for cell in row if len(cell) <= MAX_NUMBER)
+    fractions = any(map(_POINT.fullmatch, short))
     return len(first) > 1 and tuple(first) == positions(len(first)) and fractions
 
 
 def _is_data(cell: str) -> bool:
+    if len(cell) > MAX_NUMBER:
+        return False
     return _NUMBER.fullmatch(cell) is not None or _DATE.fullmatch(cell) is not None
