@@ -163,7 +163,9 @@ def _imported(name: str, trusted: ModuleType | None) -> Any:  # ruff: ignore[any
         try:
             module = importlib.import_module(module_name)
         except ImportError as error:
-            raise RecordError(f"there is no module {shorten(module_name, MAX_QUOTE)} in this version") from error
+            raise RecordError(
+                f"there is no module {shorten(module_name, MAX_QUOTE)} in this version"
+            ) from error
     else:
         raise RecordError(f"{shorten(name, MAX_QUOTE)} is not part of this package")
     value = getattr(module, attribute, None)

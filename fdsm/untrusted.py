@@ -109,9 +109,7 @@ _KINDS = {
 }
 
 
-def read_file(
-    path: Path, error: type[InputError] = InputError, most: int | None = None
-) -> bytes:
+def read_file(path: Path, error: type[InputError] = InputError, most: int | None = None) -> bytes:
     """Read a regular file.
 
     Args:
@@ -172,7 +170,9 @@ def parse_json(content: bytes | str) -> Any:  # ruff: ignore[any-type]
         if depth > MAX_JSON_DEPTH:
             raise InputError(f"it is nested more than {MAX_JSON_DEPTH} times")
         inner = [item for item in level if isinstance(item, (dict, list))]
-        level = [one for item in inner for one in (item.values() if isinstance(item, dict) else item)]
+        level = [
+            one for item in inner for one in (item.values() if isinstance(item, dict) else item)
+        ]
         depth += 1
     return value
 
@@ -194,7 +194,7 @@ class Decompressed(io.RawIOBase):
     """
 
     def __init__(self, file: io.IOBase, limit: int) -> None:
-        self._file, self._left = gzip.GzipFile(fileobj=file), limit  # type: ignore[call-overload]
+        self._file, self._left = gzip.GzipFile(fileobj=file), limit
         self._limit = limit
 
     def readable(self) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from .options import DeviceOption, Flag, RunFolder, open_run
-from .printing import console, log, print_json, progress
+from .printing import console, log, print_json, progress, show
 
 if TYPE_CHECKING:
     from ..data import Dataset, TableSchema
@@ -60,9 +60,9 @@ def evaluate_and_print(saved: "SavedModel", data: "Dataset", *, json: bool) -> N
         print_json({"run": str(saved.run.folder), **saved.run.origin, **result, **facts})
         return
     _print_metrics(saved.run, result)
-    print(f"\nSummary of {saved.run.folder}")
+    show(f"\nSummary of {saved.run.folder}")
     for sentence in _summary(saved.run, result, facts):
-        print(f"  {sentence}")
+        show(f"  {sentence}")
     _print_warnings(result["problems"])
     files = ["result.json", *([result["samples"]] if "samples" in result else [])]
     log(f"Wrote {', '.join(str(saved.run.folder / name) for name in files)}")

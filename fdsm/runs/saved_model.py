@@ -7,7 +7,6 @@ from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from ..data import Chain, Dataset, EncodeColumns, FillMissing
 from ..data.tables import DateTime
@@ -17,29 +16,25 @@ from ..evaluation import Consistency, check_consistency, log_densities
 from ..objectives import SSM
 from ..outliers import OutlierDetector
 from ..projections import Sphere
-from ..recipes import CrossFittedEBM
+from ..recipes import CrossFittedEBM, require_parameters
 from ..recipes.recipe import HasLogDensity, HasObjective, proportionate_samples, seeded
-from ..samplers import GaussianMixtureProposal, Progress, importance_log_partition
+from ..samplers import Progress
+from ..samplers.importance import kernel_log_partition
 from ..serialize import find_fields, replace_fields
 from ..training import checkpoint, derived_seed
-from ..typing import LogDensity, Objective
+from ..typing import Objective
 from .marginals import Marginals
 from .run import Run, RunError, UnfinishedRunError
 
 HELD_OUT_ROWS = 5000
-"""Largest number of rows on which outlier scores are calibrated and to which distances are
-computed."""
+"""Largest number of rows for the calibration of outlier scores, and for distances."""
 KNOWN_ROWS = 100_000
 """Largest number of training rows whose values are known values."""
 BATCH = 500
 CHECK_ROWS = 64
 """Number of training rows on which finite differences are checked."""
-PARTITION_SAMPLES, PARTITION_ERROR = 60_000, 0.1
-"""Samples for the normalizing constant, and its largest accepted standard error in nats."""
 SAMPLED_ROWS = 20_000
 """Largest number of training rows for the distributions of the columns of samples."""
-PARTITION_SCALE = 0.3
-"""Standard deviation of the kernels of the proposal, which are centred at training rows."""
 
 
 class Scores(NamedTuple):
@@ -99,7 +94,11 @@ class SavedModel:
             return replace(
                 saved,
                 detector=_cross_fitted_detector(saved, run.recipe, data),
-                log_partition=_log_partition(saved, run.recipe, data),
+                log_partition=kernel_log_partition(
+                    as_log_density(run.recipe.log_density(model)),
+                    saved.completions(data.train[:2000])[0],
+                    run.generator("partition"),
+                ),
                 marginals=_marginals(saved, data),
             )
         if isinstance(run.recipe, HasLogDensity):
@@ -126,7 +125,7 @@ class SavedModel:
         state = checkpoint.load(run.model_path)
         try:
             shape = torch.Size(state["shape"])
-            _require_size(run, shape, state["model"])
+            require_parameters(run.recipe, shape, sum(t.numel() for t in state["model"].values()))
             model = run.build(shape)
             model.load_state_dict(state["model"])
             saved = cls(
@@ -150,7 +149,9 @@ class SavedModel:
         """Score and correct a row, so that parts which do not fit together are noticed here."""
         rows = self.transform.inverse(torch.zeros(1, *self.shape))
         rows = rows if self.marginals is None else self.marginals.apply(rows)
-        if self.detector is not None:
+        if isinstance(self.run.recipe, HasLogDensity):
+            if self.detector is None:
+                raise ValueError("it has no outlier detector")
             self.score(rows)
             self.detector.calibration.held_out_p_values()
 
@@ -229,7 +230,9 @@ class SavedModel:
             )
         f = self.run.recipe.log_density(self.model)
         dtype = next((p.dtype for p in self.model.parameters()), torch.float32)
-        values = _data_log_density(f, self.transform, rows, self.run.device, dtype)
+        density, transform = as_log_density(f), self.transform
+        of_data = lambda x: density(transform.deterministic(x).to(dtype)) + transform.log_det(x)
+        values = log_densities(of_data, rows, chunk=BATCH, device=self.run.device)
         return values if self.log_partition is None else values - self.log_partition[0]
 
     def score(self, rows: Tensor, *, leave_one_out: bool = False) -> Scores:
@@ -339,38 +342,8 @@ class SavedModel:
         return check_consistency(objective, model, x, generator=generator)
 
 
-def _require_size(run: Run, shape: torch.Size, state: Mapping[str, Tensor]) -> None:
-    """Raise `ValueError` if the model of a config is larger than the tensors of its file.
-
-    The model is built without memory first, since the numbers in a config may be of any size.
-    """
-    most, found = sum(tensor.numel() for tensor in state.values()), 0
-
-    def count(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
-        nonlocal found
-        found += 0 if parameter is None else max(parameter.numel(), 1)
-        if found > most:
-            raise ValueError(f"the recipe has more than {most:,} parameters")
-
-    hook = register_module_parameter_registration_hook(count)
-    try:
-        with torch.device("meta"), torch.random.fork_rng(devices=[]):
-            run.recipe.build(shape)
-    finally:
-        hook.remove()
-
-
 def _uses_directions(objective: Objective) -> bool:
     return all(any(find_fields(objective, name)) for name in ("derivative", "projection"))
-
-
-def _data_log_density(
-    f: LogDensity, transform: Transform, rows: Tensor, device: str, dtype: torch.dtype
-) -> Tensor:
-    """Return the log-densities of rows of data, a batch at a time, in float64, shape `(N,)`."""
-    density = as_log_density(f)
-    of_data = lambda x: density(transform.deterministic(x).to(dtype)) + transform.log_det(x)
-    return log_densities(of_data, rows, chunk=BATCH, device=device)
 
 
 def _cross_fitted_detector(
@@ -408,25 +381,4 @@ def _held_out_detector(held_out: Tensor) -> OutlierDetector:
 def _read_detector(state: dict[str, Any], device: str) -> OutlierDetector | None:
     if (held_out := state.get("test_log_density")) is not None:  # written by fdsm 0.2.0
         return _held_out_detector(held_out)
-    detector = state.get("detector")
-    return None if detector is None else OutlierDetector.restore(detector, device)
-
-
-def _log_partition(
-    saved: SavedModel, recipe: CrossFittedEBM, data: Dataset
-) -> tuple[float, float] | None:
-    """Return the logarithm of the normalizing constant with its error, if the error is small."""
-    x = saved.completions(data.train[:2000])[0]
-    f = recipe.log_density(saved.model)
-    try:
-        with torch.no_grad():
-            estimate = importance_log_partition(
-                as_log_density(f),
-                GaussianMixtureProposal(x, PARTITION_SCALE),
-                PARTITION_SAMPLES,
-                generator=saved.run.generator("partition"),
-            )
-    except ValueError:
-        return None
-    well = estimate.error < PARTITION_ERROR and estimate.effective_sample_size > 100
-    return (estimate.value, estimate.error) if well else None
+    return OutlierDetector.restore(found, device) if (found := state.get("detector")) else None

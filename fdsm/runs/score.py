@@ -23,7 +23,7 @@ from ..data.tables.write import cast_text, require_replaceable, uncastable, writ
 from ..outliers import Reason, benjamini_hochberg
 from ..serialize import Json
 from ..untrusted import read_json
-from .explain import as_number, explain, in_words
+from .explain import explain, in_words, json_value, seven_digits
 from .run import RunError
 from .saved_model import SavedModel
 from .table_summary import histogram
@@ -127,7 +127,9 @@ def table_schema(saved: SavedModel) -> TableSchema | None:
     schema = getattr(saved.run.recipe.data, "schema", None)
     if isinstance(schema, TableSchema):
         return schema
-    names = saved.run.config.get("data", {}).get("columns")  # fdsm 0.2.0 recorded names of numeric columns
+    names = saved.run.config.get("data", {}).get(
+        "columns"
+    )  # fdsm 0.2.0 recorded names of numeric columns
     if names is None and len(saved.shape) == 1 and not saved.is_integer:
         names = [str(i) for i in range(*saved.run.config.get("stored_shape", saved.shape))]
     return None if names is None else TableSchema.of_numbers(names)
@@ -270,7 +272,7 @@ def _columns(scored: ScoredRows, start: int, count: int) -> "dict[str, pa.Array]
     missing = scored.score[part].isnan().numpy()
 
     def number(x: Tensor) -> "pa.Array":
-        return pa.array(_seven_digits(x[part].numpy()), pa.float64(), mask=missing)
+        return pa.array(seven_digits(x[part].numpy()), pa.float64(), mask=missing)
 
     rows = range(start, start + count)
     return {
@@ -283,26 +285,19 @@ def _columns(scored: ScoredRows, start: int, count: int) -> "dict[str, pa.Array]
     }
 
 
-def _seven_digits(x: Floats) -> Floats:
-    """Round to seven significant digits, which is the precision of the model."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        exponent = np.floor(np.log10(np.abs(x)))
-    factor = 10.0 ** (6 - np.nan_to_num(exponent, nan=0.0, posinf=0.0, neginf=0.0))
-    return np.round(x * factor) / factor
-
-
 def _edges(saved: SavedModel) -> list[float] | None:
     """Return the bins of scores in `table.json` of a run, or `None` if it has no such file."""
     path = saved.run.folder / "table.json"
     if not path.exists():
         return None
     table = read_json(path, RunError)
-    scores = table.get("scores") if isinstance(table, dict) else None
-    edges = scores.get("edges") if isinstance(scores, dict) else None
-    numbers = isinstance(edges, list) and all(isinstance(edge, (int, float)) for edge in edges)
-    if not numbers or len(edges) < 2 or not all(a < b for a, b in pairwise(edges)):
+    try:
+        edges = list(map(float, table["scores"]["edges"]))
+    except (LookupError, TypeError, ValueError, OverflowError):
+        edges = []
+    if len(edges) < 2 or not all(a < b for a, b in pairwise(edges)):
         raise RunError(f"{path} is damaged: it has no increasing edges of scores")
-    return list(map(float, edges))
+    return edges
 
 
 def _record(
@@ -319,7 +314,7 @@ def _record(
             "p_value": float(scored.p_value[i]),
             "flagged": bool(scored.flagged[i]),
             "reasons": [
-                reason._asdict() | {"expected": _json_value(reason.expected)}
+                reason._asdict() | {"expected": json_value(reason.expected)}
                 for reason in scored.reasons.get(i, [])
             ],
         }
@@ -339,14 +334,6 @@ def _record(
     }
     with replace_file(folder / f"{data.name}.json") as draft:
         draft.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-
-
-def _json_value(text: str) -> Json:
-    """Return text as a number if it is written like one, and `None` if it is empty."""
-    number = as_number(text)
-    if number is None or not math.isfinite(number):
-        return text or None
-    return number if np.format_float_positional(number, trim="-") == text else text
 
 
 def _table_source(saved: SavedModel, path: Path, schema: TableSchema) -> Table | Array:

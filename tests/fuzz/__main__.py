@@ -65,7 +65,9 @@ def _print(summary: Summary, seed: int) -> int:
             f"{outcome.kind}: {outcome.details!r}\n    python -m tests.fuzz --seed {seed} "
             f"--reader {outcome.reader!r} --only {outcome.case}"
         )
-    print(f"{'reader':22} {'cases':>7} {'accepted':>9} {'refused':>8} {'findings':>9} {'slowest':>8}")
+    print(
+        f"{'reader':22} {'cases':>7} {'accepted':>9} {'refused':>8} {'findings':>9} {'slowest':>8}"
+    )
     for name, counts in summary.counts.items():
         found = counts.total() - counts["accepted"] - counts["refused"]
         print(

@@ -215,7 +215,8 @@ def _unprintable(text: str) -> bool:
     """Return whether text has characters that control a terminal or hide other text."""
     hidden = {"Cc", "Cs"}
     return any(
-        (unicodedata.category(c) in hidden and c not in "\n\t") or c in _BIDIRECTIONAL for c in text
+        (unicodedata.category(c) in hidden and c not in "\n\t") or c in _BIDIRECTIONAL
+        for c in text
     )
 
 

@@ -120,7 +120,13 @@ def change_json(rng: random.Random, content: bytes) -> bytes:
 
 def _change_node(rng: random.Random, value: Any, depth: int) -> Any:  # ruff: ignore[any-type]
     """Return a JSON value in which one value at random is changed."""
-    places = list(value) if isinstance(value, dict) else range(len(value)) if value and isinstance(value, list) else ()
+    places = (
+        list(value)
+        if isinstance(value, dict)
+        else range(len(value))
+        if value and isinstance(value, list)
+        else ()
+    )
     if not places or depth == 0 or rng.random() < 0.1:
         return _other_value(rng, value)
     place = rng.choice(list(places))
@@ -147,7 +153,16 @@ def change_lines(rng: random.Random, content: bytes) -> bytes:
     """Change one line of a JSON lines file."""
     lines = content.split(b"\n")
     at = rng.randrange(len(lines))
-    new = (b"1", b"{}", b"[]", b"null", b"NaN", b'"x"', b'{"iteration": {}}', b'{"iteration": 1e400}')
+    new = (
+        b"1",
+        b"{}",
+        b"[]",
+        b"null",
+        b"NaN",
+        b'"x"',
+        b'{"iteration": {}}',
+        b'{"iteration": 1e400}',
+    )
     lines[at] = rng.choice((change_json(rng, lines[at]), rng.choice(new)))
     return b"\n".join(lines)
 
@@ -168,7 +183,9 @@ def change_cells(rng: random.Random, content: bytes) -> bytes:
         )))  # fmt: skip
     if kind < 0.16:
         text = content.decode("utf-8", "replace")
-        return text.encode(rng.choice(("utf-16", "utf-16-le", "latin-1", "cp500", "utf-8-sig")), "replace")
+        return text.encode(
+            rng.choice(("utf-16", "utf-16-le", "latin-1", "cp500", "utf-8-sig")), "replace"
+        )
     delimiter = rng.choice((b",", b"\n", b";", b"\t"))
     parts = content.split(delimiter)
     for _ in range(rng.choice((1, 1, 3, 20))):
@@ -198,7 +215,14 @@ def change_npy(rng: random.Random, content: bytes) -> bytes:
         lambda: rng.choice(BYTES)(rng, header.encode("latin-1")).decode("latin-1"),
     ))()
     raw = header.encode("latin-1", "replace")[:60_000]
-    version = rng.choice((b"\x01\x00", b"\x01\x00", b"\x01\x00", b"\x02\x00", b"\x03\x00", b"\x09\x00"))
+    version = rng.choice((
+        b"\x01\x00",
+        b"\x01\x00",
+        b"\x01\x00",
+        b"\x02\x00",
+        b"\x03\x00",
+        b"\x09\x00",
+    ))
     length = struct.pack("<H" if version[0] == 1 else "<I", len(raw))
     return b"\x93NUMPY" + version + length + raw + body
 
@@ -218,7 +242,13 @@ def change_png(rng: random.Random, content: bytes) -> bytes:
            b"pHYs", b"sRGB", b"cHRM", b"IDAT", b"IEND", b"IHDR", b"xxxx")  # fmt: skip
     match rng.randrange(6):
         case 0:
-            extra = rng.choice((b"", b"\x00", rng.randbytes(20), b"icc\x00\x00" + zlib.compress(bytes(9)), b"\x00" * 40))
+            extra = rng.choice((
+                b"",
+                b"\x00",
+                rng.randbytes(20),
+                b"icc\x00\x00" + zlib.compress(bytes(9)),
+                b"\x00" * 40,
+            ))
             chunks.insert(rng.randrange(len(chunks) + 1), (rng.choice(new), extra))
         case 1:
             del chunks[place]
@@ -230,7 +260,13 @@ def change_png(rng: random.Random, content: bytes) -> bytes:
             chunks[place] = (name, rng.choice(BYTES)(rng, data))
         case _:
             sizes = struct.pack(">II", *(rng.choice(INTEGERS) % 2**32 for _ in range(2)))
-            depth = bytes([rng.choice((1, 2, 4, 8, 16, 3)), rng.choice((0, 2, 3, 4, 6, 1)), 0, 0, rng.choice((0, 1, 9))])
+            depth = bytes([
+                rng.choice((1, 2, 4, 8, 16, 3)),
+                rng.choice((0, 2, 3, 4, 6, 1)),
+                0,
+                0,
+                rng.choice((0, 1, 9)),
+            ])
             whole = sizes + depth if rng.random() < 0.5 else data[:8] + depth
             chunks[0] = (b"IHDR", whole)
     return content[:8] + b"".join(
@@ -256,7 +292,21 @@ def change_zip(inner: Sequence[Mutation]) -> Mutation:
             case 0 | 1:
                 members[at] = (name, rng.choice((*inner, *BYTES))(rng, data))
             case 2:
-                members.append((rng.choice(("junk", "junk.npy", "../x.png", "/x.png", "a\\..\\b.png", "C:x.png", "\x1b[1m.png", "x/", "é.png", name)), rng.choice((data, b"junk"))))
+                members.append((
+                    rng.choice((
+                        "junk",
+                        "junk.npy",
+                        "../x.png",
+                        "/x.png",
+                        "a\\..\\b.png",
+                        "C:x.png",
+                        "\x1b[1m.png",
+                        "x/",
+                        "é.png",
+                        name,
+                    )),
+                    rng.choice((data, b"junk")),
+                ))
             case 3:
                 members[at] = (rng.choice(("", "x", "é.npy", ".png", "a\nb.png", "x" * 500)), data)
             case 4:
@@ -303,9 +353,19 @@ def change_tar(inner: Sequence[Mutation]) -> Mutation:
         info.size = len(data)
         match rng.randrange(4):
             case 0:
-                info.name = rng.choice(("../data_batch_1", "/etc/x", "\x1b[1mdata_batch_1", "x" * 300))
+                info.name = rng.choice((
+                    "../data_batch_1",
+                    "/etc/x",
+                    "\x1b[1mdata_batch_1",
+                    "x" * 300,
+                ))
             case 1:
-                info.type = rng.choice((tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.GNUTYPE_SPARSE))
+                info.type = rng.choice((
+                    tarfile.SYMTYPE,
+                    tarfile.LNKTYPE,
+                    tarfile.FIFOTYPE,
+                    tarfile.GNUTYPE_SPARSE,
+                ))
                 info.linkname = "/etc/passwd"
             case _:
                 pass
@@ -323,7 +383,11 @@ def change_idx(rng: random.Random, content: bytes) -> bytes:
     """Change the magic number or a size in the header of an idx file."""
     at = rng.choice((0, 2, 3, 4, 8, 12))
     size = 1 if at < 4 else 4
-    return content[:at] + (rng.choice(INTEGERS) % 256**size).to_bytes(size, "big") + content[at + size :]
+    return (
+        content[:at]
+        + (rng.choice(INTEGERS) % 256**size).to_bytes(size, "big")
+        + content[at + size :]
+    )
 
 
 def change_safetensors(rng: random.Random, content: bytes) -> bytes:
@@ -396,14 +460,22 @@ def change_state(rng: random.Random, content: bytes) -> bytes:
     else:
         name = rng.choice(sorted(tensors))
         old = tensors[name]
-        tensors[name] = rng.choice((
-            lambda: old.flatten(),
-            lambda: old[:0],
-            lambda: old[None],
-            lambda: torch.full_like(old, math.nan) if old.is_floating_point() else old + 1000,
-            lambda: old.to(rng.choice((torch.int64, torch.bool, torch.float64, torch.uint8))),
-            lambda: torch.cat([old.flatten(), old.flatten()]),
-            lambda: torch.zeros(()),
-        ))().clone() if old.ndim else old[None].clone()
-    changed = {"format": metadata.get("format", ""), "state": state, "digest": _digest(state, tensors)}
+        tensors[name] = (
+            rng.choice((
+                lambda: old.flatten(),
+                lambda: old[:0],
+                lambda: old[None],
+                lambda: torch.full_like(old, math.nan) if old.is_floating_point() else old + 1000,
+                lambda: old.to(rng.choice((torch.int64, torch.bool, torch.float64, torch.uint8))),
+                lambda: torch.cat([old.flatten(), old.flatten()]),
+                lambda: torch.zeros(()),
+            ))().clone()
+            if old.ndim
+            else old[None].clone()
+        )
+    changed = {
+        "format": metadata.get("format", ""),
+        "state": state,
+        "digest": _digest(state, tensors),
+    }
     return save(tensors, changed)

@@ -114,7 +114,9 @@ def _score(folder: Path, file: Path) -> Iterable[str]:
         shutil.copy(seeds / "run" / name, folder / "run")
     saved = _trained(seeds)
     saved = replace(saved, run=replace(saved.run, folder=folder / "run"))
-    out = folder / ("out.parquet" if file.suffix == ".csv" and file.stat().st_size % 2 else "out.csv")
+    out = folder / (
+        "out.parquet" if file.suffix == ".csv" and file.stat().st_size % 2 else "out.csv"
+    )
     summary = score_file(saved, file, out)
     return [str(summary)]
 
@@ -202,11 +204,39 @@ READERS: Sequence[Reader] = (
     Reader("arrays by key", "arrays", ("two.npz",), _load_keyed),
     Reader("image folders", "folder", ("photos/*",), _load_folder),
     Reader("zips of images", "zip", ("photos.zip",), _load),
-    Reader("MNIST", "mnist", ("mnist/*",), _in_data_folder(lambda *_: MNIST().load()), (m.change_gzip((m.change_idx,)), m.change_idx)),
-    Reader("CIFAR-10", "cifar", ("cifar-10-batches-py/*",), _in_data_folder(lambda *_: CIFAR10((1,)).load()), (m.change_pickle,)),
-    Reader("CIFAR-10 tar", "cifar_tar", ("*.gz",), _in_data_folder(lambda *_: CIFAR10((1,)).load()), (m.change_tar((m.change_pickle,)),)),
-    Reader("SVHN", "svhn", ("part.mat",), _in_data_folder(lambda *_: SVHN(part="part.mat").load())),
-    Reader("CelebA", "celeba", ("faces.zip", "list.txt"), _in_data_folder(lambda *_: CelebA(crop=16, size=8, part="faces.zip", partition="list.txt").load())),
+    Reader(
+        "MNIST",
+        "mnist",
+        ("mnist/*",),
+        _in_data_folder(lambda *_: MNIST().load()),
+        (m.change_gzip((m.change_idx,)), m.change_idx),
+    ),
+    Reader(
+        "CIFAR-10",
+        "cifar",
+        ("cifar-10-batches-py/*",),
+        _in_data_folder(lambda *_: CIFAR10((1,)).load()),
+        (m.change_pickle,),
+    ),
+    Reader(
+        "CIFAR-10 tar",
+        "cifar_tar",
+        ("*.gz",),
+        _in_data_folder(lambda *_: CIFAR10((1,)).load()),
+        (m.change_tar((m.change_pickle,)),),
+    ),
+    Reader(
+        "SVHN", "svhn", ("part.mat",), _in_data_folder(lambda *_: SVHN(part="part.mat").load())
+    ),
+    Reader(
+        "CelebA",
+        "celeba",
+        ("faces.zip", "list.txt"),
+        _in_data_folder(
+            lambda *_: CelebA(crop=16, size=8, part="faces.zip", partition="list.txt").load()
+        ),
+        names="/case/",
+    ),
     Reader("UCI", "uci", ("uci/*",), _in_data_folder(lambda *_: RedWine().load())),
     Reader("scored tables", "tables", (*TABLES, "mixed.*"), _score),
     Reader("existing scores", "run", ("t.scores.csv",), _score_with_run),
@@ -214,8 +244,15 @@ READERS: Sequence[Reader] = (
     Reader("configs", "run", ("run/config.json",), _open_run),
     Reader("configs and models", "run", ("run/config.json",), _load_model),
     Reader("models", "run", ("run/model.safetensors",), _load_model),
-    Reader("runs that score", "run", ("run/config.json", "run/table.json", "run/model.safetensors"), _score_with_run),
-    Reader("results and metrics", "run", ("run/result.json", "run/metrics.jsonl"), _evaluate_sentences),
+    Reader(
+        "runs that score",
+        "run",
+        ("run/config.json", "run/table.json", "run/model.safetensors"),
+        _score_with_run,
+    ),
+    Reader(
+        "results and metrics", "run", ("run/result.json", "run/metrics.jsonl"), _evaluate_sentences
+    ),
     Reader("reports", "run", REPORTED, _read_report),
     Reader("reports of studies", "study", ("study/study.json",), _read_report),
     Reader("report pages", "run", REPORTED, _write_report, share=0.05),

@@ -113,7 +113,9 @@ def _write_published(parent: Path) -> None:
         {f"cifar-10-batches-py/{name}": content for name, content in contents.items()},
     )
     svhn = _folder(parent, "svhn")
-    (svhn / "part.mat").write_bytes(mat(random_bytes(32, 32, 3, 12), np.arange(12.0)[:, None] % 10))
+    (svhn / "part.mat").write_bytes(
+        mat(random_bytes(32, 32, 3, 12), np.arange(12.0)[:, None] % 10)
+    )
     celeba = _folder(parent, "celeba")
     faces = {f"img/{i:06}.jpg": encode_png(random_bytes(20, 20, 3, seed=i)) for i in range(12)}
     write_zip(celeba / "faces.zip", faces)
@@ -166,7 +168,9 @@ def _write_runs(parent: Path) -> None:
     )
     (folder / "run" / "samples.png").write_bytes(encode_png(random_bytes(40, 40, 3)))
     settings = ("optimizer.lr=1e-3", "plan.iterations=5", "width=16", "levels.count=3", "name=x")
-    (_folder(parent, "settings") / "settings.txt").write_text("\n".join(settings), encoding="utf-8")
+    (_folder(parent, "settings") / "settings.txt").write_text(
+        "\n".join(settings), encoding="utf-8"
+    )
     results = Path(__file__).parents[2] / "results" / "bench"
     smallest = min(results.glob("*.json"), key=lambda path: path.stat().st_size)
     (_folder(parent, "bench") / "record.json").write_bytes(smallest.read_bytes())

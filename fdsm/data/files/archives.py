@@ -130,8 +130,7 @@ class Zip:
         try:
             if (size := self._file.getinfo(name).file_size) > MAX_BYTES:
                 raise DataError(
-                    f"{self.path}: {name} has {size:,} bytes, more than {MAX_BYTES:,}. "
-                    "Remove it"
+                    f"{self.path}: {name} has {size:,} bytes, more than {MAX_BYTES:,}. Remove it"
                 )
             return self._file.read(name)
         except DataError:

@@ -69,7 +69,9 @@ class Array:
             schema = self.schema or TableSchema.infer(
                 frame, categorical=self.categorical, numeric=self.numeric, ignore=self.ignore
             )
-            return split_frame(self, frame, schema, {"file": path.name, "sha256": sha256, **sampled})
+            return split_frame(
+                self, frame, schema, {"file": path.name, "sha256": sha256, **sampled}
+            )
 
     def read_codes(self) -> "tuple[npt.NDArray[np.float64], Problems, pa.Table]":
         """Read the array to score its rows with a model that was trained on another one.

@@ -172,9 +172,7 @@ def _expands_to_large(content: bytes, path: Path) -> bool:
     return expands_beyond(content, max(SMALL_TEXT, MAX_TEXT_EXPANSION * len(content)), path)
 
 
-def limit_cells(
-    frame: "pa.Table", size: int, seed: int
-) -> "tuple[pa.Table, dict[str, Json]]":
+def limit_cells(frame: "pa.Table", size: int, seed: int) -> "tuple[pa.Table, dict[str, Json]]":
     """Return a random sample of the rows of a table that has too many cells for its file.
 
     Args:
@@ -304,8 +302,10 @@ def _require_complete_numbers(
 
 @contextmanager
 def problems_of(path: Path) -> Generator[None]:
-    """Put the path of the file before the text of each `DataError`."""
+    """Put the path of the file before the text of each error about its content."""
     try:
         yield
     except DataError as error:
         raise DataError(f"{path}: {error}", setting=error.setting) from error
+    except ValueError as error:  # a transform that cannot be fitted to the rows
+        raise DataError(f"{path}: {error}") from error

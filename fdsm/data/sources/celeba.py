@@ -116,7 +116,9 @@ def _parse_partition(content: bytes, path: Path, names: tuple[str, ...]) -> list
             f"{path} does not list the image {quote(error.args[0])}. Use the official list"
         ) from error
     except ValueError as error:
-        raise DataError(f"{path} must have lines such as '000001.jpg 0': {quote(error)}") from error
+        raise DataError(
+            f"{path} must have lines such as '000001.jpg 0': {quote(error)}"
+        ) from error
     if not set(found) <= {0, 1, 2}:
         raise DataError(
             f"{path} must have 0, 1 or 2 for each image, but has {quote(sorted(set(found)))}"

@@ -146,6 +146,7 @@ def iter_frames(path: str | Path, rows: int, known: Collection[str] = ()) -> Ite
             with _open_parquet(path, path, size) as file:
                 for batch in file.iter_batches(rows):
                     table = _expand(pa.Table.from_batches([batch]), file, size)
+                    table.validate(full=True)
                     _require_short_cells(table, path)
                     yield Frame(plain_types(table), {}, table)
             return
@@ -230,6 +231,7 @@ def _parse_binary(content: bytes, path: Path, suffix: str) -> "pa.Table":
         else:
             with _open_parquet(source, path, len(content)) as file:
                 table = _expand(file.read(), file, len(content))
+                table.validate(full=True)
         _require_short_cells(table, path)
         return table
 
@@ -311,14 +313,17 @@ def _read_arrow(source: "pa.NativeFile", size: int) -> "pa.Table":
                 "write it without compression"
             )
     source.seek(position)
-    return pa.ipc.open_stream(source).read_all()
+    table = pa.ipc.open_stream(source).read_all()
+    table.validate(full=True)  # pyarrow trusts offsets and would read outside the file
+    return table
 
 
 def _require_short_cells(table: "pa.Table", path: Path) -> None:
-    import pyarrow.compute as pc  # type: ignore[import-untyped]
+    import pyarrow.compute as pc
 
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        if column.nbytes > MAX_CELL and is_plain_text(column.type):
+    text = [field.name for field in table.schema if is_plain_text(field.type)]
+    for name, column in ((name, table.column(name)) for name in text):
+        if column.nbytes > MAX_CELL:
             longest = pc.max(pc.binary_length(column)).as_py() or 0
             if longest > MAX_CELL:
                 raise DataError(

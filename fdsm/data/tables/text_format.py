@@ -1,4 +1,4 @@
-"""Recognize the delimiter, the decimal mark and the header of a text table."""
+"""Recognize the encoding, the delimiter, the decimal mark and the header of a text table."""
 
 import csv
 import re
@@ -34,6 +34,10 @@ MAX_COLUMNS = 50_000
 MAX_NUMBER = 200
 """Longest number or date with its unit, in characters. Regular expressions of longer cells would
 be slow."""
+HEAD_BYTES = 2**20
+"""Number of bytes that the format is recognized from."""
+UTF16 = (b"\xff\xfe", b"\xfe\xff")
+"""How text in UTF-16 begins."""
 SAMPLE_LINES = 200
 """Number of lines that the format is recognized from."""
 
@@ -45,6 +49,7 @@ _AFTER = "[ \u00a0\u202f]?[^0-9\\s.,;:()+-]{0,8}[)]?"
 DECIMAL_COMMA = rf"^ *{_BEFORE}(\d{{1,3}}(\.\d{{3}})+|\d*),\d+([eE][+-]?\d+)?{_AFTER} *$"
 """Regular expression of a number with a decimal comma, also with a unit as in `620,32 €`."""
 
+_CONTROL = re.compile(rb"[\x01-\x08\x0e-\x1f]")
 _COMMA = re.compile(DECIMAL_COMMA)
 _POINT = re.compile(rf"{_BEFORE}\d*\.\d+([eE][+-]?\d+)?{_AFTER}")
 _GROUPED = re.compile(rf"{_BEFORE}\d{{1,3}}(,\d{{3}})+(\.\d+)?{_AFTER}")
@@ -102,7 +107,9 @@ def detect_format(text: str, known: Collection[str] = ()) -> TextFormat:
     start += _title_lines(lines[start : start + TITLE_LINES])
     start += next((i for i, line in enumerate(lines[start:]) if line.strip()), 0)
     delimiter = _find_delimiter(lines[start:])
-    width = len(next(_rows(lines[start:], delimiter))[0])
+    width = len(next(_rows(lines[start:], delimiter), ([], 0))[0])
+    if not width:
+        raise DataError("it has no cells")
     if start and lines[start - 1][:1] == "#":
         for line in (lines[start - 1], lines[start - 1].lstrip("# ") or "#"):
             names, _ = next(_rows([line], delimiter), ([], 0))
@@ -121,6 +128,45 @@ def detect_format(text: str, known: Collection[str] = ()) -> TextFormat:
         # All rows end with a delimiter, or R has left out the name of the first column.
         first = [*first, ""] if ends == {""} else ["", *first]
     return TextFormat(delimiter, decimal, _names(first), start + numbered[0][1])
+
+
+def decode_text(content: bytes, path: Path) -> bytes:
+    """Return text as UTF-8 without a byte order mark, with line feeds between lines.
+
+    Args:
+        content: Text in UTF-8, UTF-16 with a byte order mark, Windows-1252 or Latin-1.
+        path: Path of the file, for errors.
+
+    Returns:
+        The same text in UTF-8.
+
+    Raises:
+        DataError: If the content is not text.
+    """
+    if content[:2] in UTF16:
+        content = content.decode("utf-16", errors="replace").encode()
+    content = content.removeprefix(b"\xef\xbb\xbf")
+    if b"\0" in content:
+        raise DataError(f"{path} is not a text file but binary. Give a table of text cells")
+    if not content.isascii():
+        try:
+            content.decode()
+        except UnicodeDecodeError as error:
+            if _CONTROL.search(content[:HEAD_BYTES]):
+                raise DataError(
+                    f"{path} is not a text file but binary. Give a table of text cells"
+                ) from error
+            content = _decode_bytes(content).encode()
+    if b"\n" not in content:
+        content = content.replace(b"\r", b"\n")
+    return content
+
+
+def _decode_bytes(content: bytes) -> str:
+    try:
+        return content.decode("cp1252")
+    except UnicodeDecodeError:  # a byte that Windows-1252 does not have
+        return content.decode("latin-1")
 
 
 def positions(count: int) -> tuple[str, ...]:
