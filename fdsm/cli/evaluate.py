@@ -124,10 +124,10 @@ def _limit(saved: "SavedModel") -> str:
 
 def _best_iteration(run: "Run") -> int | None:
     """Return the iteration with the smallest held-out loss, if it was measured."""
+    from ..report.read import read_lines
     from ..report.records import real
-    from ..training.loggers import records
 
-    measured = [r for r in records(run.folder / "metrics.jsonl") if r.get("validation")]
+    measured = [r for r in read_lines(run.folder / "metrics.jsonl", log) if r.get("validation")]
     validations = [(r["validation"], r["iteration"]) for r in measured]
     losses = [(real(next(iter(v.values()))), i) for v, i in validations if isinstance(v, dict)]
     known = [(loss, iteration) for loss, iteration in losses if math.isfinite(loss)]

@@ -224,7 +224,7 @@ def _read_density_grid(path: Path) -> dict[str, Any]:
 
 
 def _read_metrics(folder: Path, note: Note) -> dict[str, Any]:
-    records = _read_lines(folder / "metrics.jsonl", note)
+    records = read_lines(folder / "metrics.jsonl", note)
     losses = [record for record in records if "loss" in record]
     validation: dict[str, list[tuple[dict[str, Any], Json]]] = {}
     for record in records:
@@ -239,8 +239,16 @@ def _read_metrics(folder: Path, note: Note) -> dict[str, Any]:
     }
 
 
-def _read_lines(path: Path, note: Note) -> list[dict[str, Any]]:
-    """Return the records of a JSON lines file. The last line of a killed run may be incomplete."""
+def read_lines(path: Path, note: Note) -> list[dict[str, Any]]:
+    """Return the records of a JSON lines file. The last line of a killed run may be incomplete.
+
+    Args:
+        path: The file. It may not exist.
+        note: Called with a sentence on damaged lines.
+
+    Returns:
+        The records with an iteration.
+    """
     try:
         *lines, last = read_file(path).split(b"\n") if path.exists() else [b""]
     except InputError as error:

@@ -67,7 +67,11 @@ def repeated(name: str, head: bytes, block: bytes, size: int) -> Make:
     """Return a maker of a file of `size` bytes that repeats a block. A name with `.gz` packs it."""
 
     def make(folder: Path) -> Path:
-        opened = gzip.open(folder / name, "wb", 9) if name.endswith(".gz") else open(folder / name, "wb")
+        opened = (
+            gzip.open(folder / name, "wb", 9)
+            if name.endswith(".gz")
+            else open(folder / name, "wb")
+        )
         many = block * (2**20 // len(block) + 1)
         with opened as file:
             file.write(head)
@@ -97,9 +101,14 @@ def table_of(columns: int, rows: int, cell: object = 0.5) -> pa.Table:
 
 
 def zeros_npz(path: Path, count: int, dtype: str, *, declared: int | None = None) -> None:
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("x.npy", "w", force_zip64=True) as file:
+    with (
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("x.npy", "w", force_zip64=True) as file,
+    ):
         shape = (declared or count // 4, 4)
-        np.lib.format.write_array_header_1_0(file, {"descr": dtype, "fortran_order": False, "shape": shape})
+        np.lib.format.write_array_header_1_0(
+            file, {"descr": dtype, "fortran_order": False, "shape": shape}
+        )
         block = bytes(2**20)
         for _ in range(count * np.dtype(dtype).itemsize // 2**20):
             file.write(block)
@@ -179,13 +188,22 @@ def big_parquet(path: Path, rows: int) -> None:
 def long_text() -> pa.Table:
     text = pa.array(["x" * 10**6, "y"])
     column = pa.DictionaryArray.from_arrays(pa.array(np.arange(100_000) % 2, pa.int32()), text)
-    return pa.table({"a": column, "n": np.arange(100_000)}).cast(pa.schema([("a", pa.dictionary(pa.int32(), pa.string())), ("n", pa.int64())])).replace_schema_metadata(None)
+    return (
+        pa
+        .table({"a": column, "n": np.arange(100_000)})
+        .cast(pa.schema([("a", pa.dictionary(pa.int32(), pa.string())), ("n", pa.int64())]))
+        .replace_schema_metadata(None)
+    )
 
 
 def mnist_bomb(folder: Path) -> Path:
     write_mnist(folder / "mnist")
     path = folder / "mnist" / "train-images-idx3-ubyte.gz"
-    head = idx(np.zeros((0, 28, 28), np.uint8))[:4] + (5_000_000).to_bytes(4, "big") + (28).to_bytes(4, "big") * 2
+    head = (
+        idx(np.zeros((0, 28, 28), np.uint8))[:4]
+        + (5_000_000).to_bytes(4, "big")
+        + (28).to_bytes(4, "big") * 2
+    )
     repeated("x.gz", head, bytes(1000), 2**32)(folder)
     (folder / "x.gz").replace(path)
     return path
@@ -208,7 +226,9 @@ def cost(name: str) -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) / "case"
         folder.mkdir()
-        subprocess.run([sys.executable, "-m", "tests.fuzz.bombs", "--make", name, str(folder)], check=True)
+        subprocess.run(
+            [sys.executable, "-m", "tests.fuzz.bombs", "--make", name, str(folder)], check=True
+        )
         path = Path((folder / "path").read_text(encoding="utf-8"))
         size = path.stat().st_size
         assert size < LIMITED, f"{name} has {size:,} bytes"
@@ -222,7 +242,15 @@ def cost(name: str) -> None:
             answer = str(error).replace(temporary, "")
         seconds = time.process_time() - start
         grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1e6
-    print(json.dumps({"name": name, "bytes": size, "seconds": seconds, "gigabytes": grown, "answer": answer}))
+    print(
+        json.dumps({
+            "name": name,
+            "bytes": size,
+            "seconds": seconds,
+            "gigabytes": grown,
+            "answer": answer,
+        })
+    )
 
 
 def main() -> None:
@@ -240,13 +268,21 @@ def main() -> None:
         if any(text not in name for text in arguments):
             continue
         done = subprocess.run(
-            [sys.executable, "-m", "tests.fuzz.bombs", "--cost", name], capture_output=True, text=True, check=False
+            [sys.executable, "-m", "tests.fuzz.bombs", "--cost", name],
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if done.returncode:
-            print(f"{name}: {done.stderr.strip().splitlines()[-1] if done.stderr else done.returncode}")
+            print(
+                f"{name}: {done.stderr.strip().splitlines()[-1] if done.stderr else done.returncode}"
+            )
             continue
         found = json.loads(done.stdout)
-        print(f"{name:45} {found['bytes'] / 1e6:6.2f} MB {found['seconds']:6.1f} s {found['gigabytes']:6.2f} GB  {found['answer'][:110]}", flush=True)
+        print(
+            f"{name:45} {found['bytes'] / 1e6:6.2f} MB {found['seconds']:6.1f} s {found['gigabytes']:6.2f} GB  {found['answer'][:110]}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

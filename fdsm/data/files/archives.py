@@ -132,6 +132,7 @@ class Zip:
                 raise DataError(
                     f"{self.path}: {name} has {size:,} bytes, more than {MAX_BYTES:,}. Remove it"
                 )
+            require_method(self.path, self._file.getinfo(name))
             return self._file.read(name)
         except DataError:
             raise
@@ -154,6 +155,15 @@ class Zip:
             raise DataError(
                 f"{self.path} is not a readable zip file: {error}. Create or download it again"
             ) from error
+
+
+def require_method(path: Path, member: zipfile.ZipInfo) -> None:
+    """Raise `DataError` if a member is compressed with LZMA, which may ask for any memory."""
+    if member.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2}:
+        raise DataError(
+            f"{path}: {member.filename} is compressed with a method that is not supported. Create "
+            "the zip file again with the method deflate"
+        )
 
 
 def require_inside(path: Path, name: str) -> None:

@@ -1,6 +1,7 @@
 """Arrays of numbers or images in numpy's file formats."""
 
 import io
+import math
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from ..errors import DataError
 from ..split import MIN_ROWS, index_splits, train_val_test_split
 from ..tables import TableSchema, frame_from
 from ..transforms import Dequantize, EncodeColumns, Transform
+from .archives import require_method
 from .table import limit_cells, problems_of, split_frame
 
 if TYPE_CHECKING:
@@ -193,18 +195,20 @@ def read_ndim(path: Path, key: str | None = None) -> int:
         return _read_member(file, path, key, _parse_ndim)
 
 
-def _read_member(file: BinaryIO, path: Path, key: str | None, parse: Callable[[BinaryIO], T]) -> T:
-    """Apply `parse` to a `.npy` file or to a member of a `.npz` file."""
+def _read_member(
+    file: BinaryIO, path: Path, key: str | None, parse: Callable[[BinaryIO, int], T]
+) -> T:
+    """Apply `parse` to a `.npy` file or to a member of a `.npz` file, and its size."""
     try:
         is_npz = file.read(2) == b"PK"
+        size = file.seek(0, io.SEEK_END)
         file.seek(0)
         if not is_npz:
-            return parse(file)
-        with (
-            zipfile.ZipFile(file) as archive,
-            archive.open(_select_member(archive, path, key)) as member,
-        ):
-            return parse(cast(BinaryIO, member))
+            return parse(file, size)
+        with zipfile.ZipFile(file) as archive:
+            selected = _select_member(archive, path, key)
+            with archive.open(selected) as member:
+                return parse(cast(BinaryIO, member), selected.file_size)
     except DataError:
         raise
     except Exception as error:  # numpy and zipfile raise many types for damaged files
@@ -230,20 +234,31 @@ def _select_member(archive: zipfile.ZipFile, path: Path, key: str | None) -> zip
             f"{path}: array {quote(key)} expands to {size:,} bytes, more than {most:,}. If this is "
             "right, save it with numpy.save"
         )
+    require_method(path, members[key])
     return members[key]
 
 
-def _parse_npy(file: BinaryIO) -> npt.NDArray[Any]:
+def _parse_npy(file: BinaryIO, size: int) -> npt.NDArray[Any]:
+    shape, dtype = _parse_header(file)
+    declared = math.prod(shape) * dtype.itemsize
+    if declared > size:
+        raise ValueError(f"its header declares {declared:,} bytes, but it has {size:,}")
+    file.seek(0)
     array: npt.NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
     return array
 
 
-def _parse_ndim(file: BinaryIO) -> int:
+def _parse_ndim(file: BinaryIO, size: int) -> int:
+    return len(_parse_header(file)[0])
+
+
+def _parse_header(file: BinaryIO) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Return the shape and the type of an array."""
     version = np.lib.format.read_magic(file)
     first = version == (1, 0)
     parse = np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0
-    shape, _, _ = parse(file)
-    return len(shape)
+    shape, _, dtype = parse(file)
+    return shape, dtype
 
 
 def _to_levels(path: Path, array: npt.NDArray[Any]) -> Tensor:

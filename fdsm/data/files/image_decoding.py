@@ -96,7 +96,9 @@ class ImageDecoder:
                 budget.spend(name, image.width * image.height, len(content)),
             ):
                 ImageOps.exif_transpose(image, in_place=True)
-                return self._crop_and_resize(_to_eight_bits(image))
+                decoded = self._crop_and_resize(_to_eight_bits(image))
+                image.close()  # frees the pixels before the next image is decoded
+                return decoded
         except DataError:
             raise
         except Exception as error:  # Pillow raises many types of errors for damaged files

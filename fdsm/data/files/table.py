@@ -36,11 +36,11 @@ LARGE_FILE = 2**29
 """Larger files are read in blocks, and a random sample of the rows is used: 512 MiB."""
 MAX_CELLS = 50_000_000
 """Parquet files, which are compressed, are large if they have more cells than this."""
-FEW_CELLS = 2**24
+FEW_CELLS = 12_000_000
 """A table with at most this number of cells, or one for each byte of its file, is never large. A
 cell takes about 50 bytes of memory until it is a model input."""
-MAX_TEXT_EXPANSION, SMALL_TEXT = 10, 2**26
-"""Compressed text is large if it expands to more than 10 times its size and 64 MiB."""
+MAX_TEXT_EXPANSION, SMALL_TEXT = 3, 2**25
+"""Compressed text is large if it expands to more than 3 times its size and 32 MiB."""
 MAX_ROWS = 1_000_000
 """Largest number of rows of this sample."""
 ROW = "row"
@@ -183,11 +183,18 @@ def limit_cells(frame: "pa.Table", size: int, seed: int) -> "tuple[pa.Table, dic
     Returns:
         The table or the sample, and the entry `sampled_rows` of the record for a sample.
     """
+    import pyarrow as pa
+
     most = max(FEW_CELLS, size) // max(frame.num_columns, 1)
     if frame.num_rows <= most:
         return frame, {}
-    rows = np.sort(np.random.default_rng(seed).choice(frame.num_rows, most, replace=False))
-    return frame.take(rows), {"sampled_rows": most}
+    generator, share = np.random.default_rng(seed), most / frame.num_rows
+    parts = []
+    for start in range(0, frame.num_rows, MAX_ROWS):  # random numbers of all rows take memory
+        part = frame.slice(start, MAX_ROWS)
+        parts.append(part.filter(generator.random(part.num_rows) < share))
+    sample = pa.concat_tables(parts)
+    return sample, {"sampled_rows": sample.num_rows}
 
 
 class TableSource(Protocol):

@@ -237,10 +237,7 @@ def _parse_binary(content: bytes, path: Path, suffix: str) -> "pa.Table":
 
 
 def _open_parquet(source: "Path | pa.NativeFile", path: Path, size: int) -> "parquet.ParquetFile":
-    """Open a parquet file. Columns of text of a small file are read as dictionaries.
-
-    So a text that is stored once and used a million times is not repeated before its size is known.
-    """
+    """Open a parquet file. Text of a small file is read as dictionaries until its size is known."""
     from pyarrow import parquet
 
     file = parquet.ParquetFile(source)
@@ -265,25 +262,33 @@ def _count_values(file: "parquet.ParquetFile") -> int:
 def _expand(table: "pa.Table", file: "parquet.ParquetFile", size: int) -> "pa.Table":
     """Return a table with text in place of the dictionaries that `_open_parquet` asked for."""
     import pyarrow as pa
-    import pyarrow.compute as pc  # type: ignore[import-untyped]
 
+    _require_short_dictionaries(table, size)
     stored = file.metadata.schema.to_arrow_schema()
     if table.schema.types == stored.types:
         return table
-    columns, total = list(table.columns), 0
-    for i, (column, kind) in enumerate(zip(table.columns, stored.types, strict=True)):
-        if column.type == kind:
+    pairs = zip(table.columns, stored.types, strict=True)
+    columns = [column if column.type == kind else column.cast(kind) for column, kind in pairs]
+    return pa.Table.from_arrays(columns, table.column_names)
+
+
+def _require_short_dictionaries(table: "pa.Table", size: int) -> None:
+    """Raise `DataError` if the texts of dictionaries, one for each row, are too large."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    total = 0
+    for column in table.columns:
+        if not pa.types.is_dictionary(column.type) or not is_plain_text(column.type.value_type):
             continue
         for part in column.chunks:
-            lengths = pc.binary_length(part.dictionary).take(part.indices)
-            total += pc.sum(lengths).as_py() or 0
-        if total > expansion_limit(size):
-            raise DataError(
-                f"its text expands to more than {expansion_limit(size):,} bytes. Remove columns "
-                "with long text"
-            )
-        columns[i] = column.cast(kind)
-    return pa.Table.from_arrays(columns, table.column_names)
+            lengths = pc.binary_length(part.dictionary).cast(pa.int64())
+            total += pc.sum(lengths.take(part.indices)).as_py() or 0
+    if total > expansion_limit(size):
+        raise DataError(
+            f"its text expands to more than {expansion_limit(size):,} bytes. Remove columns with "
+            "long text"
+        )
 
 
 def is_plain_text(kind: "pa.DataType") -> bool:
@@ -315,6 +320,7 @@ def _read_arrow(source: "pa.NativeFile", size: int) -> "pa.Table":
     source.seek(position)
     table = pa.ipc.open_stream(source).read_all()
     table.validate(full=True)  # pyarrow trusts offsets and would read outside the file
+    _require_short_dictionaries(table, size)
     return table
 
 
