@@ -5,6 +5,7 @@ import resource
 import tempfile
 import time
 from collections import Counter
+from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import NamedTuple
@@ -14,12 +15,13 @@ from .readers import READERS
 
 MAX_MEMORY = 2**30
 """Memory that a worker may use in addition to what it needs to import everything."""
+
 Job = tuple[str, int, int]
 """Name of a reader, the first case, and the number of cases."""
 
 
 def work(connection: Connection, seeds: Path, seed: int) -> None:
-    """Run the cases that the parent asks for. The name of a case is sent before it starts."""
+    """Run the cases that the parent asks for. The number of a case is sent before it starts."""
     import torch
 
     torch.set_num_threads(1)
@@ -42,29 +44,6 @@ def _limit_memory() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
-class Worker:
-    """A worker process, and the case that it is running."""
-
-    def __init__(self, seeds: Path, seed: int) -> None:
-        context = multiprocessing.get_context("spawn")
-        self.connection, other = context.Pipe()
-        self.process = context.Process(target=work, args=(other, seeds, seed), daemon=True)
-        self.process.start()
-        other.close()
-        self.job: Job | None = None
-        self.case, self.started = -1, time.monotonic()
-
-    def give(self, job: Job | None) -> None:
-        """Give the worker its next cases."""
-        self.job, self.case, self.started = job, -1, time.monotonic()
-        self.connection.send(job)
-
-    def stop(self) -> None:
-        """Kill the process."""
-        self.process.kill()
-        self.process.join()
-
-
 class Summary(NamedTuple):
     """Counts of the outcomes by reader, the longest times, and the findings."""
 
@@ -80,58 +59,73 @@ class Summary(NamedTuple):
             self.findings.append(outcome)
 
 
-def run_all(seeds: Path, seed: int, jobs: list[Job], workers: int) -> Summary:
-    """Run jobs in worker processes. A worker that hangs or dies is replaced."""
+class Worker:
+    """A worker process and the cases that it has to run."""
+
+    def __init__(self, seeds: Path, seed: int, jobs: list[Job]) -> None:
+        """Start the process and give it a job."""
+        context = multiprocessing.get_context("spawn")
+        self.connection, other = context.Pipe()
+        self.process = context.Process(target=work, args=(other, seeds, seed), daemon=True)
+        self.process.start()
+        other.close()
+        self._jobs, self._seeds, self._seed = jobs, seeds, seed
+        self._is_ready = False
+        self._next_job()
+
+    def _next_job(self) -> None:
+        self.job = self._jobs.pop() if self._jobs else None
+        self._case, self._heard = -1, time.monotonic()
+        self.connection.send(self.job)
+
+    def receive(self, summary: Summary) -> "Worker":
+        """Take a message if there is one. Returns this worker, or a new one after a failure."""
+        try:
+            while self.job is not None and self.connection.poll():
+                self._take(self.connection.recv(), summary)
+        except (EOFError, OSError):
+            return self._replaced("crash", summary)
+        # A new worker imports everything before its first case.
+        patience = 3 * MAX_SECONDS if self._is_ready else 600
+        is_silent = self.job is not None and time.monotonic() - self._heard > patience
+        return self._replaced("hang", summary) if is_silent else self
+
+    def _take(self, message: object, summary: Summary) -> None:
+        self._heard, self._is_ready = time.monotonic(), True
+        if isinstance(message, Outcome):
+            summary.add(message)
+        elif isinstance(message, int):
+            self._case = message
+        else:
+            self._next_job()
+
+    def _replaced(self, kind: str, summary: Summary) -> "Worker":
+        assert self.job is not None
+        reader, first, count = self.job
+        self.stop()
+        if self._case < 0:
+            raise RuntimeError(f"a worker could not start ({kind})")
+        summary.add(Outcome(reader, self._case, kind))
+        if rest := first + count - self._case - 1:
+            self._jobs.append((reader, self._case + 1, rest))
+        return Worker(self._seeds, self._seed, self._jobs)
+
+    def stop(self) -> None:
+        """Kill the process."""
+        self.process.kill()
+        self.process.join()
+
+
+def run_all(seeds: Path, seed: int, jobs: list[Job], count: int) -> Summary:
+    """Run jobs in worker processes. Ctrl-C ends it early."""
     names = [reader.name for reader in READERS]
     summary = Summary({n: Counter() for n in names}, dict.fromkeys(names, 0.0), [])
     jobs = jobs[::-1]
-    active = [Worker(seeds, seed) for _ in range(workers)]
-    for worker in active:
-        worker.give(jobs.pop() if jobs else None)
-    while any(worker.job for worker in active):
-        ready = wait([w.connection for w in active if w.job], timeout=1)
-        for place, worker in enumerate(active):
-            if worker.job is None:
-                continue
-            problem = None
-            if worker.connection in ready:
-                try:
-                    message = worker.connection.recv()
-                except (EOFError, OSError):
-                    problem = "crash"
-                else:
-                    _receive(worker, message, jobs, summary)
-            elif time.monotonic() - worker.started > _patience(worker):
-                problem = "hang"
-            if problem:
-                reader, first, count = worker.job
-                worker.stop()
-                if worker.case < 0:
-                    raise RuntimeError(f"a worker could not start ({problem})")
-                summary.add(Outcome(reader, worker.case, problem))
-                rest = first + count - worker.case - 1
-                active[place] = Worker(seeds, seed)
-                if rest:
-                    jobs.append((reader, worker.case + 1, rest))
-                active[place].give(jobs.pop() if jobs else None)
-    for worker in active:
+    workers = [Worker(seeds, seed, jobs) for _ in range(count)]
+    with suppress(KeyboardInterrupt):
+        while any(worker.job for worker in workers):
+            wait([worker.connection for worker in workers if worker.job], timeout=1)
+            workers = [worker.receive(summary) for worker in workers]
+    for worker in workers:
         worker.stop()
     return summary
-
-
-def _patience(worker: Worker) -> float:
-    """Return how many seconds of silence are a hang. A new worker imports everything first."""
-    return 600 if worker.case < 0 else 3 * MAX_SECONDS
-
-
-def _receive(worker: Worker, message: object, jobs: list[Job], summary: Summary) -> None:
-    worker.started = time.monotonic()
-    if isinstance(message, Outcome):
-        summary.add(message)
-    elif isinstance(message, int):
-        worker.case = message
-    else:
-        job = jobs.pop() if jobs else None
-        case = worker.case
-        worker.give(job)
-        worker.case = case if job is None else job[1]
