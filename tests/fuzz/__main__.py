@@ -8,6 +8,7 @@ Exits with status 1 if there is a finding.
 import argparse
 import math
 import os
+import signal
 import sys
 import tempfile
 from collections import Counter
@@ -32,6 +33,7 @@ def main() -> None:
     parser.add_argument("--save", type=Path, help="with --only, write the changed file here")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # also in the background
     readers = [r for r in READERS if options.reader in {None, r.name}]
     with tempfile.TemporaryDirectory() as name:
         seeds = write_seeds(Path(name) / "seeds")

@@ -275,7 +275,7 @@ def _expand(table: "pa.Table", file: "parquet.ParquetFile", size: int) -> "pa.Ta
 def _require_short_dictionaries(table: "pa.Table", size: int) -> None:
     """Raise `DataError` if the texts of dictionaries, one for each row, are too large."""
     import pyarrow as pa
-    import pyarrow.compute as pc
+    import pyarrow.compute as pc  # type: ignore[import-untyped]
 
     total = 0
     for column in table.columns:
