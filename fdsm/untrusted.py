@@ -166,14 +166,11 @@ def parse_json(content: bytes | str) -> Any:  # ruff: ignore[any-type]
     except ValueError as problem:
         raise InputError(f"it is not JSON ({problem})") from problem
     level, depth = [value], 0
-    while level:
-        if depth > MAX_JSON_DEPTH:
+    while inner := [item for item in level if isinstance(item, (dict, list))]:
+        if depth == MAX_JSON_DEPTH:
             raise InputError(f"it is nested more than {MAX_JSON_DEPTH} times")
-        inner = [item for item in level if isinstance(item, (dict, list))]
-        level = [
-            one for item in inner for one in (item.values() if isinstance(item, dict) else item)
-        ]
-        depth += 1
+        items = (item.values() if isinstance(item, dict) else item for item in inner)
+        level, depth = [one for part in items for one in part], depth + 1
     return value
 
 
@@ -211,8 +208,8 @@ class Decompressed(io.RawIOBase):
         self._left -= len(block)
         if self._left < 0:
             raise InputError(
-                f"expands to more than {self._limit:,} bytes. If this is right, decompress it with "
-                "gunzip first"
+                f"expands to more than {self._limit:,} bytes. If this is right, decompress it "
+                "with gunzip first"
             )
         view[: len(block)] = block
         return len(block)

@@ -1,8 +1,8 @@
 """How large the compressed messages of an arrow file become, without decompressing them.
 
 An arrow file is a list of messages: metadata, as a flatbuffer, and a body of buffers. The metadata
-of a record batch lists the buffers and says whether they are compressed. A compressed buffer begins
-with its decompressed size.
+of a record batch lists the buffers and says whether they are compressed. A compressed buffer
+begins with its decompressed size.
 
 References:
     https://arrow.apache.org/docs/format/Columnar.html, section Serialization and IPC.

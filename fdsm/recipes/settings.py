@@ -99,7 +99,8 @@ def _unknown(path: str, name: str, fields: list[str], whole: object) -> str:
     near = [known for known in setting_paths(whole) if known.rpartition(".")[2] == name][:3]
     near = near or get_close_matches(path, list(setting_paths(whole)), n=1)
     hint = f" Did you mean {' or '.join(near)}?" if near else ""
-    return f"there is no setting {shorten(path, MAX_QUOTE)}.{hint} Allowed here: {', '.join(fields) or 'none'}"
+    allowed = ", ".join(fields) or "none"
+    return f"there is no setting {shorten(path, MAX_QUOTE)}.{hint} Allowed here: {allowed}"
 
 
 def setting_paths(value: object, inside: str = "") -> Iterator[str]:

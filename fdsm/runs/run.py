@@ -137,8 +137,8 @@ class Run:
             recipe = _read_recipe(record, load_file(Path(str(file))) if file else None)
         except (ValueError, TypeError) as error:
             raise RunError(
-                f"{folder / 'config.json'} was written by {_maker(config)} and cannot be opened by "
-                f"{__version__}: {error}"
+                f"{folder / 'config.json'} was written by {_maker(config)} and cannot be opened "
+                f"by {__version__}: {error}"
             ) from error
         return cls(folder, recipe, seed, device or was_on, origin)
 

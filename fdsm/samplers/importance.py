@@ -21,7 +21,6 @@ from ..typing import LogDensity
 from .chains import Progress, require_counts, require_positive, track
 from .log_weights import log_sums, summarize
 
-
 PARTITION_SAMPLES, PARTITION_ERROR = 60_000, 0.1
 """Samples of `kernel_log_partition`, and its largest accepted standard error in nats."""
 PARTITION_SCALE = 0.3

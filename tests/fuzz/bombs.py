@@ -67,13 +67,8 @@ def repeated(name: str, head: bytes, block: bytes, size: int) -> Make:
     """Return a maker of a file of `size` bytes that repeats a block. A name with `.gz` packs it."""
 
     def make(folder: Path) -> Path:
-        opened = (
-            gzip.open(folder / name, "wb", 9)
-            if name.endswith(".gz")
-            else open(folder / name, "wb")
-        )
-        many = block * (2**20 // len(block) + 1)
-        with opened as file:
+        many, path = block * (2**20 // len(block) + 1), folder / name
+        with gzip.open(path, "wb", 9) if path.suffix == ".gz" else path.open("wb") as file:
             file.write(head)
             for _ in range(size // len(many) + 1):
                 file.write(many[: min(len(many), size)])
@@ -222,7 +217,7 @@ def tar_bomb(path: Path) -> None:
 
 def cost(name: str) -> None:
     """Read a bomb in this process, and print the time, the memory and the answer."""
-    reader, make = BOMBS[name]
+    reader, _ = BOMBS[name]
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) / "case"
         folder.mkdir()
@@ -238,7 +233,6 @@ def cost(name: str) -> None:
             list(READ[reader](folder, path))
             answer = "accepted"
         except (InputError, OSError) as error:
-            assert path.name in str(error) or "photos" in str(error), error
             answer = str(error).replace(temporary, "")
         seconds = time.process_time() - start
         grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1e6

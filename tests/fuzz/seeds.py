@@ -179,7 +179,8 @@ def _write_runs(parent: Path) -> None:
     (study / "study.json").write_text(STUDY, encoding="utf-8")
 
 
-STUDY = """{"study": "figure2", "title": "A study", "scale": "cpu", "seed": 0, "settings": {"a": [1]},
+STUDY = """{"study": "figure2", "title": "A study", "scale": "cpu", "seed": 0,
+"settings": {"a": [1]},
 "findings": {"numbers": {"error": {"value": 0.5, "error": 0.1}}, "panels": [{"title": "t",
 "x_label": "x", "y_label": "y", "lines": [{"name": "l", "x": [1, 2], "y": [3, 4]}]}]},
 "seconds": 3.5}"""

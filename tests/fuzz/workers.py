@@ -57,6 +57,7 @@ class Summary(NamedTuple):
         self.slowest[outcome.reader] = max(self.slowest[outcome.reader], outcome.seconds)
         if outcome.is_finding:
             self.findings.append(outcome)
+            print(f"{outcome.reader} {outcome.case}: {outcome.kind} {outcome.details}", flush=True)
 
 
 class Worker:
@@ -86,7 +87,7 @@ class Worker:
         except (EOFError, OSError):
             return self._replaced("crash", summary)
         # A new worker imports everything before its first case.
-        patience = 3 * MAX_SECONDS if self._is_ready else 600
+        patience = 12 * MAX_SECONDS if self._is_ready else 600
         is_silent = self.job is not None and time.monotonic() - self._heard > patience
         return self._replaced("hang", summary) if is_silent else self
 

@@ -171,8 +171,8 @@ def require_inside(path: Path, name: str) -> None:
     parts = PurePosixPath(name.replace("\\", "/"))
     if parts.is_absolute() or ".." in parts.parts or ":" in name:
         raise DataError(
-            f"{path} has a member {quote(name)} with a path that leads out of the archive. Do not use "
-            "this file: it is malicious or broken"
+            f"{path} has a member {quote(name)} with a path that leads out of the archive. Do not "
+            "use this file: it is malicious or broken"
         )
 
 

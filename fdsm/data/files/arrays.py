@@ -231,8 +231,8 @@ def _select_member(archive: zipfile.ZipFile, path: Path, key: str | None) -> zip
     size, most = members[key].file_size, expansion_limit(path.stat().st_size)
     if size > most:
         raise DataError(
-            f"{path}: array {quote(key)} expands to {size:,} bytes, more than {most:,}. If this is "
-            "right, save it with numpy.save"
+            f"{path}: array {quote(key)} expands to {size:,} bytes, more than {most:,}. If this "
+            "is right, save it with numpy.save"
         )
     require_method(path, members[key])
     return members[key]

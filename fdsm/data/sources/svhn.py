@@ -98,8 +98,8 @@ def parse_images(content: bytes, path: Path) -> tuple[Tensor, Tensor]:
     if x.dtype != np.uint8 or x.ndim != 4 or x.shape[:3] != (32, 32, 3) or y.size != x.shape[-1]:
         found = {name: f"{array.dtype} {array.shape}" for name, array in arrays.items()}
         raise DataError(
-            f"{path} has the arrays {quote(found)}, expected X, bytes of shape (32, 32, 3, N), and y of "
-            "shape (N, 1)"
+            f"{path} has the arrays {quote(found)}, expected X, bytes of shape (32, 32, 3, N), "
+            "and y of shape (N, 1)"
         )
     images = np.ascontiguousarray(x.transpose(3, 2, 0, 1))
     return torch.from_numpy(images), torch.from_numpy(y.ravel().astype(np.int64)) % 10

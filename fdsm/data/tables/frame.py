@@ -237,7 +237,7 @@ def _parse_binary(content: bytes, path: Path, suffix: str) -> "pa.Table":
 
 
 def _open_parquet(source: "Path | pa.NativeFile", path: Path, size: int) -> "parquet.ParquetFile":
-    """Open a parquet file. Text of a small file is read as dictionaries until its size is known."""
+    """Open a parquet file. Text of a small file is read as dictionaries, to know its size."""
     from pyarrow import parquet
 
     file = parquet.ParquetFile(source)

@@ -88,15 +88,18 @@ def infer_column(
         kind = column.type
     if is_numeric(kind) or (numeric and pa.types.is_boolean(kind)):
         numbers = numbers_of_column(column)
-        unreadable = int(np.isnan(numbers).sum())
-        if unreadable:  # infinite ones
-            unreadable -= pc.sum(column.is_null(nan_is_null=True)).as_py()
+        unreadable = _count_infinite(numbers, column)
         return _numeric(name, kind, numbers, unreadable, keep=numeric)
     if is_date(kind):
         return _date(name, column)
     if pa.types.is_boolean(kind):
         return _categorical(name, column, distinct_categories(column))
     return _text(name, column, keep_numbers=numeric)
+
+
+def _count_infinite(numbers: Floats, column: pa.ChunkedArray) -> int:
+    unusable = int(np.isnan(numbers).sum())
+    return unusable - pc.sum(column.is_null(nan_is_null=True)).as_py() if unusable else 0
 
 
 @cache

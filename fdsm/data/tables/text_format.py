@@ -96,6 +96,9 @@ def detect_format(text: str, known: Collection[str] = ()) -> TextFormat:
     Returns:
         The format.
 
+    Raises:
+        DataError: If no line has a cell.
+
     Example:
         >>> detect_format("# made by hand\nlength;width\n1,5;2\n")
         TextFormat(delimiter=';', decimal=',', names=('length', 'width'), skip=2)
