@@ -252,4 +252,10 @@ FORMULAS = (
     Mutation("benchmark: data standardised without their noise", "benchmarks/learning_problems.py", "deviation**2 + self.noise**2", "deviation**2", "tests/benchmarks/test_learning_problems.py"),
     Mutation("FD-SSM by hand: no ½", "benchmarks/peers/by_hand.py", "(plus - minus) ** 2 / 8", "(plus - minus) ** 2 / 4", "tests/benchmarks/peers/test_by_hand.py"),
     Mutation("benchmark: nested curvature: mean over the directions", "benchmarks/peers/nested_operators.py", "return along.sum(0)", "return along.mean(0)", "tests/benchmarks/peers/test_nested_operators.py"),
+    Mutation("shards: mean of the means of uneven shards", "training/distributed/update.py", "* (self.processes * shard.size / shard.total)", "* 1.0", "tests/training/distributed/test_update.py"),
+    Mutation("shards: loss of the log not averaged", "training/distributed/update.py", "to(total.dtype) / self.world.size", "to(total.dtype)", "tests/training/distributed/test_update.py"),
+    Mutation("shards: parts of a batch with new random numbers", "training/distributed/update.py", "generator.set_state(state)", "generator.get_state()", "tests/training/distributed/test_update.py"),
+    Mutation("shards: the first rows are the larger shards", "sharding.py", "start = index * size + min(index, larger)", "start = index * size", "tests/test_sharding.py"),
+    Mutation("shards: rows of the wrong copy", "sharding.py", "self.shard.take(apart, self.dim + 1)", "self.shard.take(apart.transpose(self.dim, self.dim + 1).reshape(apart.shape), self.dim + 1)", "tests/test_sharding.py"),
+    Mutation("shards: noise levels of a shard instead of the batch", "noise.py", "[levels[row] for row in rows]", "[levels[row - rows.start] for row in rows]", "tests/training/distributed/test_checks.py"),
 )  # fmt: skip

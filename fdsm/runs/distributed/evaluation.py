@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from ...sharding import divided_among_processes
 from ...training.distributed.world import World
 from ..saved_model import SavedModel
+from .train import lost_processes_explained
 
 
 @contextmanager
@@ -25,11 +26,14 @@ def evaluated_together(saved: SavedModel, world: World) -> Generator[SavedModel]
 
     Yields:
         The model to evaluate in this process.
+
+    Raises:
+        LostProcessError: If another process has ended or does not answer.
     """
     if world.size == 1:
         yield saved
         return
-    with divided_among_processes():
+    with divided_among_processes(), lost_processes_explained(saved.run, world):
         if world.is_leader:
             yield saved
             return

@@ -32,6 +32,7 @@ from ...training.distributed.world import (
     FailedElsewhere,
     LaunchError,
     World,
+    is_lost,
 )
 from ...training.loggers import Log
 from ...training.signals import SIGNALS
@@ -51,9 +52,25 @@ class LostProcessError(RuntimeError):
         run: The run.
     """
 
-    def __init__(self, message: str, run: Run) -> None:
-        super().__init__(message)
+    def __init__(self, run: Run, world: World, error: RuntimeError) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # of torchrun, until this is printed
+        reason = re.sub(r"^\[[^]]*\] ", "", str(error).splitlines()[0]).split(". ")[0]
+        super().__init__(
+            f"process {world.rank} of {world.size} lost another one, which has ended or does not "
+            f"answer ({reason})"
+        )
         self.run = run
+
+
+@contextmanager
+def lost_processes_explained(run: Run, world: World) -> Generator[None]:
+    """Raise `LostProcessError` where torch reports that another process does not answer."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not is_lost(error):
+            raise
+        raise LostProcessError(run, world, error) from error
 
 
 @dataclass(frozen=True)
@@ -233,22 +250,12 @@ class DistributedTraining(Training):
     def _fit(self, callbacks: list[Callback]) -> None:
         world = self.parallel.world
         try:
-            with _repeated_signals_ignored():
+            with lost_processes_explained(self.run, world), _repeated_signals_ignored():
                 super()._fit(callbacks)
         except (TrainingInterrupted, NonFiniteLossError) as error:
             if world.is_leader:
                 raise
             raise FailedElsewhere(0) from error  # all processes have agreed on it
-        except RuntimeError as error:
-            # Errors of torch's communication have no type of their own.
-            if world.size == 1 or not any(name in str(error) for name in ("gloo", "NCCL")):
-                raise
-            reason = re.sub(r"^\[[^]]*\] ", "", str(error).splitlines()[0]).split(". ")[0]
-            raise LostProcessError(
-                f"process {world.rank} of {world.size} lost another one, which has ended or does "
-                f"not answer, in iteration {self.iteration + 1:,} ({reason})",
-                self.run,
-            ) from error
 
     def _smaller_batch(self) -> str:
         """Return what needs less memory. Processes that have memory do not try with this one."""

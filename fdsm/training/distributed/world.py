@@ -22,6 +22,12 @@ class LaunchError(ValueError):
     """The processes cannot train together, and why."""
 
 
+def is_lost(error: Exception) -> bool:
+    """Return whether an error says that another process has ended or does not answer."""
+    # Errors of torch's communication have no type of their own.
+    return isinstance(error, RuntimeError) and any(n in str(error) for n in ("gloo", "NCCL"))
+
+
 class FailedElsewhere(Exception):
     """Another process has failed, and prints its error.
 
@@ -148,6 +154,8 @@ class World:
         try:
             result = function()
         except Exception as caught:
+            if is_lost(caught):
+                raise  # the others do not answer
             error = caught
         failed = [rank for rank, bad in enumerate(self.gather(error is not None)) if bad]
         if failed and self.rank != failed[0]:

@@ -100,6 +100,7 @@ def execute(case: Resumed, folder: Path, world: World) -> None:
 
 COMMANDS: dict[str, list[str]] = {
     "trains": ["t.csv", "--out", "table", "--iterations", "6", "--set", "plan.num_samples=50"],
+    "diverges": ["t.csv", "--out", "diverges", "--set", "optimizer.lr=1e30"],
     "busy": ["t.csv", "--out", "busy", "--iterations", "6"],
     "small batch": ["t.csv", "--out", "no", "--set", "plan.batch=1"],
     "kernel": ["t.csv", "--out", "no", "--model", "kernel", "--set", "inducing=20"],

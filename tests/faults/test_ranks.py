@@ -1,21 +1,24 @@
 """Processes that torchrun started and that are killed, stopped or interrupted."""
 
+import math
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fdsm.runs import Run
+from fdsm.training.distributed.world import Launch, LaunchError, join
 
-from ..run_cases import identical, last_checkpoint, logged_metrics, write_table
-
-pytestmark = pytest.mark.slow
+from ..conftest import Launched
+from ..runs.run_cases import identical, last_checkpoint, logged_metrics, write_table
 
 LAUNCHER = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
 
@@ -29,11 +32,11 @@ def launch(
     if not data.exists():
         write_table(data, rows=200)
     command = [*LAUNCHER, *launcher, "-m", "fdsm", "train", str(data), "--out", str(folder)]
-    command += ["--iterations", "120", "--set", "plan.checkpoint_every=10", *options]
-    command += ["--set", "plan.validate_every=40", "--set", "plan.num_samples=20"]
+    command += ["--iterations", "300", "--set", "plan.checkpoint_every=10", *options]
+    command += ["--set", "plan.validate_every=100", "--set", "plan.num_samples=20"]
     environment = os.environ | {
         "OMP_NUM_THREADS": "1",
-        "PYTHONPATH": str(Path(__file__).parents[3]),
+        "PYTHONPATH": str(Path(__file__).parents[2]),
     }
     with subprocess.Popen(
         command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=environment
@@ -72,6 +75,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return Run.open(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rank", [0, 1])
 @pytest.mark.parametrize("rendezvous", ["--standalone", "--master-port=29713"])
 def test_a_killed_process_is_restarted_and_the_run_ends_the_same(
@@ -89,6 +93,7 @@ def test_a_killed_process_is_restarted_and_the_run_ends_the_same(
     assert not list(folder.parent.glob(f"{folder.name}-*"))
 
 
+@pytest.mark.slow
 def test_a_killed_process_without_restarts_is_reported(undisturbed: Run) -> None:
     folder = undisturbed.folder.parent / "ended"
     with launch(folder, "--standalone") as process:
@@ -102,6 +107,7 @@ def test_a_killed_process_without_restarts_is_reported(undisturbed: Run) -> None
     assert lines[0].endswith(f"Continue with: fdsm train --resume {folder}")
 
 
+@pytest.mark.slow
 def test_a_stopped_process_leads_to_a_time_out(undisturbed: Run) -> None:
     folder = undisturbed.folder.parent / "stopped"
     with launch(folder, "--standalone", options=("--timeout", "3")) as process:
@@ -115,6 +121,7 @@ def test_a_stopped_process_leads_to_a_time_out(undisturbed: Run) -> None:
     assert Run.open(folder).checkpoints.numbered()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_to_torchrun_stops_all_processes_after_a_checkpoint(
     undisturbed: Run, number: signal.Signals
@@ -132,3 +139,31 @@ def test_a_signal_to_torchrun_stops_all_processes_after_a_checkpoint(
     assert "A checkpoint was written. Continue with: fdsm train --resume" in lines[0]
     iteration = int(lines[0].split("iteration ")[1].split()[0])
     assert int(Run.open(folder).checkpoints.numbered()[0].stem) == iteration
+
+
+def test_a_nan_in_one_process_stops_the_update_of_all(by_rank: dict[str, list[Any]]) -> None:
+    for loss, norm, unchanged in by_rank["one_loss_is_nan"]:
+        assert math.isnan(loss)
+        assert math.isnan(norm)
+        assert unchanged
+
+
+def test_a_loss_that_is_not_finite_is_reported_once(launched: Launched) -> None:
+    (code, _, errors), (other_code, *other) = (one["diverges"] for one in launched.printed)
+    assert (code, other_code) == (1, 1)
+    assert errors.count("fdsm: ") == 1
+    assert "Likely causes: the learning rate is too high" in errors.splitlines()[-1]
+    assert other == ["", ""]
+
+
+def test_a_port_that_is_taken_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+        monkeypatch.setenv("MASTER_PORT", str(taken.getsockname()[1]))
+        with (
+            pytest.raises(LaunchError, match=r"process 0 of 2 .* Is the port taken"),
+            join(Launch(size=2), "cpu", 1.0),
+        ):
+            pass
