@@ -51,6 +51,9 @@ MAX_IMAGE_BYTES = 2**24
 MAX_GRID_BYTES = 2**26
 """Largest density grid, which has 500 × 500 points: 64 MiB."""
 
+MAX_PLOTS = 50
+"""Largest number of panels of a study, and of validation metrics of a run. More are left out."""
+
 READ_ERRORS = (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError)
 """Errors that damaged files cause."""
 
@@ -235,7 +238,7 @@ def _read_metrics(folder: Path, note: Note) -> dict[str, Any]:
     return {
         "loss": _curve([(record, record["loss"]) for record in losses]),
         "step_times": tuple(filter(math.isfinite, times)),
-        "validation": {name: _curve(points) for name, points in validation.items()},
+        "validation": {name: _curve(validation[name]) for name in list(validation)[:MAX_PLOTS]},
     }
 
 
@@ -291,7 +294,10 @@ def _read_study(
         return []
     panels = []
     listed = findings.get("panels")
-    for place, value in enumerate(listed if isinstance(listed, list) else ()):
+    listed = listed if isinstance(listed, list) else []
+    if len(listed) > MAX_PLOTS:
+        note(f"{name}/study.json has {len(listed):,} panels. Only {MAX_PLOTS} are shown")
+    for place, value in enumerate(listed[:MAX_PLOTS]):
         try:
             panels.append(_panel(value))
         except READ_ERRORS as error:

@@ -118,7 +118,7 @@ def in_run(name: str, content: bytes) -> Make:
     """Return a maker of a run folder with one file of a given content."""
 
     def make(folder: Path) -> Path:
-        (folder / "run").mkdir()
+        (folder / "run").mkdir(exist_ok=True)
         config = {"format": 2, "seed": 0, "device": "cpu", "recipe": {}}
         (folder / "run" / "config.json").write_text(json.dumps(config), encoding="utf-8")
         (folder / "run" / name).write_bytes(content)
