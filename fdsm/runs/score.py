@@ -127,9 +127,7 @@ def table_schema(saved: SavedModel) -> TableSchema | None:
     schema = getattr(saved.run.recipe.data, "schema", None)
     if isinstance(schema, TableSchema):
         return schema
-    names = saved.run.config.get("data", {}).get(
-        "columns"
-    )  # fdsm 0.2.0 recorded names of numeric columns
+    names = saved.run.config.get("data", {}).get("columns")  # of numeric columns, in fdsm 0.2.0
     if names is None and len(saved.shape) == 1 and not saved.is_integer:
         names = [str(i) for i in range(*saved.run.config.get("stored_shape", saved.shape))]
     return None if names is None else TableSchema.of_numbers(names)
