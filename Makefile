@@ -2,7 +2,7 @@ PYTHON ?= python3
 COVERAGE ?= --cov
 BIN = .venv/bin
 
-.PHONY: demo test check slow faults matrix mutants bench performance reproduction venv clean
+.PHONY: demo test check slow faults fuzz matrix mutants bench performance reproduction venv clean
 
 demo: .venv/demo  ## Find tumours in a table, train five models of digits, and write a report (minutes).
 	$(BIN)/fdsm demo
@@ -21,6 +21,10 @@ slow: .venv/test  ## Run the tests that take minutes.
 
 faults: .venv/test  ## Inject every kind of fault (docs/reliability.md), also those that take minutes.
 	$(BIN)/python -m pytest tests/faults -m "slow or not slow"
+
+fuzz: .venv/test  ## Change files at random and read them: 60,000 cases, an hour. Options: FUZZ="--cases 100 --seed 1".
+	$(BIN)/python -m tests.fuzz --cases 2600 $(FUZZ)
+	$(BIN)/python -m tests.fuzz.bombs
 
 matrix:  ## Run the tests with the oldest and newest torch on each Python (several GB). Options: MATRIX="--torch 2.15.0 --delete".
 	$(PYTHON) tools/matrix.py $(MATRIX)

@@ -15,13 +15,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
+from .untrusted import MAX_QUOTE, InputError, quote, shorten
+
 Json = dict[str, Any] | list[Any] | str | int | float | bool | None
 """A value that a JSON file can hold."""
 
 T = TypeVar("T")
 
 
-class RecordError(ValueError):
+class RecordError(InputError):
     """A JSON record that does not describe a value of this version of the package."""
 
 
@@ -126,15 +128,25 @@ def _from_fields(record: dict[str, Any], trusted: ModuleType | None) -> Any:  # 
     unknown = [key for key in record if key not in known]
     missing = [key for key, field in known.items() if key not in record and _is_required(field)]
     if unknown or missing:
-        problems = [f"unknown field {key!r}" for key in unknown]
+        problems = [f"unknown field {quote(key)}" for key in unknown]
         problems += [f"missing field {key!r}" for key in missing]
         raise RecordError(f"{name}: {', '.join(problems)}")
     values = {key: from_json(item, trusted) for key, item in record.items()}
-    hints = typing.get_type_hints(kind)
+    hints = _type_hints(kind)
     for key, value in values.items():
         if not has_type(value, hints[key]):
-            raise RecordError(f"{name}.{key} must be {type_name(hints[key])}, got {value!r}")
-    return kind(**values)
+            raise RecordError(f"{name}.{key} must be {type_name(hints[key])}, got {quote(value)}")
+    try:
+        return kind(**values)
+    except Exception as error:  # the checks of a class may compute with the values
+        raise RecordError(f"{name}: {error}") from error
+
+
+def _type_hints(kind: type) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(kind)
+    except NameError as error:  # a type that is imported for type checkers only
+        raise RecordError(f"{public_name(kind)} is not a class of settings") from error
 
 
 def _is_required(field: "dataclasses.Field[Any]") -> bool:
@@ -151,15 +163,17 @@ def _imported(name: str, trusted: ModuleType | None) -> Any:  # ruff: ignore[any
         try:
             module = importlib.import_module(module_name)
         except ImportError as error:
-            raise RecordError(f"there is no module {module_name} in this version") from error
+            raise RecordError(
+                f"there is no module {shorten(module_name, MAX_QUOTE)} in this version"
+            ) from error
     else:
-        raise RecordError(f"{name} is not part of this package")
+        raise RecordError(f"{shorten(name, MAX_QUOTE)} is not part of this package")
     value = getattr(module, attribute, None)
     home = str(getattr(value, "__module__", ""))
     if not isinstance(value, (type, types.FunctionType)) or not (
         home.startswith("fdsm.") or module is trusted
     ):
-        raise RecordError(f"there is no {name} in this version")
+        raise RecordError(f"there is no {shorten(name, MAX_QUOTE)} in this version")
     return value
 
 

@@ -11,6 +11,7 @@ import fdsm
 
 ROOT = Path(fdsm.__file__).parent
 LAYERS = [
+    {"untrusted"},
     {"atomic_io", "serialize", "sharding", "tensors", "typing"},
     {"measurement"},
     {"derivatives", "projections", "noise", "data"},

@@ -40,5 +40,6 @@ def test_all_objectives_can_be_imported_from_fdsm() -> None:
 
 def test_the_changelog_describes_this_version() -> None:
     changelog = (STUB.parents[1] / "CHANGELOG.md").read_text(encoding="utf-8")
-    latest = next(line for line in changelog.splitlines() if line.startswith("## ["))
+    versions = [line for line in changelog.splitlines() if line.startswith("## [")]
+    latest = next(line for line in versions if line != "## [Unreleased]")
     assert latest.startswith(f"## [{fdsm.__version__}]")

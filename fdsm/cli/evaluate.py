@@ -1,11 +1,12 @@
 """`fdsm evaluate`: evaluate a trained model again, and the summary that `fdsm train` ends with."""
 
+import math
 import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from .options import DeviceOption, Flag, RunFolder, open_run
-from .printing import console, log, print_json, progress
+from .printing import console, log, print_json, progress, show
 
 if TYPE_CHECKING:
     from ..data import Dataset, TableSchema
@@ -59,9 +60,9 @@ def evaluate_and_print(saved: "SavedModel", data: "Dataset", *, json: bool) -> N
         print_json({"run": str(saved.run.folder), **saved.run.origin, **result, **facts})
         return
     _print_metrics(saved.run, result)
-    print(f"\nSummary of {saved.run.folder}")
+    show(f"\nSummary of {saved.run.folder}")
     for sentence in _summary(saved.run, result, facts):
-        print(f"  {sentence}")
+        show(f"  {sentence}")
     _print_warnings(result["problems"])
     files = ["result.json", *([result["samples"]] if "samples" in result else [])]
     log(f"Wrote {', '.join(str(saved.run.folder / name) for name in files)}")
@@ -123,12 +124,14 @@ def _limit(saved: "SavedModel") -> str:
 
 def _best_iteration(run: "Run") -> int | None:
     """Return the iteration with the smallest held-out loss, if it was measured."""
-    from ..training.loggers import records
+    from ..report.read import read_lines
+    from ..report.records import real
 
-    measured = [r for r in records(run.folder / "metrics.jsonl") if r.get("validation")]
-    losses = [(next(iter(r["validation"].values())), r["iteration"]) for r in measured]
-    known = [(loss, iteration) for loss, iteration in losses if loss is not None]
-    return min(known)[1] if known else None
+    measured = [r for r in read_lines(run.folder / "metrics.jsonl", log) if r.get("validation")]
+    validations = [(r["validation"], r["iteration"]) for r in measured]
+    losses = [(real(next(iter(v.values()))), i) for v, i in validations if isinstance(v, dict)]
+    known = [(loss, iteration) for loss, iteration in losses if math.isfinite(loss)]
+    return int(min(known)[1]) if known else None
 
 
 def _detector(saved: "SavedModel") -> str:
@@ -268,5 +271,6 @@ def _print_warnings(problems: Sequence[str]) -> None:
 def warn_of_problems(run: "Run") -> None:
     """Repeat the warnings that were printed when a model was evaluated."""
     if (run.folder / "result.json").exists():
-        for problem in run.result.get("problems", ())[:MAX_WARNINGS]:
+        problems = run.result.get("problems")
+        for problem in problems[:MAX_WARNINGS] if isinstance(problems, list) else ():
             log(f"WARNING: {problem}")

@@ -105,9 +105,9 @@ def _report_error(error: Exception, command: str = "") -> int:
 
 
 def _in_one_line(text: str) -> str:
-    """Return a message with a list of problems in one line."""
+    """Return a message in one line, also if it has a list of problems."""
     if "\n- " not in text:
-        return text
+        return " ".join(text.splitlines())
     joined = text.replace(":\n- ", ": ").replace("\n- ", "; ")
     return joined.replace("?\n", "? ").replace("\n", ". ")
 

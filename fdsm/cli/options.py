@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import FlagCreatePairsOff, Positional, arg
 
+from ..untrusted import InputError
+
 if TYPE_CHECKING:
     from ..runs import Run
 
@@ -18,7 +20,7 @@ Flag = Annotated[FlagCreatePairsOff[bool], arg(help_behavior_hint="")]
 RunFolder = Annotated[Positional[Path], arg(metavar="RUN")]
 
 
-class UsageError(ValueError):
+class UsageError(InputError):
     """The arguments of a command are invalid or contradict each other."""
 
 

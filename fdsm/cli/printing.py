@@ -8,6 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..untrusted import printable
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -21,11 +23,16 @@ INTERVAL = 30.0
 
 
 def console(*, stderr: bool = True) -> "Console":
-    """Return a console. Without a terminal its lines have `WIDTH` characters."""
+    """Return a console that prints names as they are, without markup such as `[bold]`.
+
+    Without a terminal its lines have `WIDTH` characters.
+    """
     from rich.console import Console
 
-    console = Console(stderr=stderr)
-    return console if console.is_terminal else Console(stderr=stderr, width=WIDTH)
+    console = Console(stderr=stderr, markup=False, emoji=False)
+    if console.is_terminal:
+        return console
+    return Console(stderr=stderr, width=WIDTH, markup=False, emoji=False)
 
 
 def progress(description: str) -> "Progress":
@@ -65,7 +72,17 @@ def _print_progress(steps: Iterable[int], description: str) -> Iterator[int]:
 def log(text: str) -> None:
     """Print a message that is not a result. It is lost if the terminal was closed."""
     with suppress(OSError):
-        print(text, file=sys.stderr)
+        print(_neutral(text), file=sys.stderr)
+
+
+def show(text: str) -> None:
+    """Print a result. Names in it cannot control the terminal."""
+    print(_neutral(text))
+
+
+def _neutral(text: str) -> str:
+    """Return lines in which characters that control a terminal are replaced."""
+    return "\n".join(map(printable, text.split("\n")))
 
 
 def report_files(files: Sequence[Path], *, json: bool, **facts: "Json") -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import BinaryIO, TypeVar
 
 from ..serialize import Json
+from ..untrusted import read_file, require_file
 from .errors import DataError
 
 ENVIRONMENT_VARIABLE = "FDSM_DATA"
@@ -62,10 +63,13 @@ def resolve_path(path: Path | str) -> Path:
     Raises:
         DataError: If none exists.
     """
-    given = Path(path).expanduser()
-    for candidate in [given, *(directory / given for directory in search_dirs())]:
-        if candidate.exists():
-            return candidate
+    try:
+        given = Path(path).expanduser()
+        for candidate in [given, *(directory / given for directory in search_dirs())]:
+            if candidate.exists():
+                return candidate
+    except (OSError, RuntimeError) as error:  # a name is too long, or ~name is nobody's home
+        raise DataError(f"{path} cannot be read: {error}") from error
     raise DataError(
         f"{given} does not exist. Give an absolute path, or one relative to {Path.cwd()} or "
         f"{data_dir()}"
@@ -95,6 +99,8 @@ def find_file(name: str, folders: tuple[str, ...]) -> Path:
 def checksums(content: bytes | Path, *algorithms: str) -> list[str]:
     """Return checksums of bytes or of a file, in hexadecimal. A file is read once."""
     digests = [hashlib.new(algorithm) for algorithm in algorithms]
+    if isinstance(content, Path):
+        require_file(content, DataError)
     with _open(content) as file:
         while block := file.read(2**20):
             for digest in digests:
@@ -161,7 +167,7 @@ class RemoteFile:
             DataError: If the file cannot be found, downloaded or parsed.
         """
         path = self.fetch()
-        content = path.read_bytes()
+        content = read_file(path, DataError)
         with self.advise(path):
             return parse(content, path), self.record(path, content)
 

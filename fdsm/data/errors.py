@@ -1,7 +1,9 @@
 """The error that is raised for unusable data."""
 
+from ..untrusted import InputError
 
-class DataError(ValueError):
+
+class DataError(InputError):
     """Data is missing, damaged or unusable. The message names the file and says what to do.
 
     Attributes:

@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from ..report.target import PublishedValue, RowInfo, TargetInfo
+from ..untrusted import InputError
 from .targets import Scale, StudyTarget, TableTarget, published_values, table_rows
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ NLL, SM_LOSS, FID = "nll", "exact_sm_loss", "fid"
 STEP_TIME, BYTES = "milliseconds_per_iteration", "bytes"
 
 
-class UnknownTargetError(ValueError):
+class UnknownTargetError(InputError):
     """A table, figure or row that is not in the catalogue."""
 
 

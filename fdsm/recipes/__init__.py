@@ -26,7 +26,7 @@ from .networks import (
 )
 from .noise_conditional import CrossFittedEBM, NoiseConditionalEBM
 from .presets import Preset, PresetError, choose_preset, prepare_source
-from .recipe import HasLogDensity, HasObjective, Recipe, TrainingPlan
+from .recipe import HasLogDensity, HasObjective, Recipe, TrainingPlan, require_parameters
 from .score_network import ScoreNetwork
 
 __all__ = [
@@ -68,4 +68,5 @@ __all__ = [
     "ValidationMetric",
     "choose_preset",
     "prepare_source",
+    "require_parameters",
 ]

@@ -7,6 +7,7 @@ from typing import Protocol, Self, runtime_checkable
 
 import torch
 from torch import Generator, Tensor, nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from ..data import Dataset, Source
 from ..evaluation import Measurement
@@ -185,6 +186,35 @@ class HasObjective(Protocol):
     def objective_model(self, model: nn.Module) -> nn.Module:
         """Return the module that the objective is applied to."""
         ...
+
+
+def require_parameters(recipe: Recipe, shape: torch.Size, most: int) -> None:
+    """Check that the model of a recipe has at most a number of parameters.
+
+    The model is built without memory, since the numbers in a config may be of any size.
+
+    Args:
+        recipe: The recipe.
+        shape: Shape of an event in the space of the model.
+        most: Largest number of parameters.
+
+    Raises:
+        ValueError: If there are more.
+    """
+    found = 0
+
+    def count(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
+        nonlocal found
+        found += 0 if parameter is None else max(parameter.numel(), 1)
+        if found > most:
+            raise ValueError(f"the model of the recipe has more than {most:,} parameters")
+
+    hook = register_module_parameter_registration_hook(count)
+    try:
+        with torch.device("meta"), torch.random.fork_rng(devices=[]):
+            recipe.build(shape)
+    finally:
+        hook.remove()
 
 
 def seeded(device: torch.device | str, seed: int) -> Generator:

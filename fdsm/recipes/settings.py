@@ -1,18 +1,18 @@
 """Changing a setting deep inside a recipe by its path, such as `optimizer.lr=1e-3`."""
 
 import dataclasses
-import json
 import typing
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from ..serialize import Json, RecordError, from_json, has_type, type_name
+from ..untrusted import MAX_QUOTE, InputError, parse_json, quote, shorten
 
 T = TypeVar("T")
 
 
-class SettingError(ValueError):
+class SettingError(InputError):
     """A setting that does not exist, or a value that it cannot take."""
 
 
@@ -41,7 +41,9 @@ def change_settings(recipe: T, settings: Sequence[str]) -> T:
         names = path.strip().split(".")
         try:
             if not equals or not all(names):
-                raise SettingError(f"expected PATH=VALUE, such as optimizer.lr=1e-3: {setting!r}")
+                raise SettingError(
+                    f"expected PATH=VALUE, such as optimizer.lr=1e-3: {quote(setting)}"
+                )
             recipe = _change(recipe, names, text.strip(), recipe)
         except SettingError as error:
             problems.append(str(error))
@@ -63,8 +65,8 @@ def _change(value: T, names: list[str], text: str, whole: object, inside: str = 
         new = _parse(text, typing.get_type_hints(type(value))[name], old, path)
     try:
         return dataclasses.replace(value, **{name: new})  # type: ignore[type-var]
-    except (ValueError, TypeError) as error:
-        raise SettingError(f"{path}={text} is not allowed: {error}") from error
+    except Exception as error:  # the checks of a class may compute with the value
+        raise SettingError(f"{path}={shorten(text, MAX_QUOTE)} is not allowed: {error}") from error
 
 
 def _parse(text: str, hint: Any, old: object, path: str) -> object:  # ruff: ignore[any-type]
@@ -72,11 +74,13 @@ def _parse(text: str, hint: Any, old: object, path: str) -> object:  # ruff: ign
     try:
         candidates = [from_json(_as_json(text, as_list=as_list)) for as_list in (False, True)]
     except RecordError as error:
-        raise SettingError(f"{path}={text} is not allowed: {error}") from error
+        raise SettingError(f"{path}={shorten(text, MAX_QUOTE)} is not allowed: {error}") from error
     for value in (*candidates, text):
         if has_type(value, hint):
             return value
-    raise SettingError(f"{path} must be {type_name(hint)}, not {text!r}. It is {old!r} now")
+    raise SettingError(
+        f"{path} must be {type_name(hint)}, not {quote(text)}. It is {quote(old)} now"
+    )
 
 
 def _as_json(text: str, *, as_list: bool) -> Json:
@@ -85,8 +89,8 @@ def _as_json(text: str, *, as_list: bool) -> Json:
         return [_as_json(part, as_list=False) for part in parts if part]
     words: dict[str, Json] = {"none": None, "true": True, "false": False}
     try:
-        return json.loads(text)  # type: ignore[no-any-return]
-    except ValueError:
+        return parse_json(text)  # type: ignore[no-any-return]
+    except InputError:
         return words.get(text.lower(), text)
 
 
@@ -95,7 +99,8 @@ def _unknown(path: str, name: str, fields: list[str], whole: object) -> str:
     near = [known for known in setting_paths(whole) if known.rpartition(".")[2] == name][:3]
     near = near or get_close_matches(path, list(setting_paths(whole)), n=1)
     hint = f" Did you mean {' or '.join(near)}?" if near else ""
-    return f"there is no setting {path}.{hint} Allowed here: {', '.join(fields) or 'none'}"
+    allowed = ", ".join(fields) or "none"
+    return f"there is no setting {shorten(path, MAX_QUOTE)}.{hint} Allowed here: {allowed}"
 
 
 def setting_paths(value: object, inside: str = "") -> Iterator[str]:

@@ -11,6 +11,7 @@ import io
 import json
 import math
 import os
+import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..serialize import Json
+from ..untrusted import InputError, parse_json, read_file, read_json, require_file
 from .aggregate import Collection, Experiment, Group
 from .figure import Line, Panel
 from .records import (
@@ -42,6 +44,15 @@ IDENTITY = ("origin", "device", "shape", "data", "recipe")
 
 LABEL_LENGTH = 48
 """Longest label of a group, in characters."""
+
+MAX_IMAGE_BYTES = 2**24
+"""Largest picture of samples, which becomes a part of the page: 16 MiB."""
+
+MAX_GRID_BYTES = 2**26
+"""Largest density grid, which has 500 × 500 points: 64 MiB."""
+
+MAX_PLOTS = 50
+"""Largest number of panels of a study, and of validation metrics of a run. More are left out."""
 
 READ_ERRORS = (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError)
 """Errors that damaged files cause."""
@@ -155,7 +166,7 @@ def _read_run(folder: Path, name: str, note: Note) -> RunRecord | None:
 
 
 def _read_object(path: Path) -> dict[str, Any]:
-    value = json.loads(path.read_text(encoding="utf-8"))
+    value = read_json(path)
     if not isinstance(value, dict):
         raise ValueError(f"it holds a {type(value).__name__}, not an object")
     flatten(value)  # raises an error here, not in the page, if the nesting is too deep
@@ -187,7 +198,7 @@ def _comparison(value: Mapping[str, Any]) -> Comparison:
 def _read_samples(path: Path) -> dict[str, Any]:
     from PIL import Image
 
-    image = path.read_bytes()
+    image = read_file(path, most=MAX_IMAGE_BYTES)
     try:
         with Image.open(io.BytesIO(image), formats=["PNG"]) as opened:
             size = opened.size
@@ -198,7 +209,11 @@ def _read_samples(path: Path) -> dict[str, Any]:
 
 
 def _read_density_grid(path: Path) -> dict[str, Any]:
+    require_file(path)
     try:
+        with zipfile.ZipFile(path) as file:
+            if sum(member.file_size for member in file.infolist()) > MAX_GRID_BYTES:
+                raise ValueError(f"it expands to more than {MAX_GRID_BYTES:,} bytes")
         with path.open("rb") as content, np.load(content, allow_pickle=False) as file:
             arrays = {name: np.asarray(file[name], dtype=float) for name in file.files}
     except Exception as error:
@@ -212,7 +227,7 @@ def _read_density_grid(path: Path) -> dict[str, Any]:
 
 
 def _read_metrics(folder: Path, note: Note) -> dict[str, Any]:
-    records = _read_lines(folder / "metrics.jsonl", note)
+    records = read_lines(folder / "metrics.jsonl", note)
     losses = [record for record in records if "loss" in record]
     validation: dict[str, list[tuple[dict[str, Any], Json]]] = {}
     for record in records:
@@ -223,16 +238,24 @@ def _read_metrics(folder: Path, note: Note) -> dict[str, Any]:
     return {
         "loss": _curve([(record, record["loss"]) for record in losses]),
         "step_times": tuple(filter(math.isfinite, times)),
-        "validation": {name: _curve(points) for name, points in validation.items()},
+        "validation": {name: _curve(validation[name]) for name in list(validation)[:MAX_PLOTS]},
     }
 
 
-def _read_lines(path: Path, note: Note) -> list[dict[str, Any]]:
-    """Return the records of a JSON lines file. The last line of a killed run may be incomplete."""
+def read_lines(path: Path, note: Note) -> list[dict[str, Any]]:
+    """Return the records of a JSON lines file. The last line of a killed run may be incomplete.
+
+    Args:
+        path: The file. It may not exist.
+        note: Called with a sentence on damaged lines.
+
+    Returns:
+        The records with an iteration.
+    """
     try:
-        *lines, last = path.read_bytes().split(b"\n") if path.exists() else [b""]
-    except OSError as error:
-        note(f"metrics.jsonl cannot be read: {_reason(error)}")
+        *lines, last = read_file(path).split(b"\n") if path.exists() else [b""]
+    except InputError as error:
+        note(f"metrics.jsonl cannot be read: {error}")
         return []
     records = [_parse_line(line) for line in lines]
     bad = [str(number) for number, record in enumerate(records, 1) if record is None]
@@ -243,8 +266,8 @@ def _read_lines(path: Path, note: Note) -> list[dict[str, Any]]:
 
 def _parse_line(line: bytes) -> dict[str, Any] | None:
     try:
-        record = json.loads(line)
-    except (ValueError, RecursionError):
+        record = parse_json(line)
+    except InputError:
         return None
     known = isinstance(record, dict) and math.isfinite(real(record.get("iteration")))
     return record if known else None
@@ -271,7 +294,10 @@ def _read_study(
         return []
     panels = []
     listed = findings.get("panels")
-    for place, value in enumerate(listed if isinstance(listed, list) else ()):
+    listed = listed if isinstance(listed, list) else []
+    if len(listed) > MAX_PLOTS:
+        note(f"{name}/study.json has {len(listed):,} panels. Only {MAX_PLOTS} are shown")
+    for place, value in enumerate(listed[:MAX_PLOTS]):
         try:
             panels.append(_panel(value))
         except READ_ERRORS as error:

@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..measurement import Measurement
 from ..serialize import Json
+from ..untrusted import printable
 from .figure import Panel
 
 if TYPE_CHECKING:
@@ -23,15 +23,13 @@ STEP_TIME = "milliseconds_per_iteration"
 STEP_TIME_WITH_VALIDATION = "milliseconds_with_validation"
 MEMORY = "bytes"
 
-_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-
 
 def text(value: Json) -> str:
     """Return a JSON value as printable text."""
     if value is None or isinstance(value, bool):
         return {None: "none", True: "yes", False: "no"}[value]
     plain = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", plain)
+    return printable(plain)
 
 
 def real(value: Json) -> float:

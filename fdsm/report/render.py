@@ -109,7 +109,8 @@ def _experiment(experiment: Experiment) -> "list[RenderableType]":
 
 
 def _study(study: StudyRecord) -> "list[RenderableType]":
-    return [_rich(study_table(study).select(["value"]))]
+    table = study_table(study)  # without values if all of them are missing
+    return [_rich(table.select([c.key for c in table.columns if c.key == "value"]))]
 
 
 def _with_legend(table: Table) -> "list[RenderableType]":

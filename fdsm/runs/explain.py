@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -13,6 +14,7 @@ from ..data.tables import Numeric
 from ..outliers import Reason
 from ..outliers.known_values import LIMIT
 from ..outliers.reasons import distance_shares, expected_inputs, score_gains
+from ..serialize import Json
 from .saved_model import BATCH, SavedModel
 
 EXPLAINED = 0.5
@@ -140,3 +142,19 @@ def as_number(text: str) -> float | None:
         return float(text)
     except ValueError:
         return None
+
+
+def json_value(text: str) -> Json:
+    """Return text as a number if it is written like one, and `None` if it is empty."""
+    number = as_number(text)
+    if number is None or not math.isfinite(number):
+        return text or None
+    return number if np.format_float_positional(number, trim="-") == text else text
+
+
+def seven_digits(x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Round to seven significant digits, which is the precision of the model."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        exponent = np.floor(np.log10(np.abs(x)))
+    factor = 10.0 ** (6 - np.nan_to_num(exponent, nan=0.0, posinf=0.0, neginf=0.0))
+    return np.round(x * factor) / factor

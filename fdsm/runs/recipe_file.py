@@ -7,9 +7,10 @@ from pathlib import Path
 from types import ModuleType
 
 from ..recipes.recipe import Recipe
+from ..untrusted import InputError
 
 
-class UnknownRecipeError(ValueError):
+class UnknownRecipeError(InputError):
     """A recipe that cannot be found."""
 
 

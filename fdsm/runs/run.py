@@ -33,13 +33,17 @@ from ..data import Dataset, Source
 from ..recipes.recipe import Recipe, seeded
 from ..serialize import Json, RecordError, differences, from_json, to_json
 from ..training import Checkpoints, derived_seed
+from ..untrusted import InputError, quote, read_json
 from .recipe_file import load_file
 
 FORMAT = 2
 """Version of the layout of `config.json`."""
 
+WRITTEN = ("checkpoints", "samples", "scored", ".lock")
+"""Folders and files of a run that later commands write to without replacing them."""
 
-class RunError(ValueError):
+
+class RunError(InputError):
     """A folder is not a run, already holds one, or does not match its files or data."""
 
 
@@ -55,7 +59,7 @@ class UnfinishedRunError(RunError):
         self.run = run
 
 
-class UntrustedFileError(ValueError):
+class UntrustedFileError(InputError):
     """The recipe of a run is code in a file, and the caller has not agreed to execute it."""
 
 
@@ -124,6 +128,7 @@ class Run:
             UntrustedFileError: If the recipe is defined in a file and `trust` is false.
         """
         config = _read_config(folder)
+        _require_inside(folder)
         try:
             origin, seed = dict(config.get("origin") or {}), int(config["seed"])
             was_on, record = str(torch.device(config["device"])), config["recipe"]
@@ -139,8 +144,8 @@ class Run:
             recipe = _read_recipe(record, load_file(Path(str(file))) if file else None)
         except (ValueError, TypeError) as error:
             raise RunError(
-                f"{folder} was written by {_maker(config)} and cannot be opened by {__version__}: "
-                f"{error}"
+                f"{folder / 'config.json'} was written by {_maker(config)} and cannot be opened "
+                f"by {__version__}: {error}"
             ) from error
         return cls(folder, recipe, seed, device or was_on, origin)
 
@@ -190,7 +195,7 @@ class Run:
 
     def require_same_data(self, data: Dataset) -> None:
         """Raise `RunError` if the data are not those that the run was trained on."""
-        changed = differences(_identity(self.config["data"]), _identity(data.record))
+        changed = differences(_identity(self.config.get("data", {})), _identity(data.record))
         if changed:
             raise RunError(
                 f"the data of {self.folder} have changed since training started: "
@@ -298,23 +303,50 @@ def _read_config(folder: Path) -> dict[str, Any]:
             f"{folder} was written by {_maker(config)}, whose config.json has another layout. "
             f"Open it with that version, or train it again with {__version__}"
         )
+    _require_types(path, config)
     return config
 
 
 def _read_object(path: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise RunError(f"{path} is damaged: {error}") from error
+    value = read_json(path, RunError)
     if not isinstance(value, dict):
         raise RunError(f"{path} is damaged: it holds a {type(value).__name__}, not an object")
     return value
 
 
+def _require_inside(folder: Path) -> None:
+    """Raise `RunError` if a link in the folder of a run would lead writes out of the folder."""
+    for name in WRITTEN:
+        path = folder / name
+        if path.is_symlink() and folder.resolve() not in path.resolve().parents:
+            raise RunError(
+                f"{path} is a link to {path.resolve()}, outside the run. Replace it with a copy"
+            )
+
+
+def _require_types(path: Path, config: dict[str, Any]) -> None:
+    """Raise `RunError` if entries that are used without the recipe have other types."""
+    data, shape = config.get("data", {}), config.get("stored_shape", [])
+    known = isinstance(data, dict)
+    problems = [] if known else ["data must be an object"]
+    if known and not _is_list_of(data.get("files", []), dict):
+        problems.append("data.files must be a list of objects")
+    if known and data.get("columns") is not None and not _is_list_of(data["columns"], str):
+        problems.append("data.columns must be a list of names")
+    if not _is_list_of(shape, int):
+        problems.append("stored_shape must be a list of integers")
+    if problems:
+        raise RunError(f"{path} is damaged: {', '.join(problems)}")
+
+
+def _is_list_of(value: Json, kind: type) -> bool:
+    return isinstance(value, list) and all(isinstance(item, kind) for item in value)
+
+
 def _read_recipe(record: Json, trusted: ModuleType | None) -> Recipe:
     recipe = from_json(record, trusted)
     if not isinstance(recipe, Recipe):
-        raise RecordError(f"{str(recipe)[:80]} is not a recipe")
+        raise RecordError(f"{quote(recipe)} is not a recipe")
     return recipe
 
 
@@ -323,7 +355,7 @@ def _maker(config: dict[str, Any]) -> str:
     versions = config.get("versions")
     if not (isinstance(versions, dict) and "fdsm" in versions):
         return "an unknown version of fdsm"
-    return f"fdsm {versions['fdsm']}"
+    return f"fdsm {versions['fdsm']!s:.20}"
 
 
 def _identity(record: dict[str, Any]) -> dict[str, Any]:

@@ -16,13 +16,14 @@ from ..evaluation import Consistency, check_consistency, log_densities
 from ..objectives import SSM
 from ..outliers import OutlierDetector
 from ..projections import Sphere
-from ..recipes import CrossFittedEBM
+from ..recipes import CrossFittedEBM, require_parameters
 from ..recipes.recipe import HasLogDensity, HasObjective, proportionate_samples, seeded
-from ..samplers import GaussianMixtureProposal, Progress, importance_log_partition
+from ..samplers import Progress
+from ..samplers.importance import kernel_log_partition
 from ..serialize import find_fields, replace_fields
 from ..sharding import new_rows
 from ..training import checkpoint, derived_seed
-from ..typing import LogDensity, Objective
+from ..typing import Objective
 from .marginals import Marginals
 from .run import Run, RunError, UnfinishedRunError
 
@@ -33,12 +34,8 @@ KNOWN_ROWS = 100_000
 BATCH = 500
 CHECK_ROWS = 64
 """Number of training rows on which finite differences are checked."""
-PARTITION_SAMPLES, PARTITION_ERROR = 60_000, 0.1
-"""Samples for the normalizing constant, and its largest accepted standard error in nats."""
 SAMPLED_ROWS = 20_000
 """Largest number of training rows for the distributions of the columns of samples."""
-PARTITION_SCALE = 0.3
-"""Standard deviation of the kernels of the proposal, which are centred at training rows."""
 
 
 class Scores(NamedTuple):
@@ -98,7 +95,11 @@ class SavedModel:
             return replace(
                 saved,
                 detector=_cross_fitted_detector(saved, run.recipe, data),
-                log_partition=_log_partition(saved, run.recipe, data),
+                log_partition=kernel_log_partition(
+                    as_log_density(run.recipe.log_density(model)),
+                    saved.completions(data.train[:2000])[0],
+                    run.generator("partition"),
+                ),
                 marginals=_marginals(saved, data),
             )
         if isinstance(run.recipe, HasLogDensity):
@@ -126,9 +127,10 @@ class SavedModel:
         run.require_digest(state.get("settings"))
         try:
             shape = torch.Size(state["shape"])
+            require_parameters(run.recipe, shape, sum(t.numel() for t in state["model"].values()))
             model = run.build(shape)
             model.load_state_dict(state["model"])
-            return cls(
+            saved = cls(
                 run,
                 model.eval(),
                 run.recipe.data.transform.restore(state["transform"]),
@@ -136,12 +138,24 @@ class SavedModel:
                 _read_detector(state, run.device),
                 None if (pair := state.get("log_partition")) is None else (pair[0], pair[1]),
                 None if (maps := state.get("marginals")) is None else Marginals(**maps),
-                state["max_value"],
-                state["is_integer"],
-                state["progress"],
+                float(state["max_value"]),
+                bool(state["is_integer"]),
+                {**state["progress"], "iterations": int(state["progress"]["iterations"])},
             )
-        except (RuntimeError, KeyError, TypeError, ValueError) as error:
+            saved._use_once()
+        except Exception as error:  # anything can be wrong in a file of a stranger
             raise RunError(f"{run.model_path} does not match its config.json: {error}") from error
+        return saved
+
+    def _use_once(self) -> None:
+        """Score and correct a row, so that parts which do not fit together are noticed here."""
+        rows = self.transform.inverse(torch.zeros(1, *self.shape))
+        rows = rows if self.marginals is None else self.marginals.apply(rows)
+        if isinstance(self.run.recipe, HasLogDensity):
+            if self.detector is None:
+                raise ValueError("it has no outlier detector")
+            self.score(rows)
+            self.detector.calibration.held_out_p_values()
 
     def save(self) -> None:
         """Write the model into the folder of its run, atomically."""
@@ -217,7 +231,9 @@ class SavedModel:
             )
         f = self.run.recipe.log_density(self.model)
         dtype = next((p.dtype for p in self.model.parameters()), torch.float32)
-        values = _data_log_density(f, self.transform, rows, self.run.device, dtype)
+        density, transform = as_log_density(f), self.transform
+        of_data = lambda x: density(transform.deterministic(x).to(dtype)) + transform.log_det(x)
+        values = log_densities(of_data, rows, chunk=BATCH, device=self.run.device)
         return values if self.log_partition is None else values - self.log_partition[0]
 
     def score(self, rows: Tensor, *, leave_one_out: bool = False) -> Scores:
@@ -331,15 +347,6 @@ def _uses_directions(objective: Objective) -> bool:
     return all(any(find_fields(objective, name)) for name in ("derivative", "projection"))
 
 
-def _data_log_density(
-    f: LogDensity, transform: Transform, rows: Tensor, device: str, dtype: torch.dtype
-) -> Tensor:
-    """Return the log-densities of rows of data, a batch at a time, in float64, shape `(N,)`."""
-    density = as_log_density(f)
-    of_data = lambda x: density(transform.deterministic(x).to(dtype)) + transform.log_det(x)
-    return log_densities(of_data, rows, chunk=BATCH, device=device)
-
-
 def _cross_fitted_detector(
     saved: SavedModel, recipe: CrossFittedEBM, data: Dataset
 ) -> OutlierDetector:
@@ -375,25 +382,4 @@ def _held_out_detector(held_out: Tensor) -> OutlierDetector:
 def _read_detector(state: dict[str, Any], device: str) -> OutlierDetector | None:
     if (held_out := state.get("test_log_density")) is not None:  # written by fdsm 0.2.0
         return _held_out_detector(held_out)
-    detector = state.get("detector")
-    return None if detector is None else OutlierDetector.restore(detector, device)
-
-
-def _log_partition(
-    saved: SavedModel, recipe: CrossFittedEBM, data: Dataset
-) -> tuple[float, float] | None:
-    """Return the logarithm of the normalizing constant with its error, if the error is small."""
-    x = saved.completions(data.train[:2000])[0]
-    f = recipe.log_density(saved.model)
-    try:
-        with torch.no_grad():
-            estimate = importance_log_partition(
-                as_log_density(f),
-                GaussianMixtureProposal(x, PARTITION_SCALE),
-                PARTITION_SAMPLES,
-                generator=saved.run.generator("partition"),
-            )
-    except ValueError:
-        return None
-    well = estimate.error < PARTITION_ERROR and estimate.effective_sample_size > 100
-    return (estimate.value, estimate.error) if well else None
+    return OutlierDetector.restore(found, device) if (found := state.get("detector")) else None

@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,9 @@ from ..data.tables.frame import TEXT_SUFFIXES, table_suffix
 from ..data.tables.write import cast_text, require_replaceable, uncastable, write_frames
 from ..outliers import Reason, benjamini_hochberg
 from ..serialize import Json
-from .explain import as_number, explain, in_words
+from ..untrusted import read_json
+from .explain import explain, in_words, json_value, seven_digits
+from .run import RunError
 from .saved_model import SavedModel
 from .table_summary import histogram
 
@@ -86,6 +89,7 @@ def score_file(
         ValueError: If the format is not supported.
     """
     require_replaceable(out, MARK, HEADER, data)
+    edges = _edges(saved)
     schema = table_schema(saved)
     if schema is None:
         names, rows = _read_images(saved, data)
@@ -107,7 +111,8 @@ def score_file(
     out.parent.mkdir(parents=True, exist_ok=True)
     with replace_file(out) as draft:
         write_frames(draft, out.suffix, _with_scores(frames, scored), MARK)
-    _record(saved, data, scored, fdr)
+    if edges is not None:
+        _record(saved, data, scored, fdr, edges)
     return {
         "rows": len(scored.score),
         "flagged": int(scored.flagged.sum()),
@@ -122,9 +127,9 @@ def table_schema(saved: SavedModel) -> TableSchema | None:
     schema = getattr(saved.run.recipe.data, "schema", None)
     if isinstance(schema, TableSchema):
         return schema
-    names = saved.run.config["data"].get("columns")  # fdsm 0.2.0 recorded names of numeric columns
+    names = saved.run.config.get("data", {}).get("columns")  # of numeric columns, in fdsm 0.2.0
     if names is None and len(saved.shape) == 1 and not saved.is_integer:
-        names = [str(i) for i in range(saved.run.config["stored_shape"][0])]
+        names = [str(i) for i in range(*saved.run.config.get("stored_shape", saved.shape))]
     return None if names is None else TableSchema.of_numbers(names)
 
 
@@ -144,7 +149,7 @@ def default_scores_path(data: Path) -> Path:
 
 def is_training_file(saved: SavedModel, path: Path) -> bool:
     """Return whether a file is the one that the model was trained on."""
-    known = [file.get("sha256") for file in saved.run.config["data"].get("files", [])]
+    known = [file.get("sha256") for file in saved.run.config.get("data", {}).get("files", [])]
     return path.is_file() and checksums(path, "sha256")[0] in known
 
 
@@ -265,7 +270,7 @@ def _columns(scored: ScoredRows, start: int, count: int) -> "dict[str, pa.Array]
     missing = scored.score[part].isnan().numpy()
 
     def number(x: Tensor) -> "pa.Array":
-        return pa.array(_seven_digits(x[part].numpy()), pa.float64(), mask=missing)
+        return pa.array(seven_digits(x[part].numpy()), pa.float64(), mask=missing)
 
     rows = range(start, start + count)
     return {
@@ -278,20 +283,25 @@ def _columns(scored: ScoredRows, start: int, count: int) -> "dict[str, pa.Array]
     }
 
 
-def _seven_digits(x: Floats) -> Floats:
-    """Round to seven significant digits, which is the precision of the model."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        exponent = np.floor(np.log10(np.abs(x)))
-    factor = 10.0 ** (6 - np.nan_to_num(exponent, nan=0.0, posinf=0.0, neginf=0.0))
-    return np.round(x * factor) / factor
+def _edges(saved: SavedModel) -> list[float] | None:
+    """Return the bins of scores in `table.json` of a run, or `None` if it has no such file."""
+    path = saved.run.folder / "table.json"
+    if not path.exists():
+        return None
+    table = read_json(path, RunError)
+    try:
+        edges = list(map(float, table["scores"]["edges"]))
+    except (LookupError, TypeError, ValueError, OverflowError):
+        edges = []
+    if len(edges) < 2 or not all(a < b for a, b in pairwise(edges)):
+        raise RunError(f"{path} is damaged: it has no increasing edges of scores")
+    return edges
 
 
-def _record(saved: SavedModel, data: Path, scored: ScoredRows, fdr: float) -> None:
-    """Write a summary for the report into the folder of the run, if it has one for tables."""
-    table = saved.run.folder / "table.json"
-    if not table.exists():
-        return
-    edges = json.loads(table.read_text(encoding="utf-8"))["scores"]["edges"]
+def _record(
+    saved: SavedModel, data: Path, scored: ScoredRows, fdr: float, edges: list[float]
+) -> None:
+    """Write a summary for the report into the folder of the run."""
     known = scored.score[~scored.score.isnan()]
     flagged = scored.score[scored.flagged]
     order = scored.score.nan_to_num(-torch.inf).argsort(descending=True)[:TOP].tolist()
@@ -302,7 +312,7 @@ def _record(saved: SavedModel, data: Path, scored: ScoredRows, fdr: float) -> No
             "p_value": float(scored.p_value[i]),
             "flagged": bool(scored.flagged[i]),
             "reasons": [
-                reason._asdict() | {"expected": _json_value(reason.expected)}
+                reason._asdict() | {"expected": json_value(reason.expected)}
                 for reason in scored.reasons.get(i, [])
             ],
         }
@@ -322,14 +332,6 @@ def _record(saved: SavedModel, data: Path, scored: ScoredRows, fdr: float) -> No
     }
     with replace_file(folder / f"{data.name}.json") as draft:
         draft.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-
-
-def _json_value(text: str) -> Json:
-    """Return text as a number if it is written like one, and `None` if it is empty."""
-    number = as_number(text)
-    if number is None or not math.isfinite(number):
-        return text or None
-    return number if np.format_float_positional(number, trim="-") == text else text
 
 
 def _table_source(saved: SavedModel, path: Path, schema: TableSchema) -> Table | Array:
@@ -377,7 +379,7 @@ def _read_images(saved: SavedModel, path: Path) -> tuple[list[str], Tensor]:
     """
     config = saved.run.config
     key = getattr(saved.run.recipe.data, "key", None)
-    shape, source = tuple(config["stored_shape"]), from_path(path, key)
+    shape, source = tuple(config.get("stored_shape", saved.shape)), from_path(path, key)
     if isinstance(source, (Table, Array)):
         raise DataError(f"{path} is a table, but {saved.run.folder} was trained on images")
     if isinstance(source, ImageFolder) and len(shape) == 3:

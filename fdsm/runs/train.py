@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
-from torch import distributed
 
 from .. import __version__
 from ..atomic_io import create_folder, exclusive, flush, sweep
@@ -280,9 +279,7 @@ class Training:
         """Return the batch that fits into memory, found by halving, in a sentence."""
         recipe, order = self.run.recipe, derived_seed(self.run.seed, "order")
         size = recipe.plan.batch // 2
-        # Compiling again takes minutes, and other processes do not take part in this step.
-        only_guess = self.compiled or (distributed.is_available() and distributed.is_initialized())
-        while size and not only_guess:
+        while size and not self.compiled:
             plan = replace(recipe.plan, batch=size)
             smaller = replace(recipe, plan=plan).batches(self.data, order, self.run.device)  # type: ignore[type-var]
             try:

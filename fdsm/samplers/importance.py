@@ -21,6 +21,11 @@ from ..typing import LogDensity
 from .chains import Progress, require_counts, require_positive, track
 from .log_weights import log_sums, summarize
 
+PARTITION_SAMPLES, PARTITION_ERROR = 60_000, 0.1
+"""Samples of `kernel_log_partition`, and its largest accepted standard error in nats."""
+PARTITION_SCALE = 0.3
+"""Standard deviation of its kernels."""
+
 
 class Proposal(Protocol):
     """A distribution that can be sampled and has a normalised log-density."""
@@ -176,3 +181,30 @@ def importance_log_partition(
             total = torch.logaddexp(total, sums.cpu())
     mean = summarize(total[0], total[1], n)
     return LogPartition(mean.value.item(), mean.error.item(), mean.effective_sample_size.item(), n)
+
+
+def kernel_log_partition(
+    log_density: LogDensity, x: Tensor, generator: Generator
+) -> tuple[float, float] | None:
+    """Estimate the logarithm of a normalizing constant with kernels at rows as the proposal.
+
+    Args:
+        log_density: The log-density, up to a constant.
+        x: Rows that are distributed like the density, shape `(N, D)`.
+        generator: Random number generator.
+
+    Returns:
+        The estimate and its standard error in nats, or `None` if the error is large.
+    """
+    try:
+        with torch.no_grad():
+            estimate = importance_log_partition(
+                log_density,
+                GaussianMixtureProposal(x, PARTITION_SCALE),
+                PARTITION_SAMPLES,
+                generator=generator,
+            )
+    except ValueError:
+        return None
+    well = estimate.error < PARTITION_ERROR and estimate.effective_sample_size > 100
+    return (estimate.value, estimate.error) if well else None

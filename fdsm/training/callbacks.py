@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
+from ..untrusted import printable
 from .loggers import Log
 from .metrics import DeviceMetrics
 
@@ -202,7 +203,7 @@ class ProgressBar:
 
         self._console = Console(stderr=True) if console is None else console
         self._progress = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("loss {task.fields[loss]:.5g}  {task.fields[ms]:.3g} ms"),
@@ -211,7 +212,7 @@ class ProgressBar:
             auto_refresh=False,
             disable=not self._console.is_terminal,
         )
-        self._task = self._progress.add_task(name, total=None, loss=math.nan, ms=0.0)
+        self._task = self._progress.add_task(printable(name), total=None, loss=math.nan, ms=0.0)
         self._recent: deque[Mapping[str, float]] = deque(maxlen=SHOWN_LOSSES)
         self._interval = REFRESH if self._console.is_terminal else INTERVAL
         self._due = time.monotonic() + (0 if self._console.is_terminal else INTERVAL)

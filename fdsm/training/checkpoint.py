@@ -11,20 +11,21 @@ import re
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.torch import save as serialize
 from torch import Tensor
 
 from ..atomic_io import create_folder, replace_file
 from ..serialize import Json
+from ..untrusted import InputError, parse_json, require_file
 
 FORMAT = "fdsm checkpoint 1"
 
 
-class CheckpointError(ValueError):
+class CheckpointError(InputError):
     """A file is not a checkpoint, or is damaged."""
 
 
@@ -56,22 +57,24 @@ def load(path: Path) -> dict[str, Any]:
     Raises:
         CheckpointError: If the file is not a checkpoint, or is damaged.
     """
-    if path.is_dir():
-        raise CheckpointError(f"{path} is a folder, not a checkpoint")
+    require_file(path, CheckpointError)
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
             tensors = {key: file.get_tensor(key) for key in list(file.keys())}
-    except (SafetensorError, OSError) as error:
+    except Exception as error:  # types that torch lacks, and sizes that overflow
         raise CheckpointError(f"{path} cannot be read as a checkpoint: {error}") from error
     if metadata.get("format") != FORMAT or not {"digest", "state"} <= metadata.keys():
         raise CheckpointError(f"{path} is a safetensors file, but not a checkpoint of fdsm")
     if metadata["digest"] != _digest(metadata["state"], tensors):
         raise CheckpointError(f"{path} is damaged: its content does not match its digest")
     try:
-        return cast(dict[str, Any], _decode(json.loads(metadata["state"]), tensors))
-    except (KeyError, ValueError, TypeError, RecursionError) as error:
+        state = _decode(parse_json(metadata["state"]), tensors)
+    except (KeyError, ValueError, TypeError) as error:
         raise CheckpointError(f"the state in {path} cannot be read: {error!r}") from error
+    if not isinstance(state, dict):
+        raise CheckpointError(f"{path} has no state, but a {type(state).__name__}")
+    return state
 
 
 def _encode(value: object, path: str, tensors: dict[str, Tensor]) -> Json:

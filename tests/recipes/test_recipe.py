@@ -17,6 +17,7 @@ from fdsm.recipes import (
     Recipe,
     ScoreNetwork,
     TrainingPlan,
+    require_parameters,
 )
 from fdsm.recipes.recipe import seeded
 
@@ -89,3 +90,16 @@ def test_number_of_samples_follows_the_iterations_unless_it_is_given(
     assert TrainingPlan(num_samples=None).sample_count(iterations) == count
     assert TrainingPlan(num_samples=7).sample_count(iterations) == 7
     assert TrainingPlan(num_samples=0).sample_count(iterations) == 0
+
+
+def test_models_with_too_many_parameters_are_not_built() -> None:
+    """Those of the tiny recipe have 2 * 8 + 8, 8 * 8 + 8, 8 weights and a Gaussian tail."""
+    shape = torch.Size([2])
+    count = sum(p.numel() for p in tiny.build(shape).parameters())
+    state = torch.get_rng_state()
+    require_parameters(tiny, shape, count)
+    assert torch.equal(state, torch.get_rng_state())
+    with pytest.raises(ValueError, match=f"has more than {count - 1} parameters"):
+        require_parameters(tiny, shape, count - 1)
+    with pytest.raises(ValueError, match="has more than 1,000 parameters"):
+        require_parameters(tiny, torch.Size([10**9]), 1000)

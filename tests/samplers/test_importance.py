@@ -12,6 +12,7 @@ from fdsm.samplers import (
     Proposal,
     importance_log_partition,
 )
+from fdsm.samplers.importance import kernel_log_partition
 
 from .sampler_cases import Normal, correlated
 
@@ -143,3 +144,14 @@ def test_invalid_arguments_are_refused() -> None:
         GaussianMixtureProposal(torch.zeros(1, 2, dtype=torch.long), 1.0)
     with pytest.raises(ValueError, match="at least one proposal"):
         MixtureProposal(())
+
+
+def test_kernels_at_rows_estimate_a_known_constant_or_nothing(generator: Generator) -> None:
+    rows = torch.randn(500, 2, generator=generator)
+    f = lambda x: -x.square().sum(1) / 2
+    estimate = kernel_log_partition(f, rows, generator)
+    assert estimate is not None
+    value, error = estimate
+    assert error < 0.1
+    assert abs(value - math.log(2 * math.pi)) < 5 * error
+    assert kernel_log_partition(lambda x: f(100 * x), rows, generator) is None

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fdsm.training import CheckpointError, Checkpoints
@@ -24,6 +24,7 @@ STATES = st.dictionaries(
 )
 
 
+@settings(deadline=None)  # files are flushed to a disk that others use too
 @given(state=STATES)
 def test_loading_returns_the_saved_state(
     state: dict, tmp_path_factory: pytest.TempPathFactory

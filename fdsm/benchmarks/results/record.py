@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from ...atomic_io import replace_file
 from ...serialize import Json, RecordError, from_json, to_json
+from ...untrusted import read_json
 
 T = TypeVar("T")
 
@@ -169,9 +170,10 @@ def read_record(path: Path, kind: type[T]) -> T:
     Raises:
         RecordError: If it is not a record of this version.
     """
+    content = read_json(path, RecordError)
     try:
-        record = from_json(json.loads(path.read_text(encoding="utf-8")))
-    except (json.JSONDecodeError, RecordError) as error:
+        record = from_json(content)
+    except RecordError as error:
         raise RecordError(f"{path}: {error}") from error
     if not isinstance(record, kind):
         raise RecordError(f"{path} is not a {kind.__name__}")

@@ -2,13 +2,13 @@
 
 import hashlib
 import zipfile
-import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
+from ...untrusted import expansion_limit, quote, read_file, require_file
 from ..download import checksums
 from ..errors import DataError
 
@@ -18,7 +18,7 @@ SUFFIXES = {
 """Suffixes of image files."""
 
 MAX_BYTES = 2**28
-"""Largest accepted size of a decompressed member of a zip file: 256 MiB."""
+"""Largest size of an image file: 256 MiB, which an image of 8192 × 8192 pixels does not exceed."""
 
 
 class Archive(Protocol):
@@ -86,7 +86,7 @@ class Folder:
 
     def read(self, name: str) -> bytes:
         """Return the content of a file."""
-        content = (self.path / name).read_bytes()
+        content = read_file(self.path / name, DataError, MAX_BYTES)
         (self._checksums[name],) = checksums(content, "sha256")
         return content
 
@@ -115,7 +115,15 @@ class Zip:
         members = self._file.namelist()
         for name in members:
             require_inside(self.path, name)
-        return _images(members)
+        images = _images(members)
+        size = sum(self._file.getinfo(name).file_size for name in images)
+        most = expansion_limit(self.path.stat().st_size)
+        if size > most:
+            raise DataError(
+                f"{self.path} expands to {size:,} bytes of images, more than {most:,}. If this is "
+                "right, unpack it and give the folder"
+            )
+        return images
 
     def read(self, name: str) -> bytes:
         """Return the content of a file."""
@@ -124,8 +132,11 @@ class Zip:
                 raise DataError(
                     f"{self.path}: {name} has {size:,} bytes, more than {MAX_BYTES:,}. Remove it"
                 )
+            require_method(self.path, self._file.getinfo(name))
             return self._file.read(name)
-        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError) as error:
+        except DataError:
+            raise
+        except Exception as error:  # each method of compression has errors of its own
             raise DataError(
                 f"{self.path}: {name} is damaged: {error}. Create the zip file again"
             ) from error
@@ -137,12 +148,22 @@ class Zip:
 
     @cached_property
     def _file(self) -> zipfile.ZipFile:
+        require_file(self.path, DataError)
         try:
             return zipfile.ZipFile(self.path)
-        except (zipfile.BadZipFile, OSError, RuntimeError, ValueError) as error:
+        except Exception as error:  # damaged lists of members raise many types
             raise DataError(
                 f"{self.path} is not a readable zip file: {error}. Create or download it again"
             ) from error
+
+
+def require_method(path: Path, member: zipfile.ZipInfo) -> None:
+    """Raise `DataError` if a member is compressed with LZMA, which may ask for any memory."""
+    if member.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2}:
+        raise DataError(
+            f"{path}: {member.filename} is compressed with a method that is not supported. Create "
+            "the zip file again with the method deflate"
+        )
 
 
 def require_inside(path: Path, name: str) -> None:
@@ -150,8 +171,8 @@ def require_inside(path: Path, name: str) -> None:
     parts = PurePosixPath(name.replace("\\", "/"))
     if parts.is_absolute() or ".." in parts.parts or ":" in name:
         raise DataError(
-            f"{path} has a member {name!r} with a path that leads out of the archive. Do not use "
-            "this file: it is malicious or broken"
+            f"{path} has a member {quote(name)} with a path that leads out of the archive. Do not "
+            "use this file: it is malicious or broken"
         )
 
 

@@ -1,6 +1,7 @@
 """Arrays of numbers or images in numpy's file formats."""
 
 import io
+import math
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,21 +13,20 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from ...untrusted import expansion_limit, quote, read_file, require_file
 from ..dataset import Dataset, build_dataset
 from ..download import checksums, resolve_path
 from ..errors import DataError
 from ..split import MIN_ROWS, index_splits, train_val_test_split
 from ..tables import TableSchema, frame_from
 from ..transforms import Dequantize, EncodeColumns, Transform
-from .table import problems_of, split_frame
+from .archives import require_method
+from .table import limit_cells, problems_of, split_frame
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
 
     from ..tables.columns import Problems
-
-MAX_BYTES = 2**34
-"""Largest accepted size of an array: 16 GiB."""
 
 T = TypeVar("T")
 
@@ -66,11 +66,14 @@ class Array:
     def load(self) -> Dataset:
         """Read and split the array. Raises `DataError` with all problems of the file."""
         path, sha256, frame = self._read()
+        frame, sampled = limit_cells(frame, path.stat().st_size, self.seed)
         with problems_of(path):
             schema = self.schema or TableSchema.infer(
                 frame, categorical=self.categorical, numeric=self.numeric, ignore=self.ignore
             )
-            return split_frame(self, frame, schema, {"file": path.name, "sha256": sha256})
+            return split_frame(
+                self, frame, schema, {"file": path.name, "sha256": sha256, **sampled}
+            )
 
     def read_codes(self) -> "tuple[npt.NDArray[np.float64], Problems, pa.Table]":
         """Read the array to score its rows with a model that was trained on another one.
@@ -175,7 +178,7 @@ def read_array(path: Path, key: str | None = None) -> tuple[npt.NDArray[Any], st
     Raises:
         DataError: If the file is damaged, or the array is not numeric.
     """
-    content = path.read_bytes()
+    content = read_file(path, DataError)
     array = _read_member(io.BytesIO(content), path, key, _parse_npy)
     if array.dtype.kind not in "biuf":
         raise DataError(
@@ -187,22 +190,25 @@ def read_array(path: Path, key: str | None = None) -> tuple[npt.NDArray[Any], st
 
 def read_ndim(path: Path, key: str | None = None) -> int:
     """Return the number of dimensions of an array. Reads only the header of the array."""
+    require_file(path, DataError)
     with path.open("rb") as file:
         return _read_member(file, path, key, _parse_ndim)
 
 
-def _read_member(file: BinaryIO, path: Path, key: str | None, parse: Callable[[BinaryIO], T]) -> T:
-    """Apply `parse` to a `.npy` file or to a member of a `.npz` file."""
+def _read_member(
+    file: BinaryIO, path: Path, key: str | None, parse: Callable[[BinaryIO, int], T]
+) -> T:
+    """Apply `parse` to a `.npy` file or to a member of a `.npz` file, and its size."""
     try:
         is_npz = file.read(2) == b"PK"
+        size = file.seek(0, io.SEEK_END)
         file.seek(0)
         if not is_npz:
-            return parse(file)
-        with (
-            zipfile.ZipFile(file) as archive,
-            archive.open(_select_member(archive, path, key)) as member,
-        ):
-            return parse(cast(BinaryIO, member))
+            return parse(file, size)
+        with zipfile.ZipFile(file) as archive:
+            selected = _select_member(archive, path, key)
+            with archive.open(selected) as member:
+                return parse(cast(BinaryIO, member), selected.file_size)
     except DataError:
         raise
     except Exception as error:  # numpy and zipfile raise many types for damaged files
@@ -218,26 +224,41 @@ def _select_member(archive: zipfile.ZipFile, path: Path, key: str | None) -> zip
         (key,) = members
     if key not in members:
         raise DataError(
-            f"{path} has the arrays {', '.join(map(repr, members)) or '(none)'}"
-            f"{'' if key is None else f', but not {key!r}'}. Select one with key=...",
+            f"{path} has the arrays {', '.join(map(quote, members)) or '(none)'}"
+            f"{'' if key is None else f', but not {quote(key)}'}. Select one with key=...",
             setting="key",
         )
-    if (size := members[key].file_size) > MAX_BYTES:
-        raise DataError(f"{path}: array {key!r} has {size:,} bytes, more than {MAX_BYTES:,}")
+    size, most = members[key].file_size, expansion_limit(path.stat().st_size)
+    if size > most:
+        raise DataError(
+            f"{path}: array {quote(key)} expands to {size:,} bytes, more than {most:,}. If this "
+            "is right, save it with numpy.save"
+        )
+    require_method(path, members[key])
     return members[key]
 
 
-def _parse_npy(file: BinaryIO) -> npt.NDArray[Any]:
+def _parse_npy(file: BinaryIO, size: int) -> npt.NDArray[Any]:
+    shape, dtype = _parse_header(file)
+    declared = math.prod(shape) * dtype.itemsize
+    if declared > size:
+        raise ValueError(f"its header declares {declared:,} bytes, but it has {size:,}")
+    file.seek(0)
     array: npt.NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
     return array
 
 
-def _parse_ndim(file: BinaryIO) -> int:
+def _parse_ndim(file: BinaryIO, size: int) -> int:
+    return len(_parse_header(file)[0])
+
+
+def _parse_header(file: BinaryIO) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Return the shape and the type of an array."""
     version = np.lib.format.read_magic(file)
     first = version == (1, 0)
     parse = np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0
-    shape, _, _ = parse(file)
-    return len(shape)
+    shape, _, dtype = parse(file)
+    return shape, dtype
 
 
 def _to_levels(path: Path, array: npt.NDArray[Any]) -> Tensor:

@@ -1,9 +1,11 @@
 """Decode image files of any size into one array of bytes."""
 
 import io
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +21,17 @@ if TYPE_CHECKING:
 
 GREY = {"1", "L", "LA", "La", "I;16", "I;16B", "I;16L"}
 """Pillow's modes of greyscale images."""
+
+FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
+"""Pillow's formats that are read, whatever the name of a file says. Pillow gives PostScript files
+to another program, for example."""
+MAX_PIXELS = 2**26
+"""Largest number of pixels of an image: 8192 × 8192. Decoding it takes 0.8 GB."""
+LARGE_PIXELS = 2**22
+"""Images with more pixels are decoded one at a time, whatever the number of threads."""
+PIXELS_PER_BYTE, MIN_TOTAL_PIXELS = 100, 2**28
+"""Largest number of pixels of all images together: 100 for each byte of their files, and in any
+case 268 million. Photographs have at most 20 pixels per byte."""
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -61,21 +74,34 @@ class ImageDecoder:
         result = torch.empty(
             len(names), self.channels or 3, self.size, self.size, dtype=torch.uint8
         )
-        grey = True
+        grey, budget = True, _PixelBudget(archive)
         with ThreadPoolExecutor() as pool:
-            for i, image in enumerate(pool.map(lambda name: self._decode(archive, name), names)):
-                result[i] = torch.from_numpy(image)
-                grey = grey and len(image) == 1
+            decoded = pool.map(lambda name: self._decode(archive, name, budget), names)
+            try:
+                for i, image in enumerate(decoded):
+                    result[i] = torch.from_numpy(image)
+                    grey = grey and len(image) == 1
+            except DataError:
+                pool.shutdown(cancel_futures=True)
+                raise
         return result[:, :1].contiguous() if grey else result
 
-    def _decode(self, archive: Archive, name: str) -> Bytes:
+    def _decode(self, archive: Archive, name: str, budget: "_PixelBudget") -> Bytes:
         from PIL import Image, ImageOps
 
         content = archive.read(name)
         try:
-            with Image.open(io.BytesIO(content)) as image:
-                return self._crop_and_resize(_to_eight_bits(ImageOps.exif_transpose(image)))
-        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+            with (
+                Image.open(io.BytesIO(content), formats=FORMATS) as image,
+                budget.spend(name, image.width * image.height, len(content)),
+            ):
+                ImageOps.exif_transpose(image, in_place=True)
+                decoded = self._crop_and_resize(_to_eight_bits(image))
+                image.close()  # frees the pixels before the next image is decoded
+                return decoded
+        except DataError:
+            raise
+        except Exception as error:  # Pillow raises many types of errors for damaged files
             raise DataError(
                 f"{archive.path}: {name} is not a readable image "
                 f"({type(error).__name__}: {error}). Repair or delete it"
@@ -93,6 +119,32 @@ class ImageDecoder:
             image = image.resize((self.size, self.size), Image.Resampling.BILINEAR)
         levels = np.array(image)
         return levels[None] if grey else levels.transpose(2, 0, 1)
+
+
+class _PixelBudget:
+    """Counts pixels and bytes of the images of an archive, and refuses too many pixels."""
+
+    def __init__(self, archive: Archive) -> None:
+        self._path, self._pixels, self._bytes = archive.path, 0, 0
+        self._counting, self._decoding = Lock(), Lock()
+
+    @contextmanager
+    def spend(self, name: str, pixels: int, size: int) -> Generator[None]:
+        """Decode an image in this context. Large images wait for each other."""
+        if pixels > MAX_PIXELS:
+            raise DataError(
+                f"{self._path}: {name} has {pixels:,} pixels, more than {MAX_PIXELS:,}. "
+                "Make it smaller, or delete it"
+            )
+        with self._counting:
+            self._pixels, self._bytes = self._pixels + pixels, self._bytes + size
+            if self._pixels > max(MIN_TOTAL_PIXELS, PIXELS_PER_BYTE * self._bytes):
+                raise DataError(
+                    f"{self._path}: the images up to {name} have {self._pixels:,} pixels in "
+                    f"{self._bytes:,} bytes. Make them smaller, or save them as JPEG"
+                )
+        with self._decoding if pixels > LARGE_PIXELS else nullcontext():
+            yield
 
 
 def _to_eight_bits(image: "Picture") -> "Picture":

@@ -11,13 +11,20 @@ import numpy.typing as npt
 import torch
 
 from ...serialize import Json
+from ...untrusted import read_file, require_file
 from ..dataset import Dataset, build_dataset
 from ..download import checksums, resolve_path
 from ..errors import DataError
 from ..split import MIN_ROWS, index_splits, train_val_test_split
 from ..tables import TableSchema, iter_frames
 from ..tables.columns import Problems
-from ..tables.frame import count_cells, parse_frame, require_rectangular, sample_frame
+from ..tables.frame import (
+    count_cells,
+    expands_beyond,
+    parse_frame,
+    require_rectangular,
+    sample_frame,
+)
 from ..transforms import Chain, EncodeColumns, Transform
 
 if TYPE_CHECKING:
@@ -29,6 +36,11 @@ LARGE_FILE = 2**29
 """Larger files are read in blocks, and a random sample of the rows is used: 512 MiB."""
 MAX_CELLS = 50_000_000
 """Parquet files, which are compressed, are large if they have more cells than this."""
+FEW_CELLS = 12_000_000
+"""A table with at most this number of cells, or one for each byte of its file, is never large. A
+cell takes about 50 bytes of memory until it is a model input."""
+MAX_TEXT_EXPANSION, SMALL_TEXT = 3, 2**25
+"""Compressed text is large if it expands to more than 3 times its size and 32 MiB."""
 MAX_ROWS = 1_000_000
 """Largest number of rows of this sample."""
 ROW = "row"
@@ -73,14 +85,17 @@ class Table:
         """Read and split the table. Raises `DataError` with all problems of the file."""
         path = resolve_path(self.path)
         record: dict[str, Json] = {"file": path.name}
-        if _is_large(path):
+        content = None if _is_large(path) else read_file(path, DataError)
+        if content is None or _expands_to_large(content, path):
             (record["sha256"],) = checksums(path, "sha256")
-            frame = sample_frame(path, MAX_ROWS, self.seed, self._known())
+            cells = max(FEW_CELLS, require_file(path, DataError))
+            frame = sample_frame(path, MAX_ROWS, self.seed, self._known(), cells=cells)
             record["sampled_rows"] = frame.num_rows
         else:
-            content = path.read_bytes()
             (record["sha256"],) = checksums(content, "sha256")
             frame = require_rectangular(self._parse(content, path), path)
+            frame, sampled = limit_cells(frame, len(content), self.seed)
+            record |= sampled
             del content
         with problems_of(path):
             schema = self.schema or TableSchema.infer(
@@ -104,7 +119,7 @@ class Table:
             ValueError: If there is no schema.
         """
         path = resolve_path(self.path)
-        return self._encode(path, self._parse(path.read_bytes(), path))
+        return self._encode(path, self._parse(read_file(path, DataError), path))
 
     def iter_codes(
         self, rows: int
@@ -147,8 +162,39 @@ class Table:
 
 
 def _is_large(path: Path) -> bool:
-    cells = count_cells(path)
-    return path.stat().st_size > LARGE_FILE if cells is None else cells > MAX_CELLS
+    """Return whether a file is read in blocks, by its size or the number of its cells."""
+    size, cells = require_file(path, DataError), count_cells(path)
+    return size > LARGE_FILE if cells is None else cells > min(MAX_CELLS, max(FEW_CELLS, size))
+
+
+def _expands_to_large(content: bytes, path: Path) -> bool:
+    """Return whether a file is read in blocks because it is compressed text."""
+    return expands_beyond(content, max(SMALL_TEXT, MAX_TEXT_EXPANSION * len(content)), path)
+
+
+def limit_cells(frame: "pa.Table", size: int, seed: int) -> "tuple[pa.Table, dict[str, Json]]":
+    """Return a random sample of the rows of a table that has too many cells for its file.
+
+    Args:
+        frame: The table.
+        size: Number of bytes of the file.
+        seed: Random seed.
+
+    Returns:
+        The table or the sample, and the entry `sampled_rows` of the record for a sample.
+    """
+    import pyarrow as pa
+
+    most = max(FEW_CELLS, size) // max(frame.num_columns, 1)
+    if frame.num_rows <= most:
+        return frame, {}
+    generator, share = np.random.default_rng(seed), most / frame.num_rows
+    parts = []
+    for start in range(0, frame.num_rows, MAX_ROWS):  # random numbers of all rows take memory
+        part = frame.slice(start, MAX_ROWS)
+        parts.append(part.filter(generator.random(part.num_rows) < share))
+    sample = pa.concat_tables(parts)
+    return sample, {"sampled_rows": sample.num_rows}
 
 
 class TableSource(Protocol):
@@ -263,8 +309,10 @@ def _require_complete_numbers(
 
 @contextmanager
 def problems_of(path: Path) -> Generator[None]:
-    """Put the path of the file before the text of each `DataError`."""
+    """Put the path of the file before the text of each error about its content."""
     try:
         yield
     except DataError as error:
         raise DataError(f"{path}: {error}", setting=error.setting) from error
+    except ValueError as error:  # a transform that cannot be fitted to the rows
+        raise DataError(f"{path}: {error}") from error

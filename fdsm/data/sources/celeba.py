@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from ...serialize import Json
+from ...untrusted import quote, read_file
 from ..dataset import Dataset, build_dataset
 from ..download import RemoteFile, file_record, find_file, search_dirs
 from ..errors import DataError
@@ -95,7 +96,7 @@ class CelebA:
             )
             return rows, []
         path = find_file(self.partition, FOLDERS)
-        content = path.read_bytes()
+        content = read_file(path, DataError)
         splits = torch.tensor(_parse_partition(content, path, names))
         train, validation, test = ((splits == split).nonzero().flatten() for split in range(3))
         if not len(validation):
@@ -112,12 +113,16 @@ def _parse_partition(content: bytes, path: Path, names: tuple[str, ...]) -> list
         found = [splits[Path(name).name] for name in names]
     except KeyError as error:
         raise DataError(
-            f"{path} does not list the image {error}. Use the official list"
+            f"{path} does not list the image {quote(error.args[0])}. Use the official list"
         ) from error
     except ValueError as error:
-        raise DataError(f"{path} must have lines such as '000001.jpg 0': {error}") from error
+        raise DataError(
+            f"{path} must have lines such as '000001.jpg 0': {quote(error)}"
+        ) from error
     if not set(found) <= {0, 1, 2}:
-        raise DataError(f"{path} must have 0, 1 or 2 for each image, but has {sorted(set(found))}")
+        raise DataError(
+            f"{path} must have 0, 1 or 2 for each image, but has {quote(sorted(set(found)))}"
+        )
     return found
 
 

@@ -4,7 +4,6 @@ import io
 import pickle
 import pickletools
 import tarfile
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import torch
 from torch import Tensor
 
 from ...serialize import Json
+from ...untrusted import Decompressed, InputError, expansion_limit, quote
 from ..dataset import Dataset, build_dataset
 from ..download import RemoteFile
 from ..errors import DataError
@@ -24,6 +24,8 @@ from ..transforms import Chain, Dequantize, Flip, Transform
 MAX_BYTES = 2**26
 """Largest accepted size of a batch. The official batches have 31 million bytes."""
 
+MAX_OPCODES = 10**6
+"""Largest number of instructions of a pickle. The official batches have 60,000."""
 PIXELS = 3 * 32 * 32
 
 
@@ -99,7 +101,9 @@ def _unpickle(content: bytes) -> dict[bytes, Any]:
     """Return the content of a pickle, with placeholders for numpy arrays."""
     if len(content) > MAX_BYTES:
         raise pickle.UnpicklingError(f"{len(content):,} bytes are more than {MAX_BYTES:,}")
-    for opcode, argument, _ in pickletools.genops(content):
+    for count, (opcode, argument, _) in enumerate(pickletools.genops(content)):
+        if count > MAX_OPCODES:
+            raise pickle.UnpicklingError(f"it has more than {MAX_OPCODES:,} instructions")
         # Official batches share no objects. Shared objects can take exponential time, and a
         # large memo index takes memory in proportion.
         if "GET" in opcode.name or opcode.name == "DUP":
@@ -136,14 +140,14 @@ def parse_batch(content: bytes, name: str | Path) -> tuple[Tensor, Tensor]:
     if not len(labels) or shape != (len(labels), PIXELS) or fortran_order:
         raise DataError(
             f"{name} is not an official CIFAR-10 batch: it has {len(labels)} labels and images of "
-            f"shape {shape}"
+            f"shape {quote(shape)}"
         )
     return images, labels
 
 
 def _require_label(label: object) -> int:
     if not isinstance(label, int) or not 0 <= label < 10:
-        raise ValueError(f"{label!r} is not a label from 0 to 9")
+        raise ValueError(f"{quote(label)} is not a label from 0 to 9")
     return label
 
 
@@ -171,17 +175,23 @@ def _members(content: bytes, path: Path, wanted: list[str]) -> dict[str, bytes]:
     """Return members of the archive. Nothing is written to disk."""
     contents = {}
     try:
-        with tarfile.open(fileobj=io.BytesIO(content), mode="r|gz") as archive:
+        unpacked = Decompressed(io.BytesIO(content), expansion_limit(len(content)))
+        with tarfile.open(fileobj=io.BufferedReader(unpacked), mode="r|") as archive:
             for member in archive:
                 require_inside(path, member.name)
                 if member.size > MAX_BYTES:
                     raise DataError(
-                        f"{path}: {member.name} has {member.size:,} bytes, more than {MAX_BYTES:,}"
+                        f"{path}: {quote(member.name)} has {member.size:,} bytes, more than "
+                        f"{MAX_BYTES:,}"
                     )
                 file = archive.extractfile(member) if member.isreg() else None
                 if file and Path(member.name).name in wanted:
                     contents[Path(member.name).name] = file.read()
-    except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
+    except DataError:
+        raise
+    except InputError as error:
+        raise DataError(f"{path} {error}") from error
+    except Exception as error:  # damaged headers raise many types of errors
         raise DataError(f"{path} is damaged: {error}") from error
     missing = [name for name in wanted if name not in contents]
     if missing:

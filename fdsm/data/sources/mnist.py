@@ -14,14 +14,12 @@ import torch
 from torch import Tensor
 
 from ...serialize import Json
+from ...untrusted import expansion_limit
 from ..dataset import Dataset, build_dataset
 from ..download import RemoteFile
 from ..errors import DataError
 from ..split import holdout_split
 from ..transforms import Dequantize, Transform
-
-MAX_BYTES = 2**30
-"""Largest accepted size of the decompressed data. MNIST has 47 million bytes."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +98,7 @@ def parse_idx(content: bytes, path: Path, event: tuple[int, ...]) -> Tensor:
             raise DataError(f"{path} is damaged: it ends within its header")
         n, *sizes = struct.unpack(f">{dims}I", header[4:])
         size = n * math.prod(event)
-        if tuple(sizes) != event or size > MAX_BYTES:
+        if tuple(sizes) != event or size > expansion_limit(len(content)):
             raise DataError(f"{path} has {n:,} rows of shape {tuple(sizes)}, expected {event}")
         body = file.read(size + 1)
     except (OSError, EOFError, zlib.error) as error:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from ...untrusted import expansion_limit, quote, read_file
 from ..dataset import Dataset, build_dataset
 from ..download import RemoteFile, file_record, find_file
 from ..errors import DataError
@@ -20,8 +21,6 @@ from ..split import holdout_split, index_splits, train_val_test_split
 from ..transforms import Dequantize, Transform
 
 FOLDERS = ("svhn", "SVHN", "")
-MAX_BYTES = 2**31
-"""Largest accepted size of a decompressed array. The largest official one has 1.6e9 bytes."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ class SVHN:
 
     def _load_part(self, name: str) -> Dataset:
         path = find_file(name, FOLDERS)
-        content = path.read_bytes()
+        content = read_file(path, DataError)
         images, labels = parse_images(content, path)
         rows = train_val_test_split(
             len(images), validation=self.validation, test=self.test, seed=self.seed
@@ -93,14 +92,14 @@ def parse_images(content: bytes, path: Path) -> tuple[Tensor, Tensor]:
     """
     try:
         arrays = parse_mat(content)
-    except (ValueError, IndexError, struct.error, zlib.error) as error:
+    except Exception as error:  # damaged sizes raise many types of errors
         raise DataError(f"{path} is not a readable MATLAB file: {error}") from error
     x, y = arrays.get("X", np.empty(0)), arrays.get("y", np.empty(0))
     if x.dtype != np.uint8 or x.ndim != 4 or x.shape[:3] != (32, 32, 3) or y.size != x.shape[-1]:
         found = {name: f"{array.dtype} {array.shape}" for name, array in arrays.items()}
         raise DataError(
-            f"{path} has the arrays {found}, expected X, bytes of shape (32, 32, 3, N), and y of "
-            "shape (N, 1)"
+            f"{path} has the arrays {quote(found)}, expected X, bytes of shape (32, 32, 3, N), "
+            "and y of shape (N, 1)"
         )
     images = np.ascontiguousarray(x.transpose(3, 2, 0, 1))
     return torch.from_numpy(images), torch.from_numpy(y.ravel().astype(np.int64)) % 10
@@ -123,12 +122,19 @@ def parse_mat(content: bytes) -> dict[str, npt.NDArray[Any]]:
         The arrays by name. Text and structures are left out.
 
     Raises:
-        ValueError: If the file is damaged, or of another version.
+        ValueError: If the file is damaged, of another version, or expands to too many bytes. The
+            official files expand by less than a third.
     """
     if content[124:128] != b"\x00\x01IM":
         raise ValueError("it has no header of version 5")
-    matrices = (_parse_matrix(*element) for element in _elements(memoryview(content)[128:]))
-    return dict(matrix for matrix in matrices if matrix is not None)
+    left, arrays = expansion_limit(len(content)), {}
+    for kind, element in _elements(memoryview(content)[128:]):
+        if kind == _COMPRESSED:
+            kind, element = _decompress(element, left)
+            left -= len(element)
+        if (matrix := _parse_matrix(kind, element)) is not None:
+            arrays[matrix[0]] = matrix[1]
+    return arrays
 
 
 def _elements(content: memoryview) -> Iterator[tuple[int, memoryview]]:
@@ -146,13 +152,16 @@ def _elements(content: memoryview) -> Iterator[tuple[int, memoryview]]:
             position += -position % 8
 
 
+def _decompress(content: memoryview, most: int) -> tuple[int, memoryview]:
+    decompressor = zlib.decompressobj()
+    decompressed = decompressor.decompress(content, max(most, 1))
+    if not decompressor.eof:
+        raise ValueError("an array is truncated, or the file expands to too many bytes")
+    (element,) = _elements(memoryview(decompressed))
+    return element
+
+
 def _parse_matrix(kind: int, content: memoryview) -> tuple[str, npt.NDArray[Any]] | None:
-    if kind == _COMPRESSED:
-        decompressor = zlib.decompressobj()
-        decompressed = decompressor.decompress(content, MAX_BYTES)
-        if not decompressor.eof:
-            raise ValueError(f"an array is truncated, or larger than {MAX_BYTES:,} bytes")
-        ((kind, content),) = _elements(memoryview(decompressed))
     if kind != _MATRIX:
         return None
     (_, flags), (_, shape), (_, name), *data = _elements(content)

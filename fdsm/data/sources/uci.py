@@ -24,9 +24,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from ...serialize import Json
 from ..dataset import Dataset, build_dataset
 from ..download import RemoteFile
 from ..errors import DataError
+from ..files.table import problems_of
 from ..tables import TableSchema
 from ..tables.frame import parse_frame, require_rectangular
 from ..transforms import Transform, Whiten
@@ -127,6 +129,10 @@ class _UCITable:
                 f"{self._file.find()} has {len(table.columns)} columns, expected {self._columns}. "
                 f"Replace it with the official file from {self._file.origin}"
             )
+        with problems_of(self._file.fetch()):
+            return self._prepared(table, record)
+
+    def _prepared(self, table: NumericTable, record: Json) -> Dataset:
         random = np.random.RandomState(self.seed)
         order = random.permutation(len(table.values))
         table = type(self)._prepare(NumericTable(table.columns, table.values[order]), random)

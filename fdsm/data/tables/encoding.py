@@ -203,9 +203,9 @@ def _report(
     problems: Problems, column: Column, cells: pa.ChunkedArray, bad: npt.NDArray[np.bool_]
 ) -> None:
     """Add the problems of a column to those of the rows."""
-    rows = np.flatnonzero(bad)
-    if not len(rows):
+    if not bad.any():
         return
+    rows = np.flatnonzero(bad)
     text = _PROBLEMS[type(column)]
     chosen = cells.take(pa.array(rows))
     if not is_supported(cells.type):

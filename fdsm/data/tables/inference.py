@@ -1,5 +1,7 @@
 """Infer the type of a column from its values."""
 
+from functools import cache
+
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
@@ -86,8 +88,7 @@ def infer_column(
         kind = column.type
     if is_numeric(kind) or (numeric and pa.types.is_boolean(kind)):
         numbers = numbers_of_column(column)
-        missing = pc.sum(column.is_null(nan_is_null=True)).as_py()
-        unreadable = int(np.isnan(numbers).sum()) - missing  # infinite ones
+        unreadable = _count_infinite(numbers, column)
         return _numeric(name, kind, numbers, unreadable, keep=numeric)
     if is_date(kind):
         return _date(name, column)
@@ -96,6 +97,12 @@ def infer_column(
     return _text(name, column, keep_numbers=numeric)
 
 
+def _count_infinite(numbers: Floats, column: pa.ChunkedArray) -> int:
+    unusable = int(np.isnan(numbers).sum())
+    return unusable - pc.sum(column.is_null(nan_is_null=True)).as_py() if unusable else 0
+
+
+@cache
 def is_numeric(kind: pa.DataType) -> bool:
     """Return whether an arrow type holds numbers, durations or times of day."""
     tests = (
@@ -108,11 +115,13 @@ def is_numeric(kind: pa.DataType) -> bool:
     return any(test(kind) for test in tests)
 
 
+@cache
 def is_date(kind: pa.DataType) -> bool:
     """Return whether an arrow type holds dates or timestamps."""
     return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
 
 
+@cache
 def is_text(kind: pa.DataType) -> bool:
     """Return whether an arrow type holds text, also as a dictionary."""
     if pa.types.is_dictionary(kind):
@@ -121,6 +130,7 @@ def is_text(kind: pa.DataType) -> bool:
     return any(test(kind) for test in tests)
 
 
+@cache
 def is_supported(kind: pa.DataType) -> bool:
     """Return whether a column of an arrow type can have codes."""
     plain = pa.types.is_boolean(kind) or pa.types.is_null(kind)
@@ -284,11 +294,19 @@ def _numeric(
 
 def _few_distinct(values: Floats, most: int) -> list[float]:
     """Return the sorted distinct numbers, or an empty list if there are more than `most`."""
-    for part in (values[:HEAD], values):
-        found = pc.unique(pa.array(part[~np.isnan(part)] + 0.0))  # -0.0 is 0.0
+    for part in _parts(values):
+        known = part[~np.isnan(part)] + 0.0  # -0.0 is 0.0
+        if len(known) > HEAD:
+            known = pc.unique(pa.array(known))
+        found = {float(value) for value in known.tolist()} if len(known) <= HEAD else known
         if len(found) > most:
             return []
-    return sorted(found.to_pylist())
+    return sorted(found)
+
+
+def _parts(values: Floats) -> tuple[Floats, ...]:
+    """Return the first values, which often decide a question, and all values."""
+    return (values[:HEAD], values) if len(values) > HEAD else (values,)
 
 
 def _are_integers(values: Floats) -> bool:
@@ -303,8 +321,7 @@ def _is_running(values: Floats) -> bool:
 
 
 def _are_days(values: Floats) -> bool:
-    parts = (values[:HEAD], values)
-    return not any(np.isnan(seconds_of_integers(part)).any() for part in parts)
+    return not any(np.isnan(seconds_of_integers(part)).any() for part in _parts(values))
 
 
 def _are_too_different(values: Floats) -> bool:
@@ -320,14 +337,17 @@ def _are_too_different(values: Floats) -> bool:
 
 def _find_decimals(values: Floats, kind: pa.DataType) -> int | None:
     """Return the smallest number of decimals that all values have, if there is one."""
-    stored = kind.to_pandas_dtype() if pa.types.is_floating(kind) else np.float64
+    stored = _FLOATS.get(kind, np.float64)
     for decimals in range(MAX_DECIMALS + 1):
-        for part in (values[:HEAD], values):
-            if not np.array_equal(np.round(part, decimals).astype(stored), part.astype(stored)):
+        for part in _parts(values):
+            if (part.round(decimals).astype(stored) != part.astype(stored)).any():
                 break
         else:
             return decimals
     return None
+
+
+_FLOATS = {pa.float16(): np.float16, pa.float32(): np.float32}
 
 
 def _find_resolution(seconds: Floats) -> Resolution | None:

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from ..errors import DataError
 from .plain_types import plain_types
-from .text_format import positions, require_different
+from .text_format import positions, require_names
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
@@ -60,7 +60,7 @@ def frame_from(table: object) -> "pa.Table":
         ['x', 'kind']
     """
     frame = _convert(table)
-    require_different(frame.column_names, "the table")
+    require_names(frame.column_names, "the table")
     return plain_types(frame)
 
 
@@ -78,7 +78,7 @@ def _convert(table: object) -> "pa.Table":
             # A column mixes types or is sparse, or a name is repeated.
             if not isinstance(table, _HasColumns):
                 raise DataError(f"a {type(table).__name__} {_NOT_A_TABLE}") from error
-            require_different([str(name) for name in table.columns], "the table")
+            require_names([str(name) for name in table.columns], "the table")
             return _from_columns({str(name): table[name] for name in table.columns})
     if hasattr(table, "__dataframe__"):
         from pyarrow.interchange import from_dataframe  # type: ignore[import-untyped]

@@ -16,18 +16,21 @@ from ..errors import DataError
 from .cells import has_codes
 from .text_format import (
     DECIMAL_COMMA,
+    HEAD_BYTES,
     MISSING,
+    UTF16,
     WHITESPACE,
     TextFormat,
     cells_of_any_length,
+    decode_text,
     detect_format,
-    require_different,
+    require_names,
 )
 
-HEAD_BYTES = 2**20
-"""Number of bytes that the format is recognized from."""
 BLOCK_BYTES = 2**22
 """Number of bytes that pyarrow parses at once."""
+WIDE = 1000
+"""Number of columns of a wide table."""
 MAX_OPEN_BYTES = 2**24
 """Largest size of the rest of a quoted cell at the end of a block."""
 
@@ -80,7 +83,12 @@ def parse_text(
     if not body:
         raise DataError(f"{path} has a header but no rows. Add rows")
     types = dict.fromkeys(set(as_text) & set(text_format.names), pa.string())
-    table, ragged = _parse(body, text_format, path, types, _NULLS)
+    try:
+        table, ragged = _parse(
+            body, text_format, path, _fractions(body, text_format) | types, _NULLS
+        )
+    except DataError:  # a column that begins with a fraction has other cells
+        table, ragged = _parse(body, text_format, path, types, _NULLS)
     if integers := _possible_codes(table, body, text_format.delimiter):
         as_strings = dict.fromkeys(integers, pa.string())
         texts, _ = _parse(body, text_format, path, as_strings, _NULLS, integers)
@@ -108,7 +116,7 @@ def iter_text(
         DataError: If the file is not a table.
     """
     head = file.readlines(HEAD_BYTES)
-    if head and (head[0][:2] in _UTF16 or b"\n" not in head[0]):
+    if head and (head[0][:2] in UTF16 or b"\n" not in head[0]):
         content = decode_text(b"".join(chain(head, file)), path)
         head = content.splitlines(keepends=True)
     text_format = _detect(decode_text(b"".join(head), path), path, known)
@@ -129,49 +137,6 @@ def iter_text(
             )
 
 
-def decode_text(content: bytes, path: Path) -> bytes:
-    """Return text as UTF-8 without a byte order mark, with line feeds between lines.
-
-    Args:
-        content: Text in UTF-8, UTF-16 with a byte order mark, Windows-1252 or Latin-1.
-        path: Path of the file, for errors.
-
-    Returns:
-        The same text in UTF-8.
-
-    Raises:
-        DataError: If the content is not text.
-    """
-    if content[:2] in _UTF16:
-        content = content.decode("utf-16", errors="replace").encode()
-    content = content.removeprefix(b"\xef\xbb\xbf")
-    if b"\0" in content:
-        raise DataError(f"{path} is not a text file but binary. Give a table of text cells")
-    if not content.isascii():
-        try:
-            content.decode()
-        except UnicodeDecodeError as error:
-            if _CONTROL.search(content[:HEAD_BYTES]):
-                raise DataError(
-                    f"{path} is not a text file but binary. Give a table of text cells"
-                ) from error
-            content = _decode_bytes(content).encode()
-    if b"\n" not in content:
-        content = content.replace(b"\r", b"\n")
-    return content
-
-
-def _decode_bytes(content: bytes) -> str:
-    try:
-        return content.decode("cp1252")
-    except UnicodeDecodeError:  # a byte that Windows-1252 does not have
-        return content.decode("latin-1")
-
-
-_UTF16 = (b"\xff\xfe", b"\xfe\xff")
-_CONTROL = re.compile(rb"[\x01-\x08\x0e-\x1f]")
-
-
 def _head(content: bytes) -> bytes:
     """Return the first lines: at least three, and more than a given number of bytes."""
     end = 0
@@ -188,8 +153,11 @@ def _detect(head: bytes, path: Path, known: Collection[str]) -> TextFormat:
     for name, beginning in _FOREIGN.items():
         if beginning.match(text):
             raise DataError(f"{path} is not a table but {name}. Give a table of text cells")
-    found = detect_format(text, known)
-    require_different(found.names, path)
+    try:
+        found = detect_format(text, known)
+    except (DataError, csv.Error) as error:
+        raise DataError(f"{path} is not a readable table: {error}. Check its quotes") from error
+    require_names(found.names, path)
     return found
 
 
@@ -216,6 +184,19 @@ def _take_lines(lines: Iterator[bytes], count: int) -> bytes:
     return block
 
 
+def _fractions(body: bytes, text_format: TextFormat) -> dict[str, pa.DataType]:
+    """Return the columns of a wide table that can only be numbers or text.
+
+    pyarrow would infer the same types, but tries all others first.
+    """
+    if len(text_format.names) < WIDE:
+        return {}
+    cells = body[: body.find(b"\n")].decode().split(text_format.delimiter)
+    fraction = re.compile(rf"[+-]?\d{{1,15}}{re.escape(text_format.decimal)}\d{{1,15}}")
+    named = zip(text_format.names, cells, strict=False)
+    return {name: pa.float64() for name, cell in named if fraction.fullmatch(cell)}
+
+
 def _parse(
     body: bytes,
     text_format: TextFormat,
@@ -227,7 +208,8 @@ def _parse(
     """Return the rows with the right number of cells, and all other rows."""
     ragged: list[pa.lib.InvalidRow] = []
     try:
-        table = _read(body, text_format, types, nulls, include, ragged, threads=True)
+        threads = len(body) > BLOCK_BYTES  # with a single block they only cost time
+        table = _read(body, text_format, types, nulls, include, ragged, threads=threads)
         if ragged:  # only a single thread counts the rows
             table = _read(body, text_format, types, nulls, include, ragged, threads=False)
     except pa.ArrowInvalid as error:

@@ -1,4 +1,4 @@
-"""Recognize the delimiter, the decimal mark and the header of a text table."""
+"""Recognize the encoding, the delimiter, the decimal mark and the header of a text table."""
 
 import csv
 import re
@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from ...untrusted import quote
 from ..errors import DataError
 
 MISSING = (
@@ -28,6 +29,15 @@ DELIMITERS = ("\t", ";", "|", ",")
 WHITESPACE = " "
 """Delimiter of cells that are separated by any number of spaces and tabs."""
 
+MAX_COLUMNS = 50_000
+"""Largest number of columns of a table."""
+MAX_NUMBER = 200
+"""Longest number or date with its unit, in characters. Regular expressions of longer cells would
+be slow."""
+HEAD_BYTES = 2**20
+"""Number of bytes that the format is recognized from."""
+UTF16 = (b"\xff\xfe", b"\xfe\xff")
+"""How text in UTF-16 begins."""
 SAMPLE_LINES = 200
 """Number of lines that the format is recognized from."""
 
@@ -39,6 +49,7 @@ _AFTER = "[ \u00a0\u202f]?[^0-9\\s.,;:()+-]{0,8}[)]?"
 DECIMAL_COMMA = rf"^ *{_BEFORE}(\d{{1,3}}(\.\d{{3}})+|\d*),\d+([eE][+-]?\d+)?{_AFTER} *$"
 """Regular expression of a number with a decimal comma, also with a unit as in `620,32 €`."""
 
+_CONTROL = re.compile(rb"[\x01-\x08\x0e-\x1f]")
 _COMMA = re.compile(DECIMAL_COMMA)
 _POINT = re.compile(rf"{_BEFORE}\d*\.\d+([eE][+-]?\d+)?{_AFTER}")
 _GROUPED = re.compile(rf"{_BEFORE}\d{{1,3}}(,\d{{3}})+(\.\d+)?{_AFTER}")
@@ -85,6 +96,9 @@ def detect_format(text: str, known: Collection[str] = ()) -> TextFormat:
     Returns:
         The format.
 
+    Raises:
+        DataError: If no line has a cell.
+
     Example:
         >>> detect_format("# made by hand\nlength;width\n1,5;2\n")
         TextFormat(delimiter=';', decimal=',', names=('length', 'width'), skip=2)
@@ -96,7 +110,9 @@ def detect_format(text: str, known: Collection[str] = ()) -> TextFormat:
     start += _title_lines(lines[start : start + TITLE_LINES])
     start += next((i for i, line in enumerate(lines[start:]) if line.strip()), 0)
     delimiter = _find_delimiter(lines[start:])
-    width = len(next(_rows(lines[start:], delimiter))[0])
+    width = len(next(_rows(lines[start:], delimiter), ([], 0))[0])
+    if not width:
+        raise DataError("it has no cells")
     if start and lines[start - 1][:1] == "#":
         for line in (lines[start - 1], lines[start - 1].lstrip("# ") or "#"):
             names, _ = next(_rows([line], delimiter), ([], 0))
@@ -117,14 +133,58 @@ def detect_format(text: str, known: Collection[str] = ()) -> TextFormat:
     return TextFormat(delimiter, decimal, _names(first), start + numbered[0][1])
 
 
+def decode_text(content: bytes, path: Path) -> bytes:
+    """Return text as UTF-8 without a byte order mark, with line feeds between lines.
+
+    Args:
+        content: Text in UTF-8, UTF-16 with a byte order mark, Windows-1252 or Latin-1.
+        path: Path of the file, for errors.
+
+    Returns:
+        The same text in UTF-8.
+
+    Raises:
+        DataError: If the content is not text.
+    """
+    if content[:2] in UTF16:
+        content = content.decode("utf-16", errors="replace").encode()
+    content = content.removeprefix(b"\xef\xbb\xbf")
+    if b"\0" in content:
+        raise DataError(f"{path} is not a text file but binary. Give a table of text cells")
+    if not content.isascii():
+        try:
+            content.decode()
+        except UnicodeDecodeError as error:
+            if _CONTROL.search(content[:HEAD_BYTES]):
+                raise DataError(
+                    f"{path} is not a text file but binary. Give a table of text cells"
+                ) from error
+            content = _decode_bytes(content).encode()
+    if b"\n" not in content:
+        content = content.replace(b"\r", b"\n")
+    return content
+
+
+def _decode_bytes(content: bytes) -> str:
+    try:
+        return content.decode("cp1252")
+    except UnicodeDecodeError:  # a byte that Windows-1252 does not have
+        return content.decode("latin-1")
+
+
 def positions(count: int) -> tuple[str, ...]:
     """Return the names of columns without a header: `"0"`, `"1"`, …."""
     return tuple(str(i) for i in range(count))
 
 
-def require_different(names: Sequence[str], path: Path | str) -> None:
-    """Raise `DataError` if two columns have the same name."""
-    repeated = [repr(name) for name, count in Counter(names).items() if count > 1]
+def require_names(names: Sequence[str], path: Path | str) -> None:
+    """Raise `DataError` if there are too many columns, or two have the same name."""
+    if len(names) > MAX_COLUMNS:
+        raise DataError(
+            f"{path} has {len(names):,} columns, more than {MAX_COLUMNS:,}. Write those that the "
+            "model needs to another file"
+        )
+    repeated = [quote(name) for name, count in Counter(names).items() if count > 1]
     if repeated:
         more = f" and {len(repeated) - 10:,} more" if len(repeated) > 10 else ""
         raise DataError(
@@ -148,7 +208,8 @@ def _rows(lines: Sequence[str], delimiter: str) -> Iterator[tuple[list[str], int
         if count == SAMPLE_LINES:
             return
         if any(cell.strip() for cell in row) or len(row) > 1:
-            yield [cell.strip() for cell in row], reader.line_num
+            # One cell too many is enough to refuse a table with too many columns.
+            yield [cell.strip() for cell in row[: MAX_COLUMNS + 1]], reader.line_num
 
 
 def _usual_width(rows: Sequence[Sequence[str]]) -> int:
@@ -191,7 +252,7 @@ def _find_delimiter(lines: Sequence[str]) -> str:
 
 def _decimal(rows: Sequence[Sequence[str]], delimiter: str) -> str:
     """Return the decimal mark that most numbers have."""
-    cells = [cell for row in rows for cell in row]
+    cells = [cell for row in rows for cell in row if len(cell) <= MAX_NUMBER]
     commas = [cell for cell in cells if "," in cell and _COMMA.fullmatch(cell)]
     grouped = [cell for cell in cells if "," in cell and _GROUPED.fullmatch(cell)]
     if any(cell.count(",") > 1 or "." in cell for cell in grouped):
@@ -241,9 +302,12 @@ def _is_numbered(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
     """Return whether the first row has the numbers of columns, as pandas writes them."""
     if not first[0]:
         return tuple(first[1:]) == positions(len(first) - 1) != ()
-    fractions = any(_POINT.fullmatch(cell) for row in rows for cell in row)
+    short = (cell for row in rows for cell in row if len(cell) <= MAX_NUMBER)
+    fractions = any(map(_POINT.fullmatch, short))
     return len(first) > 1 and tuple(first) == positions(len(first)) and fractions
 
 
 def _is_data(cell: str) -> bool:
+    if len(cell) > MAX_NUMBER:
+        return False
     return _NUMBER.fullmatch(cell) is not None or _DATE.fullmatch(cell) is not None

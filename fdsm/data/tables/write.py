@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 
 from ..errors import DataError
 from .schema import TableSchema
-from .text_format import GAPS, MISSING, cells_of_any_length
+from .text_format import GAPS, MISSING
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
     from pyarrow import parquet
 
 WRITTEN_SUFFIXES = (".csv", ".parquet")
+MAX_HEADER = 2**20
+"""Largest number of characters of the first line in which the names of columns are looked for."""
 
 
 def write_frames(path: Path, suffix: str, frames: "Iterable[pa.Table]", mark: str = "") -> None:
@@ -88,6 +90,8 @@ def is_marked(path: Path, mark: str, columns: Iterable[str]) -> bool:
     Returns:
         Whether the mark or the columns are there.
     """
+    if not path.is_file():
+        return False
     if path.suffix == ".parquet":
         import pyarrow as pa
         from pyarrow import parquet
@@ -97,8 +101,12 @@ def is_marked(path: Path, mark: str, columns: Iterable[str]) -> bool:
         except (pa.ArrowException, OSError):
             return False
         return metadata.get(b"fdsm") == mark.encode()
-    with path.open(encoding="utf-8", errors="replace", newline="") as file, cells_of_any_length():
-        header = next(csv.reader(file), [])
+    with path.open(encoding="utf-8", errors="replace", newline="") as file:
+        line = file.readline(MAX_HEADER)
+    try:
+        header = next(csv.reader([line]), [])
+    except csv.Error:
+        return False
     return {name.removeprefix("fdsm_") for name in header}.issuperset(columns)
 
 

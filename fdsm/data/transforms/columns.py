@@ -12,6 +12,8 @@ from .transform import require_state
 
 LARGEST = 1e6
 """Inputs are clipped here, so that densities of rows that are extremely far away are finite."""
+CHUNK = 2**20
+"""Number of cells that are sorted at once."""
 
 
 class _Layout(NamedTuple):
@@ -102,7 +104,9 @@ class EncodeColumns:
         expanded = fitted._expand(x)
         mean = expanded.nanmean(0).nan_to_num(0.0)
         variance = (expanded - mean).square().nanmean(0).nan_to_num(0.0)
-        smallest = torch.stack([_smallest_difference(column) for column in expanded.T])
+        together = max(CHUNK // max(len(x), 1), 1)
+        parts = [_smallest_differences(part) for part in torch.split(expanded, together, 1)]
+        smallest = torch.cat(parts) if parts else mean
         scale = torch.maximum(variance.sqrt(), smallest / 2)
         scale = torch.where(_layout(levels).numeric, scale, 1.0)
         return replace(fitted, mean=mean, scale=torch.where(scale > 0, scale, 1.0))
@@ -174,7 +178,9 @@ class EncodeColumns:
         return torch.where(layout.binary.to(x.device), 2 * codes - 1, values)
 
 
-def _smallest_difference(column: Tensor) -> Tensor:
-    """Return the smallest difference of two different values, or zero if there is none."""
-    differences = torch.unique(column[~column.isnan()]).diff()
-    return differences.min() if len(differences) else column.new_zeros(())
+def _smallest_differences(columns: Tensor) -> Tensor:
+    """Return the smallest difference of two values of each column, or zero if there is none."""
+    differences = columns.sort(0).values.diff(dim=0)  # NaN is last
+    last = columns.new_full((1, columns.shape[1]), torch.inf)
+    smallest = torch.cat([differences.where(differences > 0, torch.inf), last]).amin(0)
+    return smallest.where(smallest.isfinite(), 0.0)

@@ -26,6 +26,7 @@ from ...objectives import DSM, MLE, SM, SSM, SSMVR, Annealed, AnnealedDSM, ViaSc
 from ...projections import Sphere
 from ...training import Adam, CosineSchedule
 from ...typing import Derivative, Objective
+from ...untrusted import InputError
 from ..autoencoder import Autoencoder
 from ..flow import Flow
 from ..frechet import Frechet, RandomFeatures
@@ -45,7 +46,7 @@ DIRECTIONS = 4
 """Number of random directions per row in sliced score matching."""
 
 
-class PresetError(ValueError):
+class PresetError(InputError):
     """A combination of data, model, objective and derivative that does not exist."""
 
 

@@ -35,6 +35,7 @@ from ...training.distributed.world import (
     is_lost,
 )
 from ...training.loggers import Log
+from ...training.signals import SIGNALS
 from ...typing import Step
 from ..run import Run
 from ..saved_model import SavedModel
@@ -125,6 +126,7 @@ def train_together(
     """
     world = parallel.world
     if world.broadcast(run.is_trained):
+        world.by_leader(run.require_same_settings)
         return SavedModel.load(run)
     training = world.together(lambda: DistributedTraining(run, data, parallel))
     with _lock(run, world), limited_threads(run.recipe.num_threads):
@@ -218,7 +220,7 @@ class DistributedTraining(Training):
         if not world.is_leader:
             torch.manual_seed(derived_seed(self.run.seed, "torch"))
             if state is not None:
-                self._restore(state)
+                self._load(state)
 
     def divide(self) -> None:
         """Divide batches and steps among the processes."""
@@ -295,8 +297,11 @@ def _gradient_steps(step: Step) -> list[GradientStep]:
 @contextmanager
 def _repeated_signals_ignored() -> Generator[None]:
     """Ignore signals after the first: torchrun repeats them, and kills processes that hang."""
-    signals = (signal.SIGINT, signal.SIGTERM)
-    previous = {number: signal.signal(number, lambda *_: None) for number in signals}
+    previous = {
+        number: signal.signal(number, lambda *_: None)
+        for number in SIGNALS
+        if signal.getsignal(number) is not signal.SIG_IGN  # as `nohup` makes it
+    }
     try:
         yield
     finally:

@@ -128,13 +128,14 @@ def numbers_of_column(column: pa.ChunkedArray) -> Floats:
     if pa.types.is_duration(column.type) or pa.types.is_time(column.type):
         width = pa.int32() if pa.types.is_time32(column.type) else pa.int64()
         column = column.cast(width)
-    return finite(column.cast(pa.float64(), safe=False).to_numpy())
+    if not pa.types.is_float64(column.type):
+        column = column.cast(pa.float64(), safe=False)
+    return finite(column.to_numpy())
 
 
 def finite(values: Floats) -> Floats:
     """Return the numbers with NaN instead of numbers that a model cannot use."""
-    with np.errstate(invalid="ignore"):
-        usable = np.abs(values) <= LARGEST
+    usable = np.abs(values) <= LARGEST
     return values if usable.all() else np.where(usable, values, np.nan)
 
 
