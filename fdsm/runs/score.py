@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -289,13 +290,11 @@ def _edges(saved: SavedModel) -> list[float] | None:
     if not path.exists():
         return None
     table = read_json(path, RunError)
-    try:
+    with suppress(LookupError, TypeError, ValueError, OverflowError):
         edges = list(map(float, table["scores"]["edges"]))
-    except (LookupError, TypeError, ValueError, OverflowError):
-        edges = []
-    if len(edges) < 2 or not all(a < b for a, b in pairwise(edges)):
-        raise RunError(f"{path} is damaged: it has no increasing edges of scores")
-    return edges
+        if len(edges) > 1 and all(a < b for a, b in pairwise(edges)):
+            return edges
+    raise RunError(f"{path} is damaged: it has no increasing edges of scores")
 
 
 def _record(

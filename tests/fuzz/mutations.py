@@ -373,6 +373,7 @@ def change_tar(inner: Sequence[Mutation]) -> Mutation:
         file = io.BytesIO()
         with tarfile.open(fileobj=file, mode="w:gz", compresslevel=1) as archive:
             for info, data in members:
+                info.size = len(data)
                 archive.addfile(info, io.BytesIO(data))
         return file.getvalue()
 

@@ -248,3 +248,10 @@ def test_gzip_files_expand_up_to_a_limit(tmp_path: Path, monkeypatch: pytest.Mon
     in_blocks = Table(path).load()
     assert whole.record["rows"] == in_blocks.record["rows"]
     assert io.BytesIO(path.read_bytes()).read(2) == b"\x1f\x8b"
+
+
+@pytest.mark.parametrize("content", ['"', '"\n"', ",\n", '""', "\x0b\n", ";;;\n;", " \t \n "])
+def test_text_without_cells_is_refused(tmp_path: Path, content: str) -> None:
+    (tmp_path / "a.csv").write_text(content)
+    with pytest.raises(DataError, match=r"a\.csv"):
+        Table(tmp_path / "a.csv").load()

@@ -158,7 +158,12 @@ class Zip:
 
 
 def require_method(path: Path, member: zipfile.ZipInfo) -> None:
-    """Raise `DataError` if a member is compressed with LZMA, which may ask for any memory."""
+    """Raise `DataError` if a member is larger than its file, or compressed with LZMA.
+
+    Both may ask for any amount of memory.
+    """
+    if member.compress_size > path.stat().st_size:
+        raise DataError(f"{path}: {member.filename} is damaged: it is larger than the file")
     if member.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2}:
         raise DataError(
             f"{path}: {member.filename} is compressed with a method that is not supported. Create "

@@ -165,7 +165,7 @@ def count_cells(path: Path) -> int | None:
         path: A table file.
 
     Returns:
-        The number of cells, also of those in lists.
+        The number of rows times the number of columns.
 
     Raises:
         DataError: If the parquet file is damaged, or has too many cells.
@@ -174,7 +174,7 @@ def count_cells(path: Path) -> int | None:
     if suffix not in PARQUET_SUFFIXES:
         return None
     with _readable(path, suffix), _open_parquet(path, path, require_file(path, DataError)) as file:
-        return _count_values(file)
+        return int(file.metadata.num_rows * file.metadata.num_columns)
 
 
 def sample_frame(
@@ -242,21 +242,18 @@ def _open_parquet(source: "Path | pa.NativeFile", path: Path, size: int) -> "par
 
     file = parquet.ParquetFile(source)
     require_names(file.schema_arrow.names, path)
-    if (values := _count_values(file)) > expansion_limit(size):
+    metadata = file.metadata  # do not ask for its columns: damaged ones end the process
+    unpacked = sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
+    values, most = metadata.num_rows * metadata.num_columns, expansion_limit(size)
+    if values > most or unpacked > most:
         raise DataError(
-            f"{path} has {values:,} cells in {size:,} bytes, more than {expansion_limit(size):,}. "
+            f"{path} has {values:,} cells and expands to {unpacked:,} bytes, more than {most:,}. "
             "Write a part of its rows or columns to another file"
         )
     if size > LARGE_PARQUET:
         return file
     text = [field.name for field in file.schema_arrow if is_plain_text(field.type)]
     return parquet.ParquetFile(source, metadata=file.metadata, read_dictionary=text)
-
-
-def _count_values(file: "parquet.ParquetFile") -> int:
-    metadata = file.metadata
-    groups = (metadata.row_group(i) for i in range(metadata.num_row_groups))
-    return sum(group.column(j).num_values for group in groups for j in range(group.num_columns))
 
 
 def _expand(table: "pa.Table", file: "parquet.ParquetFile", size: int) -> "pa.Table":

@@ -213,7 +213,7 @@ def _rows(lines: Sequence[str], delimiter: str) -> Iterator[tuple[list[str], int
 
 
 def _usual_width(rows: Sequence[Sequence[str]]) -> int:
-    return Counter(map(len, rows)).most_common(1)[0][0]
+    return Counter(map(len, rows)).most_common(1)[0][0] if rows else 0
 
 
 def _title_lines(lines: Sequence[str]) -> int:
@@ -237,8 +237,8 @@ def _find_delimiter(lines: Sequence[str]) -> str:
     for delimiter in (d for d in DELIMITERS if d in lines[0]):
         rows = [row for row, _ in _rows(lines, delimiter)]
         width = _usual_width(rows)
-        share = sum(len(row) == width for row in rows) / len(rows)
-        if abs(len(rows[0]) - width) > 1 or min(len(rows[0]), width) < 2:
+        share = sum(len(row) == width for row in rows) / max(len(rows), 1)
+        if not rows or abs(len(rows[0]) - width) > 1 or min(len(rows[0]), width) < 2:
             continue
         if share > best:
             best, found = share, delimiter
