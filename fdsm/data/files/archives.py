@@ -158,9 +158,14 @@ class Zip:
 
 
 def require_method(path: Path, member: zipfile.ZipInfo) -> None:
-    """Raise `DataError` if a member is larger than its file, or compressed with LZMA.
+    """Check a member that may ask for any amount of memory.
 
-    Both may ask for any amount of memory.
+    Args:
+        path: The zip file.
+        member: One of its members.
+
+    Raises:
+        DataError: If the member is larger than its file, or compressed with LZMA.
     """
     if member.compress_size > path.stat().st_size:
         raise DataError(f"{path}: {member.filename} is damaged: it is larger than the file")
