@@ -8,6 +8,7 @@ from typing import Any
 
 from ..atomic_io import errors_name, replace_file
 from ..serialize import Json
+from ..untrusted import read_file
 
 Log = Callable[[Mapping[str, Json]], None]
 """A logger. It takes a record with `"iteration"`, `"seconds"` and metrics by name."""
@@ -53,7 +54,7 @@ def records(path: Path) -> list[dict[str, Any]]:
     """
     if not path.exists():
         return []
-    lines = path.read_bytes().split(b"\n")[:-1]  # the last line may be incomplete
+    lines = read_file(path).split(b"\n")[:-1]  # the last line may be incomplete
     parsed = [_parse(line) for line in lines]
     bad = [str(number) for number, record in enumerate(parsed, 1) if record is None]
     if bad:

@@ -1,9 +1,12 @@
+import os
+import re
 from pathlib import Path
 
 import pytest
 
 from fdsm.training import JsonLines, TensorBoard
 from fdsm.training.loggers import records
+from fdsm.untrusted import InputError
 
 
 def test_resumed_log_drops_records_after_the_checkpoint(tmp_path: Path) -> None:
@@ -44,3 +47,12 @@ def test_tensorboard_receives_the_same_metrics(tmp_path: Path) -> None:
     events = EventAccumulator(str(tmp_path)).Reload()
     assert [(e.step, e.value) for e in events.Scalars("loss")] == [(5, -2.5)]
     assert [(e.step, e.value) for e in events.Scalars("validation/nll")] == [(5, 3.5)]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
+def test_a_pipe_in_the_place_of_the_file_is_refused(tmp_path: Path) -> None:
+    """Reading a pipe that nobody writes to would wait forever."""
+    path = tmp_path / "metrics.jsonl"
+    os.mkfifo(path)
+    with pytest.raises(InputError, match=re.escape(f"{path} is a pipe")):
+        records(path)
