@@ -252,6 +252,8 @@ class DistributedTraining(Training):
         try:
             with lost_processes_explained(self.run, world), _repeated_signals_ignored():
                 super()._fit(callbacks)
+                if isinstance(self.stop, AgreedStop):
+                    self.stop.wait()
         except (TrainingInterrupted, NonFiniteLossError) as error:
             if world.is_leader:
                 raise

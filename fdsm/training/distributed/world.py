@@ -231,13 +231,18 @@ class AgreedStop:
 
     def __call__(self, received: bool) -> bool:
         """Tell the others about a signal. Return whether any has received one before."""
-        stop = False
-        if self._pending is not None:
-            flags, work = self._pending
-            work.wait()
-            stop = bool(flags)
+        stop = self.wait()
         flags = torch.tensor(float(received))
         work = distributed.all_reduce(flags, async_op=True)
         assert work is not None
         self._pending = flags, work
         return stop
+
+    def wait(self) -> bool:
+        """Wait for the last answer, so that no message is left when the processes part."""
+        if self._pending is None:
+            return False
+        flags, work = self._pending
+        work.wait()
+        self._pending = None
+        return bool(flags)
