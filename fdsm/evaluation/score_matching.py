@@ -101,6 +101,7 @@ def sm_losses(
 
 def sm_losses_of_score(score: Score, x: Tensor, *cond: Tensor, chunk: int = 100) -> Tensor:
     r"""Return $\mathrm{tr}\,∇s(x) + ‖s(x)‖²/2$ of each row, `(B,)`, in float64."""
+    require_rows(x)
     score = checked_score(score)
 
     def losses(x: Tensor, *cond: Tensor) -> Tensor:
