@@ -109,6 +109,7 @@ def _run(arguments: list[str], log: Path, prepare: Prepare | None, connection: C
     for stream in (1, 2):
         os.dup2(number, stream)
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may run after `nohup`
     if prepare is not None:
         prepare(connection)
     main(arguments)
