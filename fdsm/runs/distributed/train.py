@@ -202,7 +202,7 @@ class DistributedTraining(Training):
         self.run.recipe.before_training(model, self.data, self.run.generator("start"))
         step = self.run.recipe.step(model, self.data)
         if not isinstance(step, GradientStep):
-            raise NotShardable("it trains parts of its model in turn: leave out --fsdp")
+            raise NotShardable("its step has several optimizers, which --fsdp does not support")
         self._divided(step.update)
 
     def start_or_restore(self) -> None:
@@ -260,7 +260,7 @@ class DistributedTraining(Training):
             raise FailedElsewhere(0) from error  # all processes have agreed on it
 
     def _smaller_batch(self) -> str:
-        """Return what needs less memory. Processes that have memory do not try with this one."""
+        """Return how to use less memory. A smaller batch cannot be tried in one process alone."""
         return "Use more processes, a larger --accumulate or a smaller --set plan.batch"
 
     def _validate(self, iteration: int) -> dict[str, float]:

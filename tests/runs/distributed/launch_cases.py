@@ -192,7 +192,7 @@ def work(rank: int, folder: str, port: int) -> None:
 
 
 def results(folder: Path) -> list[dict[str, tuple[int, str, str]]]:
-    """Train all runs in a folder. Return what the commands of two processes printed."""
+    """Train all runs in a folder. Return the output of the commands with two processes."""
     torch.set_default_dtype(torch.float32)  # as users do
     write_table(folder / "t.csv", rows=60)
     (folder / "elsewhere").mkdir()

@@ -102,7 +102,7 @@ def _whole(gradient: Tensor | None, parameter: nn.Parameter) -> Tensor:
 
 
 def all_gradients(world: World) -> dict[tuple[str, str, torch.dtype], Steps | str]:
-    """Return what three steps of every case computed, or why they were refused."""
+    """Return the results of three steps of every case, or the reason of its refusal."""
     found: dict[tuple[str, str, torch.dtype], Steps | str] = {}
     for case in product(OBJECTIVES, METHODS, (torch.float32, torch.float64)):
         name, method, dtype = case

@@ -136,7 +136,7 @@ def expected_rows() -> list[Tensor]:
 
 
 def world_methods(world: World) -> dict[str, object]:
-    """Return what the methods of `World` give in this process."""
+    """Return the results of the methods of `World` in this process."""
 
     def fails_in(rank: int) -> str:
         def function() -> str:
