@@ -25,7 +25,18 @@ from fdsm.serialize import RecordError
 from fdsm.training import checkpoint
 from fdsm.training.checkpoint import CheckpointError
 
-from . import mutations as m
+from .archive_mutations import change_gzip, change_tar, change_zip
+from .binary_mutations import (
+    change_idx,
+    change_mat,
+    change_npy,
+    change_pickle,
+    change_png,
+    change_safetensors,
+    change_state,
+)
+from .mutations import Mutation
+from .text_mutations import change_cells, change_json, change_lines
 
 ALLOWED: tuple[type[Exception], ...] = (
     DataError, RunError, CheckpointError, SettingError, RecordError, OSError,
@@ -55,25 +66,25 @@ class Reader:
     seeds: str
     files: tuple[str, ...]
     read: Read
-    structure: tuple[m.Mutation, ...] = ()
+    structure: tuple[Mutation, ...] = ()
     names: str = ""
     share: float = 1.0
 
 
-STRUCTURE: dict[str, tuple[m.Mutation, ...]] = {
-    ".csv": (m.change_cells,),
-    ".tsv": (m.change_cells,),
-    ".txt": (m.change_cells,),
-    ".data": (m.change_cells,),
-    ".gz": (m.change_gzip((m.change_cells, m.change_idx)),),
-    ".npy": (m.change_npy,),
-    ".npz": (m.change_zip((m.change_npy,)),),
-    ".zip": (m.change_zip((m.change_png,)),),
-    ".png": (m.change_png,),
-    ".mat": (m.change_mat,),
-    ".json": (m.change_json,),
-    ".jsonl": (m.change_lines,),
-    ".safetensors": (m.change_safetensors, m.change_state),
+STRUCTURE: dict[str, tuple[Mutation, ...]] = {
+    ".csv": (change_cells,),
+    ".tsv": (change_cells,),
+    ".txt": (change_cells,),
+    ".data": (change_cells,),
+    ".gz": (change_gzip((change_cells, change_idx)),),
+    ".npy": (change_npy,),
+    ".npz": (change_zip((change_npy,)),),
+    ".zip": (change_zip((change_png,)),),
+    ".png": (change_png,),
+    ".mat": (change_mat,),
+    ".json": (change_json,),
+    ".jsonl": (change_lines,),
+    ".safetensors": (change_safetensors, change_state),
 }
 
 
@@ -209,21 +220,21 @@ READERS: Sequence[Reader] = (
         "mnist",
         ("mnist/*",),
         _in_data_folder(lambda *_: MNIST().load()),
-        (m.change_gzip((m.change_idx,)), m.change_idx),
+        (change_gzip((change_idx,)), change_idx),
     ),
     Reader(
         "CIFAR-10",
         "cifar",
         ("cifar-10-batches-py/*",),
         _in_data_folder(lambda *_: CIFAR10((1,)).load()),
-        (m.change_pickle,),
+        (change_pickle,),
     ),
     Reader(
         "CIFAR-10 tar",
         "cifar_tar",
         ("*.gz",),
         _in_data_folder(lambda *_: CIFAR10((1,)).load()),
-        (m.change_tar((m.change_pickle,)),),
+        (change_tar((change_pickle,)),),
     ),
     Reader(
         "SVHN", "svhn", ("part.mat",), _in_data_folder(lambda *_: SVHN(part="part.mat").load())
@@ -257,6 +268,6 @@ READERS: Sequence[Reader] = (
     Reader("reports of studies", "study", ("study/study.json",), _read_report),
     Reader("report pages", "run", REPORTED, _write_report, share=0.05),
     Reader("pages of studies", "study", ("study/study.json",), _write_report, share=0.05),
-    Reader("settings", "settings", ("settings.txt",), _settings, (m.change_cells,), " "),
+    Reader("settings", "settings", ("settings.txt",), _settings, (change_cells,), " "),
     Reader("benchmark records", "bench", ("record.json",), _bench_record),
 )
