@@ -130,42 +130,29 @@ def train(
         UsageError: If the options contradict each other.
     """
     set_threads(threads)
-    from ..runs import Run
-
-    def choose() -> "tuple[Run, Dataset]":
-        if resume is not None:
-            others = (model, objective, derivative, iterations, recipe, out, seed or None)
-            if columns_given or settings or any(option is not None for option in others):
-                raise UsageError(
-                    "a run that is resumed keeps its settings: give --resume with DATA, --device, "
-                    "--threads, --compile, --accumulate, --fsdp, --timeout, --tensorboard, "
-                    "--trust or --json only"
-                )
-            return _run_to_resume(resume, data, trust=trust, device=device)
-        reading, changes = _split_settings([*settings, *columns_given], iterations)
-        if recipe is not None:
-            if model or objective or derivative:
-                raise UsageError("--recipe replaces --model, --objective and --derivative")
-            chosen, dataset, origin = _recipe_of_file(recipe, data, reading, changes)
-        else:
-            options = (model, objective, derivative)
-            chosen, dataset, origin = _recipe_of_preset(data, options, reading, changes)
-        folder = out or Path("runs") / (Path(data).stem or chosen.name)
-        if (earlier := folder_of_restarted(folder)) is not None:
-            return Run(earlier, chosen, seed, require_device(device), origin), dataset
-        folder = out or _free_folder(folder)
-        run = Run.create(folder, chosen, seed=seed, device=require_device(device), origin=origin)
-        return run, dataset
-
     chosen_columns = {
         "categorical": categorical,
         "numeric": numeric,
         "ignore": ignore,
         "columns": columns,
     }
-    columns_given = [
-        f"data.{name}={','.join(names)}" for name, names in chosen_columns.items() if names
-    ]
+    given = [f"data.{name}={','.join(names)}" for name, names in chosen_columns.items() if names]
+    options = (model, objective, derivative)
+
+    def choose() -> "tuple[Run, Dataset]":
+        if resume is None:
+            changed = _split_settings([*settings, *given], iterations)
+            recipe_and_data = _recipe_and_data(data, recipe, options, *changed)
+            return _new_run(*recipe_and_data, out, data, seed=seed, device=device)
+        others = (*options, iterations, recipe, out, seed or None)
+        if given or settings or any(option is not None for option in others):
+            raise UsageError(
+                "a run that is resumed keeps its settings: give --resume with DATA, --device, "
+                "--threads, --compile, --accumulate, --fsdp, --timeout, --tensorboard, --trust or "
+                "--json only"
+            )
+        return _run_to_resume(resume, data, trust=trust, device=device)
+
     with joined(device, timeout) as world:
         parallel = world.together(lambda: in_parallel(world, fsdp, accumulate, compile))
         run, dataset = world.together(choose)
@@ -173,6 +160,42 @@ def train(
         _train_and_evaluate(
             run, dataset, parallel, compile=compile, tensorboard=tensorboard, json=json
         )
+
+
+def _recipe_and_data(
+    data: str,
+    file: str | None,
+    options: tuple[Model, Objective, Derivative],
+    reading: Sequence[str],
+    changes: Sequence[str],
+) -> "tuple[Recipe, Dataset, dict[str, str]]":
+    """Return the recipe of a file or a preset, its data, and the origin for `Run`."""
+    if file is None:
+        return _recipe_of_preset(data, options, reading, changes)
+    if any(options):
+        raise UsageError("--recipe replaces --model, --objective and --derivative")
+    return _recipe_of_file(file, data, reading, changes)
+
+
+def _new_run(
+    recipe: "Recipe",
+    dataset: "Dataset",
+    origin: dict[str, str],
+    out: Path | None,
+    data: str,
+    *,
+    seed: int,
+    device: str | None,
+) -> "tuple[Run, Dataset]":
+    """Return a run in a folder that holds no other, or the one that torchrun has restarted."""
+    from ..runs import Run
+
+    folder = out or Path("runs") / (Path(data).stem or recipe.name)
+    device = require_device(device)
+    if (earlier := folder_of_restarted(folder)) is not None:
+        return Run(earlier, recipe, seed, device, origin), dataset
+    folder = out or _free_folder(folder)
+    return Run.create(folder, recipe, seed=seed, device=device, origin=origin), dataset
 
 
 def _run_to_resume(

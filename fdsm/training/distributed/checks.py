@@ -104,13 +104,14 @@ def require_shardable(
         raise NotShardable(
             f"its loss of {n} rows has shape {tuple(whole.shape)} and not one value per row"
         )
-    parts = []
+    parts: list[Tensor] = []
+    same_states: list[bool] = []
     for shard in Shard(0, n, n).split(2 if n > 1 else 1):
         with random_state_kept(generator, batch.device) as states, ShardedDraws(shard, dim):
             parts.append(update.loss(shard.take(rows, dim), generator, 0.0).detach())
-            same_state = all(map(torch.equal, states(), after))
+            same_states += map(torch.equal, states(), after)
     difference = (torch.cat(parts, dim) - whole).abs().max()
-    if not same_state or not difference <= TOLERANCE * whole.abs().max():
+    if not all(same_states) or not difference <= TOLERANCE * whole.abs().max():
         raise NotShardable(
             "the loss of a row depends on the other rows of its batch, or on random numbers that "
             "are not drawn by torch.randn, rand, randint or normal (dropout? batch norm?)"
