@@ -113,7 +113,7 @@ def bilinear(product: Callable[[Tensor, Tensor], Tensor], a: Jet, b: Jet) -> Jet
         return Jet(product(a.value, b.coefficients), truncation)
     rows = truncation.rows(min(truncation.order, a.degree + b.degree))
     x, y = a.coefficients, b.coefficients
-    if truncation.collapses:
+    if truncation.keeps_pairs:
         starts, parts = [0, 1], [product(x, y[0]), product(x[0], y[1:])]
         both = (fourth_order.blocks(c, truncation) for c in (x, y))
         for degree, part in fourth_order.mixed_products(product, *both):

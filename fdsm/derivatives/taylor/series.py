@@ -48,20 +48,20 @@ class Truncation:
     propagation: Propagation = field(default_factory=Propagation)
 
     @property
-    def collapses(self) -> bool:
-        """Whether the series are those of `fourth_order`."""
+    def keeps_pairs(self) -> bool:
+        """Whether coefficients of pairs of directions are kept, as described in `fourth_order`."""
         return self.order > 2 and self.directions > 1
 
     def rows(self, degree: int) -> int:
         """Return the number of coefficients of a series up to a degree."""
-        if self.collapses:
+        if self.keeps_pairs:
             v = self.directions
             return sum((1, v, v * (v + 1) // 2, v, 1)[: degree + 1])
         return self.directions + degree if degree else 1
 
     def degree(self, rows: int) -> int:
         """Return the degree of a series with this number of coefficients."""
-        if self.collapses:
+        if self.keeps_pairs:
             return [self.rows(degree) for degree in range(5)].index(rows)
         return rows - self.directions if rows > 1 else 0
 

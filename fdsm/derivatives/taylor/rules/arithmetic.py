@@ -132,7 +132,7 @@ class _Product(ClosedForm):
     def forward(ctx: Any, a: Tensor, b: Tensor, truncation: Truncation) -> Tensor:
         ctx.save_for_backward(a, b)
         ctx.truncation = truncation
-        if truncation.collapses:
+        if truncation.keeps_pairs:
             return fourth_order.multiply(a, b, truncation)
         rows = truncation.rows(truncation.order)
         if truncation.directions == 1:
@@ -163,7 +163,7 @@ def _gradient_of_factor(
     grad: Tensor, b: Tensor, shape: torch.Size, truncation: Truncation
 ) -> Tensor:
     """Return the gradient with respect to one factor, of a given shape, from the other factor."""
-    if truncation.collapses:
+    if truncation.keeps_pairs:
         return fourth_order.gradient_of_factor(grad, b, shape[0], truncation).sum_to_size(shape)
     if truncation.directions == 1:
         return correlate(grad, b, shape[0]).sum_to_size(shape)
