@@ -1,9 +1,8 @@
 """Time of a training step on many processes: a cost model, and its check on two processes.
 
 `python -m benchmarks.scaling` measures and compares; with `--predict` it prints the tables of
-docs/scaling.md. All times are in seconds, all sizes in bytes. Times are measured as processor time
-of a process, since other programs may use the same cores; time in which a process waits for
-messages of the other one is not part of it.
+docs/scaling.md. All times are in seconds, all sizes in bytes. Two processes need two cores that
+nothing else uses: a process that waits for its core also delays the other one.
 """
 
 import math
@@ -193,8 +192,9 @@ class Case:
 
 
 CASES = {
-    "MLP of 0.6 M weights": Case(lambda: QuadraticMLP((64,), (512, 512, 512)), (64,), 128),
-    "ResNet of 16 × 16 images": Case(lambda: QuadraticResNet((1, 16, 16), 8), (1, 16, 16), 32),
+    "MLP, 128 rows": Case(lambda: QuadraticMLP((64,), (512, 512, 512)), (64,), 128),
+    "MLP, 512 rows": Case(lambda: QuadraticMLP((64,), (512, 512, 512)), (64,), 512),
+    "ResNet, 32 rows": Case(lambda: QuadraticResNet((1, 16, 16), 8), (1, 16, 16), 32),
 }
 
 
@@ -219,11 +219,22 @@ def _wrapped_alone(case: Case, group: dist.ProcessGroup) -> tuple[Update, Tensor
     return alone, rows
 
 
+class _SumOfWeights(nn.Module):
+    """A loss whose gradient costs nothing, to measure messages alone."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self) -> Tensor:
+        return torch.stack([p.sum() for p in self.model.parameters()]).sum()
+
+
 def _seconds(step: Callable[[], object], count: int = STEPS) -> float:
-    began = time.process_time()
+    began = time.perf_counter()
     for _ in range(count):
         step()
-    return (time.process_time() - began) / count
+    return (time.perf_counter() - began) / count
 
 
 def _measure(rank: int, port: int, folder: str) -> None:
@@ -250,10 +261,21 @@ def _times(case: Case, world: World, group: dist.ProcessGroup) -> dict[str, list
         "weak": _update(case, world, 2 * case.rows),
         "strong": _update(case, world, case.rows),
     }
-    gradient = torch.zeros(sum(p.numel() for p in updates["one"][0].parameters))
+    alone, rows = updates["one"]
+    sum_of_weights = _SumOfWeights(case.model())
+    parameters = sum(p.numel() for p in sum_of_weights.parameters())
+    averaged = DistributedDataParallel(sum_of_weights)
+    kept = DistributedDataParallel(_SumOfWeights(case.model()), process_group=group)
     number = torch.zeros(1)
+
+    def step_and_gradient(module: nn.Module) -> None:
+        # After a step, a message includes the time until the slower process arrives.
+        alone((rows,), generator, 0.0)
+        module().backward()
+
     others: dict[str, Callable[[], object]] = {
-        "all-reduce": lambda: dist.all_reduce(gradient),
+        "averaged": lambda: step_and_gradient(averaged),
+        "kept": lambda: step_and_gradient(kept),
         "latency": lambda: dist.all_reduce(number),
         "draw": lambda: torch.randn(10_000, generator=generator),
     }
@@ -264,8 +286,8 @@ def _times(case: Case, world: World, group: dist.ProcessGroup) -> dict[str, list
             times[name].append(_seconds(lambda u=update, x=rows: u((x,), generator, 0.0)))
         for name, function in others.items():
             dist.barrier()
-            times[name].append(_seconds(function, 10))
-    return times | {"parameters": [float(gradient.numel())]}
+            times[name].append(_seconds(function))
+    return times | {"parameters": [float(parameters)]}
 
 
 def measure(port: int) -> dict[str, dict[str, list[float]]]:
@@ -286,7 +308,8 @@ def calibrate(times: dict[str, float], case: Case) -> tuple[Workload, Machine]:
         math.prod(case.shape),
         max(times["wrapped"] - times["one"], 0.0),
     )
-    sent = work.gradient_bytes / max(times["all-reduce"] - times["latency"], 1e-9)
+    message = times["averaged"] - times["kept"]
+    sent = work.gradient_bytes / max(message - times["latency"], 1e-9)
     return work, Machine(times["latency"], sent, times["draw"] / 10_000)
 
 
