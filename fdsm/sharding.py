@@ -11,11 +11,14 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 FACTORIES = {torch.randn, torch.rand, torch.randint, torch.randperm, torch.normal}
 """Functions that create random tensors."""
@@ -259,6 +262,42 @@ def new_rows(function: Callable[[int], Tensor], count: int) -> Tensor:
     return _divided(lambda shard: function(shard.size), count, 0)
 
 
+def over_items(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    """Return a function of items, each of which is computed by one process; see `over_rows`.
+
+    Args:
+        function: A function without random numbers. Its results may be any Python objects.
+        items: The items, the same in all processes.
+
+    Returns:
+        The results of all items, in every process.
+
+    Example:
+        >>> over_items(len, ["a", "few", "words"])
+        [1, 3, 5]
+    """
+    rank, count = _PROCESSES.get()
+    if count == 1:
+        return [function(item) for item in items]
+    from torch import distributed
+
+    with _undivided():
+        own = [function(item) for item in items[rank::count]]
+    by_rank: list[list[R]] = [own] * count
+    distributed.all_gather_object(by_rank, own)
+    return [by_rank[i % count][i // count] for i in range(len(items))]
+
+
+@contextmanager
+def _undivided() -> Generator[None]:
+    """Compute in this process alone what is not to be divided again."""
+    token = _PROCESSES.set((0, 1))
+    try:
+        yield
+    finally:
+        _PROCESSES.reset(token)
+
+
 def _divided(compute: Callable[[Shard], Tensor], total: int, dim: int) -> Tensor:
     """Compute the rows of this process and return those of all processes."""
     rank, count = _PROCESSES.get()
@@ -267,12 +306,8 @@ def _divided(compute: Callable[[Shard], Tensor], total: int, dim: int) -> Tensor
     from torch import distributed
 
     shard = Shard.of(total, rank, count)
-    token = _PROCESSES.set((0, 1))  # rows inside are not divided again
-    try:
-        with ShardedDraws(shard, dim):
-            part = compute(shard).detach()
-    finally:
-        _PROCESSES.reset(token)
+    with _undivided(), ShardedDraws(shard, dim):
+        part = compute(shard).detach()
     whole = part.new_zeros((*part.shape[:dim], total, *part.shape[dim + 1 :]))
     shard.take(whole, dim).copy_(part)
     distributed.all_reduce(whole)

@@ -5,8 +5,9 @@ import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from .options import DeviceOption, Flag, RunFolder, open_run
+from .options import DeviceOption, Flag, RunFolder
 from .printing import console, log, print_json, progress, show
+from .processes import trained_model
 
 if TYPE_CHECKING:
     from ..data import Dataset, TableSchema
@@ -33,10 +34,8 @@ def evaluate(
         trust: Execute the file that the recipe is defined in.
         json: Print the result as JSON.
     """
-    from ..runs import SavedModel
-
-    saved = SavedModel.load(open_run(run, trust=trust, device=device))
-    evaluate_and_print(saved, saved.run.recipe.data.load(), json=json)
+    with trained_model(run, trust=trust, device=device) as (saved, world):
+        world.together(lambda: evaluate_and_print(saved, saved.run.recipe.data.load(), json=json))
 
 
 def evaluate_and_print(saved: "SavedModel", data: "Dataset", *, json: bool) -> None:

@@ -83,6 +83,9 @@ def _report_error(error: Exception, command: str = "") -> int:
     if isinstance(error, TrainingInterrupted):
         log(f"fdsm: {error}. Continue with: {resume_command(error.run)}")
         return 128 + error.signal
+    if isinstance(error, LostProcessError) and command != "train":
+        log(f"fdsm: {error}. Start the command again")
+        return 1
     if isinstance(error, (UnfinishedRunError, LostProcessError)):
         log(f"fdsm: {error}. Continue with: {resume_command(error.run)}")
         return 1

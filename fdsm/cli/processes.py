@@ -9,12 +9,17 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NoReturn
 
-from .options import UsageError
+from .options import UsageError, open_run
 
 if TYPE_CHECKING:
+    from ..runs import SavedModel
     from ..runs.distributed import Parallel
     from ..training.distributed.world import World
 
+COMMANDS = ("train", "score", "sample", "evaluate")
+"""Commands that several processes can carry out together."""
+WAITING = 600.0
+"""Seconds that a process waits for another one, by default."""
 NOT_COMPILED = "Steps of several processes, or of several parts of a batch, are not compiled."
 
 
@@ -33,8 +38,9 @@ def prepare_launch(command: str = "") -> None:
         return
     # Otherwise torch prints remarks about the search for unused parameters in every process.
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
-    if command != "train":
-        _refuse(f"torchrun can start fdsm train, but not fdsm {command}: run it directly")
+    if command not in COMMANDS:
+        names = ", ".join(f"fdsm {name}" for name in COMMANDS)
+        _refuse(f"torchrun can start {names}, but not fdsm {command}: run it directly")
 
 
 def _refuse(message: str) -> NoReturn:
@@ -49,8 +55,8 @@ def joined(device: str | None, seconds: float) -> "Generator[World]":
     """Join the processes of a launch. Only the first one prints.
 
     Args:
-        device: The device of the training.
-        seconds: How long a process waits for another one in training.
+        device: The device of the model.
+        seconds: How long a process waits for another one.
 
     Yields:
         The processes.
@@ -74,6 +80,32 @@ def joined(device: str | None, seconds: float) -> "Generator[World]":
         everyone = world.gather(sys.argv[1:])
         world.together(compare)
         yield world
+
+
+@contextmanager
+def trained_model(
+    folder: Path, *, trust: bool, device: str | None
+) -> "Generator[tuple[SavedModel, World]]":
+    """Read the model of a run in all processes of a launch, and divide its rows among them.
+
+    Args:
+        folder: The folder of the run.
+        trust: Whether to execute the file that the recipe is defined in.
+        device: The device of the model. Default: that of the training.
+
+    Yields:
+        The model, and the processes. In all but the first process the folder of its run is a
+        temporary one.
+    """
+    from ..runs import SavedModel
+    from ..runs.distributed import evaluated_together
+
+    with joined(device, WAITING) as world:
+        saved = world.together(
+            lambda: SavedModel.load(open_run(folder, trust=trust, device=device))
+        )
+        with evaluated_together(saved, world) as one:
+            yield one, world
 
 
 @contextmanager

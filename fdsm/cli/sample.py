@@ -1,12 +1,19 @@
 """`fdsm sample`: draw samples from a trained model."""
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import arg
 
 from .evaluate import warn_of_problems
-from .options import DeviceOption, Flag, PathOption, RunFolder, UsageError, open_run
+from .options import DeviceOption, Flag, PathOption, RunFolder, UsageError
 from .printing import log, progress, report_files
+from .processes import trained_model
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from ..runs import SavedModel
 
 
 def sample(
@@ -37,20 +44,28 @@ def sample(
     """
     if n < 1:
         raise UsageError(f"-n must be at least 1, but is {n}")
-    from ..runs import SavedModel
-    from ..runs.samples import save_sample_file, save_samples
-    from ..runs.score import is_training_file, table_schema
+    from ..runs.score import is_training_file
 
-    saved = SavedModel.load(open_run(run, trust=trust, device=device))
-    if out is not None and is_training_file(saved, out):
-        raise UsageError(f"{out} has the training data of {run}. Choose another --out")
-    schema = table_schema(saved)
-    samples = saved.sample(n, progress("Sampling"), seed=seed)
-    if out is not None and out.suffix and not out.is_dir():
+    def require_other_file() -> None:
+        if out is not None and is_training_file(saved, out):
+            raise UsageError(f"{out} has the training data of {run}. Choose another --out")
+
+    with trained_model(run, trust=trust, device=device) as (saved, world):
+        world.by_leader(require_other_file)
+        samples = world.together(lambda: saved.sample(n, progress("Sampling"), seed=seed))
+        world.by_leader(lambda: _write(saved, samples, out or run / "samples", json=json))
+
+
+def _write(saved: "SavedModel", samples: "Tensor", out: Path, *, json: bool) -> None:
+    from ..runs.samples import save_sample_file, save_samples
+    from ..runs.score import table_schema
+
+    n, schema = len(samples), table_schema(saved)
+    if out.suffix and not out.is_dir():
         out.parent.mkdir(parents=True, exist_ok=True)
         files = [save_sample_file(out, samples, saved.max_value, schema)]
     else:
-        files = save_samples(out or run / "samples", samples, saved.max_value, schema)
+        files = save_samples(out, samples, saved.max_value, schema)
     warn_of_problems(saved.run)
     if json:
         report_files(files, json=True, samples=n, shape=list(samples.shape))

@@ -7,8 +7,9 @@ from typing import Annotated, Any
 from tyro.conf import Positional, arg
 
 from .evaluate import warn_of_problems
-from .options import DeviceOption, Flag, PathOption, RunFolder, UsageError, open_run
+from .options import DeviceOption, Flag, PathOption, RunFolder, UsageError
 from .printing import log, report_files
+from .processes import trained_model
 
 
 def score(
@@ -46,13 +47,22 @@ def score(
     """
     if not 0 < fdr < 1:
         raise UsageError(f"--fdr must be between 0 and 1, but is {fdr}")
-    from ..runs import SavedModel
-    from ..runs.score import default_scores_path, score_file
+    from ..data.tables.write import require_replaceable
+    from ..runs.score import HEADER, MARK, default_scores_path, score_file
 
-    saved = SavedModel.load(open_run(run, trust=trust, device=device))
     path = out or default_scores_path(data)
-    summary: dict[str, Any] = score_file(saved, data, path, fdr=fdr, only_scores=only_scores)
-    warn_of_problems(saved.run)
+    with trained_model(run, trust=trust, device=device) as (saved, world):
+        world.by_leader(lambda: require_replaceable(path, MARK, HEADER, data))
+        own = path if world.is_leader else saved.run.folder / path.name
+        summary: dict[str, Any] = world.together(
+            lambda: score_file(saved, data, own, fdr=fdr, only_scores=only_scores)
+        )
+        if world.is_leader:
+            warn_of_problems(saved.run)
+            _print_summary(path, summary, fdr, json=json)
+
+
+def _print_summary(path: Path, summary: dict[str, Any], fdr: float, *, json: bool) -> None:
     if json:
         report_files([path], json=True, **summary)
         return

@@ -21,7 +21,7 @@ from .options import (
     set_threads,
 )
 from .printing import console, log
-from .processes import folder_of_restarted, in_parallel, joined, parts_sentence
+from .processes import WAITING, folder_of_restarted, in_parallel, joined, parts_sentence
 
 if TYPE_CHECKING:
     from ..data import Dataset, Source
@@ -80,7 +80,7 @@ def train(
     compile: CompileOption = "auto",
     accumulate: int = 1,
     fsdp: FsdpOption = None,
-    timeout: float = 600,
+    timeout: float = WAITING,
     tensorboard: Flag = False,
     trust: Flag = False,
     json: Flag = False,

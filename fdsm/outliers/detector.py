@@ -7,6 +7,7 @@ from typing import NamedTuple, Self
 import torch
 from torch import Tensor
 
+from ..sharding import over_rows
 from .calibration import Calibration
 from .known_values import KnownValues
 from .neighbors import Neighbors, mean_log_distance
@@ -78,15 +79,19 @@ class OutlierDetector:
         Returns:
             The detector.
         """
-        own = -log_densities(rows)[:, folds, torch.arange(len(rows), device=rows.device)]
+
+        def held_out(x: Tensor, fold: Tensor) -> Tensor:
+            return -log_densities(x)[:, fold, torch.arange(len(x), device=x.device)].T
+
+        own = over_rows(held_out, rows, folds).T
         levels = len(own)
         low_density, high_density = [LOG_DENSITY / levels] * levels, [1 / levels] * levels
         smallest_scale = [0.0] * levels
         neighbors = known_values = None
         if training_rows is not None:
             neighbors, known_values = Neighbors(rows), KnownValues.fit(training_rows)
-            more = _compare(neighbors, known_values, rows, leave_one_out=True)
-            own = torch.cat([own, more.to(own.dtype)])
+            compare = lambda x: _compare(neighbors, known_values, x, leave_one_out=True).T
+            own = torch.cat([own, over_rows(compare, rows).T.to(own.dtype)])
             low_density += [1.0, NEW_VALUES]
             high_density += [0.0, 0.0]
             smallest_scale += [0.0, 1.0]  # the surprise of new values is not stretched

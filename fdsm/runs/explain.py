@@ -15,6 +15,7 @@ from ..outliers import Reason
 from ..outliers.known_values import LIMIT
 from ..outliers.reasons import distance_shares, expected_inputs, score_gains
 from ..serialize import Json
+from ..sharding import over_items
 from .saved_model import BATCH, SavedModel
 
 EXPLAINED = 0.5
@@ -44,7 +45,8 @@ def explain(
         The reasons of each row. Empty if no column is unusual given the others.
     """
     parts = rows.split(max(1, BATCH // max(rows.shape[1], 1)))  # type: ignore[no-untyped-call]
-    return [reasons for part in parts for reasons in _explain_batch(saved, schema, part, count)]
+    found = over_items(lambda part: _explain_batch(saved, schema, part, count), parts)
+    return [reasons for part in found for reasons in part]
 
 
 def _explain_batch(

@@ -21,7 +21,7 @@ from ..recipes.recipe import HasLogDensity, HasObjective, proportionate_samples,
 from ..samplers import Progress
 from ..samplers.importance import kernel_log_partition
 from ..serialize import find_fields, replace_fields
-from ..sharding import new_rows
+from ..sharding import new_rows, over_rows
 from ..training import checkpoint, derived_seed
 from ..typing import Objective
 from .marginals import Marginals
@@ -251,14 +251,19 @@ class SavedModel:
         assert self.detector is not None
         if not isinstance(self.run.recipe, CrossFittedEBM):
             return Scores(*self.detector.score_rows(lambda v: v[None, None], values), values)
-        parts = [
-            self.detector.score_completions(
-                self.member_log_densities, self.completions(part), leave_one_out=leave_one_out
-            )
-            for part in torch.split(rows, BATCH)
-        ]
-        score, p_value = (torch.cat(column) for column in zip(*parts, strict=True))
-        return Scores(score.cpu(), p_value.cpu(), values)
+        detector, densities = self.detector, self.member_log_densities
+
+        def score(rows: Tensor) -> Tensor:
+            parts = [
+                detector.score_completions(
+                    densities, self.completions(part), leave_one_out=leave_one_out
+                )
+                for part in torch.split(rows, BATCH)
+            ]
+            return torch.cat([torch.stack(part, 1) for part in parts])
+
+        scores, p_values = over_rows(score, rows).cpu().unbind(1)
+        return Scores(scores, p_values, values)
 
     def with_new_values(self, scores: Scores, problems: Mapping[int, int]) -> Scores:
         """Return scores that count values which never occurred in training.

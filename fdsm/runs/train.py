@@ -233,16 +233,22 @@ class Training:
     def save_model(self) -> SavedModel:
         """Load the best or averaged weights, write the model and return it."""
         self.run.require_digest(self.settings)
-        if (best := self._best_weights()) is not None:
-            self.model.load_state_dict(best)
-        elif self.average is not None:
-            self.model.load_state_dict(self.average.model.state_dict())
+        self._load_final_weights()
         self.model.eval()
         self.run.recipe.after_training(self.model, self.data, self.run.generator("finish"))
         progress = {"iterations": self.iteration, "seconds": self.seconds, "ended": self.ended}
         saved = SavedModel.from_training(self.run, self.model, self.data, progress)
-        saved.save()
+        self._write_model(saved)
         return saved
+
+    def _load_final_weights(self) -> None:
+        if (best := self._best_weights()) is not None:
+            self.model.load_state_dict(best)
+        elif self.average is not None:
+            self.model.load_state_dict(self.average.model.state_dict())
+
+    def _write_model(self, saved: SavedModel) -> None:
+        saved.save()
 
     def _fit(self, callbacks: list[Callback]) -> None:
         too_large = ""

@@ -16,6 +16,7 @@ import torch
 from torch import Generator, Tensor
 
 from ..derivatives.validation import check_values, checked_density
+from ..sharding import over_rows
 from ..tensors import dimension, randn_like
 from ..typing import LogDensity
 from .chains import Progress, require_counts, require_positive, track
@@ -172,7 +173,10 @@ def importance_log_partition(
     """
     require_counts(2, n=n)
     require_counts(batch=batch)
-    f, q = checked_density(log_density), checked_density(proposal.log_density)
+    f, q = (
+        checked_density(lambda x, g=g: over_rows(g, x))
+        for g in (log_density, proposal.log_density)
+    )
     total = torch.full((2,), -torch.inf, dtype=torch.float64)
     with torch.no_grad():
         for i in track(math.ceil(n / batch), progress):

@@ -1,8 +1,10 @@
 """Commands in two processes, as torchrun starts them; see tests/runs/distributed."""
 
+import csv
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -26,7 +28,11 @@ REFUSED = {
     "timeout": (2, "--timeout must be positive, but is 0"),
     "device": (2, "several processes can train on cpu or cuda, but not on mps"),
     "differ": (2, "the processes were started with different options"),
-    "score": (2, "torchrun can start fdsm train, but not fdsm score: run it directly"),
+    "report": (2, "fdsm sample, fdsm evaluate, but not fdsm report: run it directly"),
+    "score, taken": (1, "t.csv exists and does not hold scores"),
+    "score, no run": (1, "nothing"),
+    "score, bad data": (1, "other.csv"),
+    "sample, taken": (2, "t.csv has the training data of table"),
 }
 
 
@@ -63,7 +69,7 @@ def test_two_processes_train_and_evaluate_like_one(launched: Launched, tmp_path:
     main(["train", str(launched.folder / "t.csv"), "--out", str(tmp_path / "alone"), *options])
     ours, alone = (Run.open(path) for path in (launched.folder / "table", tmp_path / "alone"))
     names = {path.name for path in ours.folder.iterdir()}
-    assert names == {path.name for path in alone.folder.iterdir()} | {"launch.json"}
+    assert names == {path.name for path in alone.folder.iterdir()} | {"launch.json", "scored"}
     models = [SavedModel.load(run).model for run in (ours, alone)]
     weights = [torch.cat([p.flatten() for p in model.parameters()]) for model in models]
     assert (weights[0] - weights[1]).abs().max() < 1e-5
@@ -72,6 +78,44 @@ def test_two_processes_train_and_evaluate_like_one(launched: Launched, tmp_path:
         expected["metrics"]["exact_sm_loss"]["value"], rel=1e-3
     )
     assert found["sample_auc"] == pytest.approx(expected["sample_auc"], abs=0.05)
+
+
+def test_two_processes_score_like_one(launched: Launched, tmp_path: Path) -> None:
+    (code, _, errors), (other_code, *other) = (one["score"] for one in launched.printed)
+    assert (code, other_code, other) == (0, 0, ["", ""])
+    assert "Wrote together.csv: 34 rows" in errors
+    run, alone = str(launched.folder / "table"), tmp_path / "alone.csv"
+    main(["score", run, str(launched.folder / "new.csv"), "--out", str(alone)])
+    ours, expected = (_records(path) for path in (launched.folder / "together.csv", alone))
+    assert len(ours) == 34
+    assert sum(bool(row["reasons"]) for row in ours) >= 2
+    for found, truth in zip(ours, expected, strict=True):
+        for name in ("score", "p_value", "log_density"):
+            assert float(found.pop(name) or 0) == pytest.approx(
+                float(truth.pop(name) or 0), rel=1e-4, abs=1e-5
+            )
+        assert found == truth
+
+
+def _records(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_two_processes_sample_like_one(launched: Launched, tmp_path: Path) -> None:
+    (code, *_), (other_code, *other) = (one["sample"] for one in launched.printed)
+    assert (code, other_code, other) == (0, 0, ["", ""])
+    alone = tmp_path / "alone.npy"
+    main(["sample", str(launched.folder / "table"), "-n", "7", "--out", str(alone)])
+    ours, expected = (np.load(path) for path in (launched.folder / "together.npy", alone))
+    assert ours.shape == (7, 2)
+    np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_two_processes_evaluate_again(launched: Launched) -> None:
+    (code, out, _), (other_code, *other) = (one["evaluate"] for one in launched.printed)
+    assert (code, other_code, other) == (0, 0, ["", ""])
+    assert out == launched.printed[0]["trains"][1]
 
 
 def test_options_of_processes_are_checked() -> None:

@@ -17,7 +17,7 @@ from .train import lost_processes_explained
 def evaluated_together(saved: SavedModel, world: World) -> Generator[SavedModel]:
     """Divide the rows and samples of an evaluation among processes.
 
-    All processes evaluate the model in the same way. Those that do not lead write into a temporary
+    All processes use the model in the same way. Those that do not lead write into a temporary
     folder.
 
     Args:

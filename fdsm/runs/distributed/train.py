@@ -24,7 +24,6 @@ from ...training import (
 )
 from ...training.compiled.graph import random_state_kept
 from ...training.distributed.checks import ROWS, NotShardable, require_shardable
-from ...training.distributed.fully_sharded import FullyShardedUpdate, Units
 from ...training.distributed.update import ShardedUpdate
 from ...training.distributed.world import (
     ALONE,
@@ -43,6 +42,8 @@ from ..train import Training, TrainingInterrupted, limited_threads
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from ...training.distributed.fully_sharded import FullyShardedUpdate, Units
 
 
 class LostProcessError(RuntimeError):
@@ -86,7 +87,7 @@ class Parallel:
     """
 
     world: World = ALONE
-    fsdp: Units | None = None
+    fsdp: "Units | None" = None
     accumulate: int = 1
     launch: str = ""
 
@@ -135,8 +136,7 @@ def train_together(
         if training.ended is None:
             training.divide()
             training.run_iterations(console if world.is_leader else None, tensorboard=tensorboard)
-        saved = world.by_leader(training.save_model)
-    return SavedModel.load(run) if saved is None else saved
+        return world.together(training.save_model)
 
 
 @contextmanager
@@ -203,7 +203,7 @@ class DistributedTraining(Training):
         step = self.run.recipe.step(model, self.data)
         if not isinstance(step, GradientStep):
             raise NotShardable("its step has several optimizers, which --fsdp does not support")
-        self._divided(step.update)
+        self._with_divided_weights(step.update)
 
     def start_or_restore(self) -> None:
         """Write `config.json` and `launch.json`, or restore the last checkpoint."""
@@ -230,18 +230,32 @@ class DistributedTraining(Training):
             whole = self.batches
             self.batches = lambda i, generator: self.shard.take(whole(i, generator), self._dim)
         for step in _gradient_steps(self.step):
-            step.update = self._divided(step.update)
-            if isinstance(step.update, FullyShardedUpdate):
-                self._fully_sharded = step.update
-                self.model = step.update.plain
+            if self.parallel.fsdp is not None:
+                step.update = self._fully_sharded = self._with_divided_weights(step.update)
+                self.model = self._fully_sharded.plain
+            else:
+                step.update = ShardedUpdate(
+                    step.update,
+                    self.parallel.world,
+                    self.shard,
+                    accumulate=self.parallel.accumulate,
+                    dim=self._dim,
+                )
 
-    def _divided(self, update: Update) -> ShardedUpdate:
-        parallel, shard = self.parallel, self.shard
-        how: dict[str, int] = {"accumulate": parallel.accumulate, "dim": self._dim}
-        if parallel.fsdp is None:
-            return ShardedUpdate(update, parallel.world, shard, **how)
+    def _with_divided_weights(self, update: Update) -> "FullyShardedUpdate":
+        # FSDP2 imports symbolic mathematics, which is slow.
+        from ...training.distributed.fully_sharded import FullyShardedUpdate
+
+        assert self.parallel.fsdp is not None
         return FullyShardedUpdate(
-            update, parallel.world, shard, parallel.fsdp, self._few, self.generator, **how
+            update,
+            self.parallel.world,
+            self.shard,
+            self.parallel.fsdp,
+            self._few,
+            self.generator,
+            accumulate=self.parallel.accumulate,
+            dim=self._dim,
         )
 
     def _logs(self, *, tensorboard: bool) -> list[Log]:
@@ -268,6 +282,20 @@ class DistributedTraining(Training):
         with divided_among_processes() if self.parallel.world.size > 1 else nullcontext():
             metrics = super()._validate(iteration)
         return self.parallel.world.broadcast(metrics)
+
+    def save_model(self) -> SavedModel:
+        """Write the model in the first process and return it in all of them."""
+        with divided_among_processes() if self.parallel.world.size > 1 else nullcontext():
+            return super().save_model()
+
+    def _write_model(self, saved: SavedModel) -> None:
+        if self.parallel.world.is_leader:
+            super()._write_model(saved)
+
+    def _load_final_weights(self) -> None:
+        world = self.parallel.world
+        world.by_leader(super()._load_final_weights)
+        self.model.load_state_dict(world.broadcast(self.model.state_dict()))
 
     def _save_best(self, event: IterationEvent) -> None:
         if self.parallel.world.is_leader:

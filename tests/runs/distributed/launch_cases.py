@@ -111,18 +111,26 @@ COMMANDS: dict[str, list[str]] = {
     "timeout": ["t.csv", "--out", "no", "--timeout", "0"],
     "device": ["t.csv", "--out", "no", "--device", "mps"],
     "differ": ["t.csv", "--out", "no", "--iterations", "{rank}"],
-    "score": ["score", "one", "t.csv"],
     "one fails": ["t.csv", "--out", "no"],
 }
-"""Command lines for two processes."""
+"""Options of `fdsm train` for two processes."""
+OTHER_COMMANDS: dict[str, list[str]] = {
+    "report": ["report", "table"],
+    "score": ["score", "table", "new.csv", "--out", "together.csv"],
+    "score, taken": ["score", "table", "new.csv", "--out", "t.csv"],
+    "score, no run": ["score", "nothing", "new.csv"],
+    "score, bad data": ["score", "table", "other.csv", "--out", "bad.csv"],
+    "sample": ["sample", "table", "-n", "7", "--out", "together.npy"],
+    "sample, taken": ["sample", "table", "--out", "t.csv"],
+    "evaluate": ["evaluate", "table"],
+}
+"""Other commands for two processes."""
 
 
 def command(name: str, rank: int, attempt: int) -> tuple[int, str, str]:
     """Run a command as torchrun does. Return the exit code and what was printed."""
-    argv = [
-        *([] if name == "score" else ["train"]),
-        *(word.format(rank=rank) for word in COMMANDS[name]),
-    ]
+    words = OTHER_COMMANDS.get(name) or ["train", *COMMANDS[name]]
+    argv = [word.format(rank=rank) for word in words]
     launch = {"RANK": rank, "WORLD_SIZE": 2, "TORCHELASTIC_RESTART_COUNT": attempt}
     environment = {key: str(value) for key, value in launch.items()}
     out, errors, code = StringIO(), StringIO(), 0
@@ -184,7 +192,7 @@ def work(rank: int, folder: str, port: int) -> None:
         together(case.size, lambda world, case=case: execute(case, path, world))
     for name in REFUSED:
         found[name] = together(2, lambda world, name=name: refusal(name, path, world))
-    for name in COMMANDS:
+    for name in (*COMMANDS, *OTHER_COMMANDS):
         attempt = next(attempts)
         if rank < 2:
             found[name] = command(name, rank, attempt)
@@ -195,6 +203,9 @@ def results(folder: Path) -> list[dict[str, tuple[int, str, str]]]:
     """Train all runs in a folder. Return the output of the commands with two processes."""
     torch.set_default_dtype(torch.float32)  # as users do
     write_table(folder / "t.csv", rows=60)
+    new = write_table(folder / "new.csv", rows=31, seed=1)
+    new.write_text(new.read_text("utf-8") + "\n9,-7\n0.1,8\nx,0\n", encoding="utf-8")
+    (folder / "other.csv").write_text("height,width\n1,2\n")
     (folder / "elsewhere").mkdir()
     train(start(folder / "one"))
     store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)  # as in torchrun
