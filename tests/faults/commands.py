@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -20,7 +20,8 @@ PRELOADED = [
     "rich.progress", "rich.table", "sklearn.ensemble", "sklearn.mixture", "torch._dynamo",
     "fdsm.cli.main", "fdsm.data.tables.text_file", "fdsm.data.tables.inference",
     "fdsm.evaluation", "fdsm.paper.catalogue", "fdsm.recipes.presets", "fdsm.report",
-    "fdsm.report.plots", "fdsm.runs.samples", "fdsm.runs.score", "tests.runs.run_cases",
+    "fdsm.report.plots", "fdsm.runs.distributed", "fdsm.runs.samples", "fdsm.runs.score",
+    "tests.runs.run_cases",
 ]  # fmt: skip
 """Modules that commands need."""
 
@@ -38,7 +39,11 @@ class Command:
     """
 
     def __init__(
-        self, arguments: Sequence[str | Path], log: Path, prepare: Prepare | None = None
+        self,
+        arguments: Sequence[str | Path],
+        log: Path,
+        prepare: Prepare | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         """Start a command.
 
@@ -46,13 +51,15 @@ class Command:
             arguments: The command and its options.
             log: The file for standard output and standard error.
             prepare: Prepares the fault. It must be picklable.
+            environment: Variables to set.
         """
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(PRELOADED)
         self.log = log
         self.connection, other = context.Pipe()
         self.process: BaseProcess = context.Process(
-            target=_run, args=([str(word) for word in arguments], log, prepare, other)
+            target=_run,
+            args=([str(word) for word in arguments], log, prepare, other, environment or {}),
         )
         self.process.start()
         other.close()
@@ -99,11 +106,19 @@ def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
         time.sleep(0.002)
 
 
-def _run(arguments: list[str], log: Path, prepare: Prepare | None, connection: Connection) -> None:
+def _run(
+    arguments: list[str],
+    log: Path,
+    prepare: Prepare | None,
+    connection: Connection,
+    environment: Mapping[str, str],
+) -> None:
     import torch
 
     from fdsm.cli import main
 
+    os.environ |= environment
+    sys.argv[1:] = arguments  # which processes that train together compare
     torch.set_num_threads(1)
     number = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     for stream in (1, 2):

@@ -29,6 +29,7 @@ from ..cli.cli_cases import write_measurements
 from ..runs.run_cases import identical, last_checkpoint, logged_metrics, model_file
 from .commands import Command, Prepare
 from .moments import PHASES, pause_in_write
+from .pairs import Pair
 
 INTERVAL = 5
 """Iterations between two checkpoints."""
@@ -38,8 +39,8 @@ OPTIONS = [
     "--set=plan.validate_every=10", f"--set=plan.checkpoint_every={INTERVAL}",
 ]  # fmt: skip
 
-Launch = Callable[[Sequence[str | Path], Path, Prepare | None], Command]
-"""Starts a command. One that starts several processes returns an object with the same methods."""
+Launch = Callable[[Sequence[str | Path], Path, Prepare | None], Command | Pair]
+"""Starts a command in one process or in two."""
 
 
 @dataclass
@@ -143,7 +144,7 @@ class Kills:
         assert {path.name for path in folder.rglob(".*")} == {".lock"}, "a draft is left"
 
 
-def _paused(command: Command) -> bool:
+def _paused(command: Command | Pair) -> bool:
     """Return whether a process has reached its moment, instead of its end."""
     try:
         return command.connection.poll(120) and bool(command.connection.recv())
@@ -168,9 +169,11 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=600, help="number of kills")
     parser.add_argument("--writes", type=int, default=100, help="of them inside a checkpoint")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--processes", type=int, choices=(1, 2), default=1)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        kills = Kills(Path(folder), random.Random(options.seed))
+        launch = Command if options.processes == 1 else Pair
+        kills = Kills(Path(folder), random.Random(options.seed), launch)
         print(f"An uninterrupted run takes {kills.seconds:.2f} s", flush=True)
         while kills.count < options.count:
             kills.kill_one_run(in_writes=kills.phases.total() < options.writes)
