@@ -33,7 +33,7 @@ from ..data import Dataset, Source
 from ..recipes.recipe import Recipe, seeded
 from ..serialize import Json, RecordError, differences, from_json, to_json
 from ..training import Checkpoints, derived_seed
-from ..untrusted import InputError, quote, read_json
+from ..untrusted import InputError, printable, quote, read_json
 from .recipe_file import load_file
 
 FORMAT = 2
@@ -152,7 +152,7 @@ class Run:
     @property
     def name(self) -> str:
         """Name of the recipe, for messages."""
-        return self.recipe.name
+        return printable(self.recipe.name)
 
     @property
     def model_path(self) -> Path:
@@ -214,19 +214,21 @@ class Run:
         parts = [_settings(config), _identity(config.get("data") or {}), shapes]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
-    def require_digest(self, digest: str | None) -> None:
-        """Raise `RunError` if a checkpoint or model was written with another `config.json`.
+    def require_digest(self, digest: str | None, file: Path | None = None) -> None:
+        """Raise `RunError` if a training or a file began with another `config.json`.
 
         Args:
-            digest: The digest in the file; `None`, as in files of earlier versions, is accepted.
+            digest: The digest then; `None`, as in files of earlier versions, is accepted.
+            file: The file that has it.
 
         Raises:
             RunError: If the digests differ.
         """
         if digest is not None and digest != self.digest:
+            other = "" if file is None else f", or {file} is damaged or comes from another run"
             raise RunError(
-                f"{self.folder / 'config.json'} was edited or damaged after training started. "
-                "Restore it, or train a new model"
+                f"{self.folder / 'config.json'} was edited or damaged after training started"
+                f"{other}. Restore it, or train a new model"
             )
 
     def generator(self, *purpose: int | str) -> torch.Generator:

@@ -124,7 +124,7 @@ class SavedModel:
         if not run.is_trained:
             raise UnfinishedRunError(run)
         state = checkpoint.load(run.model_path)
-        run.require_digest(state.get("settings"))
+        run.require_digest(state.get("settings"), run.model_path)
         try:
             shape = torch.Size(state["shape"])
             require_parameters(run.recipe, shape, sum(t.numel() for t in state["model"].values()))
@@ -148,13 +148,15 @@ class SavedModel:
         return saved
 
     def _use_once(self) -> None:
-        """Score and correct a row, so that parts which do not fit together are noticed here."""
-        rows = self.transform.inverse(torch.zeros(1, *self.shape))
+        """Score and correct rows, so that parts which do not fit together are noticed here."""
+        rows = self.transform.inverse(torch.zeros(2, *self.shape))
         rows = rows if self.marginals is None else self.marginals.apply(rows)
         if isinstance(self.run.recipe, HasLogDensity):
             if self.detector is None:
                 raise ValueError("it has no outlier detector")
             self.score(rows)
+            if self.fills_missing:
+                self.score(torch.full_like(rows, torch.nan))
             self.detector.calibration.held_out_p_values()
 
     def save(self) -> None:

@@ -296,3 +296,8 @@ def test_reference_of_the_tiny_recipe_loads() -> None:
     recipe, origin = recipe_from_file(TINY)
     assert to_json(recipe) == to_json(tiny)
     assert origin["name"] == "tiny"
+
+
+def test_names_of_a_stranger_cannot_control_a_terminal(tmp_path: Path) -> None:
+    recipe = replace(tiny, name="a\x1b[31m\u202eb")
+    assert Run.create(tmp_path / "run", recipe).name == "a\ufffd[31m\ufffdb"

@@ -1,12 +1,14 @@
 """A saved model against a density that is known."""
 
 import math
+import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
-from torch import Generator, nn
+from torch import Generator, Tensor, nn
 
 from fdsm.data import (
     Affine,
@@ -34,6 +36,7 @@ from fdsm.recipes import (
 )
 from fdsm.recipes.presets import choose_preset
 from fdsm.runs import Run, RunError, SavedModel, train
+from fdsm.training import checkpoint
 from fdsm.typing import Derivative, Objective
 
 from ..recipes.recipe_cases import silent, tiny
@@ -292,6 +295,33 @@ def test_loaded_table_model_is_identical(mixed: SavedModel) -> None:
     assert torch.equal(*samples)
     assert loaded.log_partition == mixed.log_partition
     assert set(model_file(mixed.run)) >= {"detector", "log_partition", "transform"}
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "change"),
+    [
+        ("transform", "rows", lambda rows: rows[:, :1]),
+        ("detector", "known_values.surprises", lambda weights: weights.repeat(1, 3)),
+    ],
+)
+def test_parts_of_a_model_file_that_do_not_fit_are_noticed_when_it_is_read(
+    mixed: SavedModel, part: str, name: str, change: Callable[[Tensor], Tensor], tmp_path: Path
+) -> None:
+    folder = shutil.copytree(mixed.run.folder, tmp_path / "run")
+    state = checkpoint.load(folder / "model.safetensors")
+    key = next(key for key in state[part] if key.endswith(name))
+    state[part][key] = change(state[part][key])
+    checkpoint.save(folder / "model.safetensors", state)
+    with pytest.raises(RunError, match=r"model.safetensors does not match its config.json"):
+        SavedModel.load(Run.open(folder))
+
+
+def test_a_model_file_of_another_run_is_named(mixed: SavedModel, tmp_path: Path) -> None:
+    folder = shutil.copytree(mixed.run.folder, tmp_path / "run")
+    state = checkpoint.load(folder / "model.safetensors") | {"settings": "0" * 64}
+    checkpoint.save(folder / "model.safetensors", state)
+    with pytest.raises(RunError, match=r"or .*model.safetensors is damaged or comes from another"):
+        SavedModel.load(Run.open(folder))
 
 
 def test_samples_have_as_many_missing_cells_as_the_data(mixed: SavedModel) -> None:

@@ -70,7 +70,12 @@ def _write_csv(path: Path, frames: "Iterable[pa.Table]") -> None:
 
 def _as_text(column: "pa.ChunkedArray") -> list[object]:
     """Return cells as text: missing ones empty, `true` and `false`, whole numbers without `.0`."""
-    cells: list[object] = column.to_pylist()
+    import pyarrow as pa
+
+    try:
+        cells: list[object] = column.to_pylist()
+    except (OverflowError, ValueError):  # dates and durations that Python cannot represent
+        cells = column.cast(pa.string()).to_pylist()
     if str(column.type) == "bool":
         words = {None: "", True: "true", False: "false"}
         return [words[cell] for cell in column.to_pylist()]

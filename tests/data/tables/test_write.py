@@ -31,6 +31,14 @@ def test_only_cells_that_need_quotes_have_them(tmp_path: Path) -> None:
     assert lines[1:] == ["1,a", '2,"say ""b"", c"', "3,"]
 
 
+def test_dates_and_durations_that_python_cannot_represent_are_written(tmp_path: Path) -> None:
+    days = pa.array([2**31 - 1, 0], pa.int32()).cast(pa.date32())
+    seconds = pa.array([2**62, None]).cast(pa.duration("s"))
+    write_frames(tmp_path / "t.csv", ".csv", [pa.table({"day": days, "time": seconds})])
+    lines = (tmp_path / "t.csv").read_text().splitlines()
+    assert lines[1:] == [f"<value out of range: {2**31 - 1}>,{2**62}", "1970-01-01,"]
+
+
 def test_files_are_recognised_by_mark_or_columns(tmp_path: Path) -> None:
     for suffix in (".csv", ".parquet"):
         write_frames(tmp_path / f"t{suffix}", suffix, BLOCKS, "scores")
