@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+MAX_HEADER = 2**16
+"""Largest number of bytes before the numbers of an array. numpy accepts 10,000 characters."""
+
 
 @dataclass(frozen=True)
 class Array:
@@ -254,6 +257,7 @@ def _parse_ndim(file: BinaryIO, size: int) -> int:
 
 def _parse_header(file: BinaryIO) -> tuple[tuple[int, ...], np.dtype[Any]]:
     """Return the shape and the type of an array."""
+    file = io.BytesIO(file.read(MAX_HEADER))  # the declared length of a header is not trusted
     version = np.lib.format.read_magic(file)
     first = version == (1, 0)
     parse = np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0

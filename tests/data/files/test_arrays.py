@@ -1,5 +1,6 @@
 """Tests of arrays in numpy's formats."""
 
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 import torch
 
 from fdsm.data import Array, DataError, ImageArray
-from fdsm.data.files.arrays import read_ndim
+from fdsm.data.files.arrays import MAX_HEADER, read_ndim
 
 from .. import file_cases
 
@@ -123,3 +124,16 @@ def test_the_number_of_dimensions_is_read_from_the_header(tmp_path: Path) -> Non
     assert read_ndim(tmp_path / "a.npz", "y") == 2
     (tmp_path / "a.npy").write_bytes((tmp_path / "a.npy").read_bytes()[:128])
     assert read_ndim(tmp_path / "a.npy") == 3
+
+
+def test_declared_length_of_a_header_is_not_allocated(tmp_path: Path) -> None:
+    path = tmp_path / "x.npy"
+    np.save(path, np.zeros((4, 3)))
+    content = path.read_bytes()
+    path.write_bytes(content[:6] + b"\x02\x00" + b"\xff" * 4 + content[12:])
+    tracemalloc.start()
+    with pytest.raises(DataError, match=r"x\.npy cannot be read as a numpy array"):
+        read_ndim(path)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 10 * MAX_HEADER
