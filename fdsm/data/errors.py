@@ -1,5 +1,9 @@
 """The error that is raised for unusable data."""
 
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
 from ..untrusted import InputError
 
 
@@ -13,3 +17,14 @@ class DataError(InputError):
     def __init__(self, message: str, *, setting: str | None = None) -> None:
         super().__init__(message)
         self.setting = setting
+
+
+@contextmanager
+def problems_of(file: Path | str) -> Generator[None]:
+    """Put the name of a file before the text of each error about its content."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(f"{file}: {error}", setting=error.setting) from error
+    except ValueError as error:  # a transform that cannot be fitted to the rows
+        raise DataError(f"{file}: {error}") from error

@@ -16,12 +16,12 @@ from torch import Tensor
 from ...untrusted import expansion_limit, quote, read_file, require_file
 from ..dataset import Dataset, build_dataset
 from ..download import checksums, resolve_path
-from ..errors import DataError
+from ..errors import DataError, problems_of
 from ..split import MIN_ROWS, index_splits, train_val_test_split
 from ..tables import TableSchema, frame_from
 from ..transforms import Dequantize, EncodeColumns, Transform
 from .archives import require_method
-from .table import limit_cells, problems_of, split_frame
+from .table import limit_cells, split_frame
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]

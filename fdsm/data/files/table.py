@@ -1,7 +1,6 @@
 """A table in the user's file."""
 
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -14,7 +13,7 @@ from ...serialize import Json
 from ...untrusted import read_file, require_file
 from ..dataset import Dataset, build_dataset
 from ..download import checksums, resolve_path
-from ..errors import DataError
+from ..errors import DataError, problems_of
 from ..split import MIN_ROWS, index_splits, train_val_test_split
 from ..tables import TableSchema, iter_frames
 from ..tables.columns import Problems
@@ -305,14 +304,3 @@ def _require_complete_numbers(
             "Use EncodeColumns(), or select other columns with columns=(...)",
             setting="columns",
         )
-
-
-@contextmanager
-def problems_of(path: Path) -> Generator[None]:
-    """Put the path of the file before the text of each error about its content."""
-    try:
-        yield
-    except DataError as error:
-        raise DataError(f"{path}: {error}", setting=error.setting) from error
-    except ValueError as error:  # a transform that cannot be fitted to the rows
-        raise DataError(f"{path}: {error}") from error

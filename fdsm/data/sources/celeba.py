@@ -10,7 +10,7 @@ from ...serialize import Json
 from ...untrusted import quote, read_file
 from ..dataset import Dataset, build_dataset
 from ..download import RemoteFile, file_record, find_file, search_dirs
-from ..errors import DataError
+from ..errors import DataError, problems_of
 from ..files.archives import Archive, open_archive
 from ..files.image_decoding import ImageDecoder
 from ..files.images import describe_subset, sample_names
@@ -59,7 +59,8 @@ class CelebA:
         """Read the data set. Raises `DataError` if a file is missing or damaged."""
         archive, file = self._open()
         names = sample_names(archive.names, self.limit, self.seed)
-        rows, partition_files = self._split(names)
+        with problems_of(archive.path):
+            rows, partition_files = self._split(names)
         images = ImageDecoder(self.size, self.crop, 3).read(archive, names)
         images = images[..., :: self.stride, :: self.stride].contiguous()
         return build_dataset(

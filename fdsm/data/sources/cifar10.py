@@ -16,7 +16,7 @@ from ...serialize import Json
 from ...untrusted import Decompressed, InputError, expansion_limit, quote
 from ..dataset import Dataset, build_dataset
 from ..download import RemoteFile
-from ..errors import DataError
+from ..errors import DataError, problems_of
 from ..files.archives import require_inside
 from ..split import holdout_split
 from ..transforms import Chain, Dequantize, Flip, Transform
@@ -60,7 +60,8 @@ class CIFAR10:
         wanted = [*(f"data_batch_{i}" for i in self.batches), "test_batch"]
         (*train, (test, test_labels)), files = _read_batches(wanted)
         images, labels = (torch.cat(parts) for parts in zip(*train, strict=True))
-        kept, held = holdout_split(len(images), self.validation, self.seed)
+        with problems_of(", ".join(wanted[:-1])):
+            kept, held = holdout_split(len(images), self.validation, self.seed)
         absent = sorted({1, 2, 3, 4, 5} - set(self.batches))
         return build_dataset(
             self,

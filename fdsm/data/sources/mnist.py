@@ -17,7 +17,7 @@ from ...serialize import Json
 from ...untrusted import expansion_limit
 from ..dataset import Dataset, build_dataset
 from ..download import RemoteFile
-from ..errors import DataError
+from ..errors import DataError, problems_of
 from ..split import holdout_split
 from ..transforms import Dequantize, Transform
 
@@ -43,7 +43,8 @@ class MNIST:
         """Read the data set. Raises `DataError` if a file is missing or damaged."""
         images, labels, train_files = _load_part(self._files(), "train")
         test, test_labels, test_files = _load_part(self._files(), "t10k")
-        kept, held = holdout_split(len(images), self.validation, self.seed)
+        with problems_of(self._files()["train-images"].fetch()):
+            kept, held = holdout_split(len(images), self.validation, self.seed)
         return build_dataset(
             self,
             (images[kept], images[held], test),

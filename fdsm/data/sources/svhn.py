@@ -16,7 +16,7 @@ from torch import Tensor
 from ...untrusted import expansion_limit, quote, read_file
 from ..dataset import Dataset, build_dataset
 from ..download import RemoteFile, file_record, find_file
-from ..errors import DataError
+from ..errors import DataError, problems_of
 from ..split import holdout_split, index_splits, train_val_test_split
 from ..transforms import Dequantize, Transform
 
@@ -52,7 +52,8 @@ class SVHN:
     def _load_official(self) -> Dataset:
         (images, labels), train_file = _TRAIN.read(parse_images)
         (test, test_labels), test_file = _TEST.read(parse_images)
-        kept, held = holdout_split(len(images), self.validation, self.seed)
+        with problems_of(_TRAIN.fetch()):
+            kept, held = holdout_split(len(images), self.validation, self.seed)
         return build_dataset(
             self,
             (images[kept], images[held], test),

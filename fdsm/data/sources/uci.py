@@ -27,8 +27,7 @@ import torch
 from ...serialize import Json
 from ..dataset import Dataset, build_dataset
 from ..download import RemoteFile
-from ..errors import DataError
-from ..files.table import problems_of
+from ..errors import DataError, problems_of
 from ..tables import TableSchema
 from ..tables.frame import parse_frame, require_rectangular
 from ..transforms import Transform, Whiten

@@ -229,7 +229,7 @@ def test_ten_million_zeros_raise_without_using_much_memory(tmp_path: Path) -> No
     with pytest.raises(DataError, match=r"no column can be used: 1 constant \(a\)"):
         Table(path).load()
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    assert grown < 500_000  # kilobytes: 20 MB of text, 80 MB of integers, 80 MB of float64
+    assert grown < 650_000  # kilobytes: 20 MB of text, 80 MB of integers, 80 MB of float64
 
 
 def test_large_files_are_read_in_blocks(messy: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,6 +61,13 @@ def test_the_official_partition_is_used(home: Home) -> None:
         CelebA(part="part.zip", partition="list_eval_partition.txt").load()
 
 
+def test_too_few_images_are_refused_with_the_name_of_the_file(home: Home) -> None:
+    (home.data / "celeba").mkdir()
+    file_cases.write_zip(home.data / "celeba" / "part.zip", faces(1))
+    with pytest.raises(DataError, match=r"part\.zip: 1 rows are too few to hold out 2"):
+        CelebA(part="part.zip").load()
+
+
 def test_the_error_of_a_missing_file_says_where_to_get_it(home: Home) -> None:
     path = home.data / "celeba" / "img_align_celeba.zip"
     with pytest.raises(DataError, match=f"https://mmlab.*put it at {path}"):
