@@ -80,6 +80,10 @@ def test_two_processes_train_and_evaluate_like_one(launched: Launched, tmp_path:
     assert found["sample_auc"] == pytest.approx(expected["sample_auc"], abs=0.05)
 
 
+def test_no_thread_is_left_that_could_abort_the_process_at_its_end(launched: Launched) -> None:
+    assert [one["threads"] for one in launched.printed] == [[], []]
+
+
 def test_two_processes_score_like_one(launched: Launched, tmp_path: Path) -> None:
     (code, _, errors), (other_code, *other) = (one["score"] for one in launched.printed)
     assert (code, other_code, other) == (0, 0, ["", ""])

@@ -1,5 +1,7 @@
 """The processes that train together, as started by torchrun."""
 
+import gc
+import importlib
 import os
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -102,7 +104,7 @@ class Launch:
         return ""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class World:
     """This process among those that train together.
 
@@ -193,6 +195,9 @@ def join(launch: Launch, device: str, seconds: float) -> Generator[World]:
         return
     if problem := launch.problem(device):
         raise LaunchError(problem)
+    # Its functions have the process group at the time of this import as a default argument. A
+    # later import, as by DistributedDataParallel, would keep the group alive for ever.
+    importlib.import_module("torch.distributed.nn.functional")
     on_gpu = torch.device(device).type == "cuda"
     if on_gpu:
         torch.cuda.set_device(launch.local_rank)
@@ -213,9 +218,15 @@ def join(launch: Launch, device: str, seconds: float) -> Generator[World]:
             f"process {launch.rank} of {launch.size} did not find the others at {address} within "
             f"{seconds:.0f} s. Is the port taken, or did a process end? ({reason})"
         ) from error
+    world = World(launch.rank, launch.size, waiting)
+    del waiting, store
     try:
-        yield World(launch.rank, launch.size, waiting)
+        yield world
     finally:
+        # The threads of a process group end with the last reference to it. If they are alive when
+        # Python shuts down, they sometimes abort the process.
+        world.waiting = None
+        gc.collect()
         distributed.destroy_process_group()
 
 

@@ -170,6 +170,12 @@ def refusal(name: str, folder: Path, world: World) -> str:
     return "no error"
 
 
+def communication_threads() -> list[str]:
+    """Return the names of gloo's threads in this process, on Linux."""
+    names = [path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm")]
+    return [name for name in names if "gloo" in name]
+
+
 def work(rank: int, folder: str, port: int) -> None:
     """Run all cases in one of three processes."""
     torch.set_num_threads(1)
@@ -196,6 +202,8 @@ def work(rank: int, folder: str, port: int) -> None:
         attempt = next(attempts)
         if rank < 2:
             found[name] = command(name, rank, attempt)
+        if name == "trains":
+            found["threads"] = communication_threads()
     torch.save(found, path / f"{rank}.pt")
 
 
