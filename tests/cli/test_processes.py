@@ -81,7 +81,7 @@ def test_two_processes_train_and_evaluate_like_one(launched: Launched, tmp_path:
 
 
 def test_no_thread_is_left_that_could_abort_the_process_at_its_end(launched: Launched) -> None:
-    assert [one["threads"] for one in launched.printed] == [[], []]
+    assert [one["new threads"] for one in launched.printed] == [set(), set()]
 
 
 def test_two_processes_score_like_one(launched: Launched, tmp_path: Path) -> None:

@@ -170,10 +170,10 @@ def refusal(name: str, folder: Path, world: World) -> str:
     return "no error"
 
 
-def communication_threads() -> list[str]:
-    """Return the names of gloo's threads in this process, on Linux."""
-    names = [path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm")]
-    return [name for name in names if "gloo" in name]
+def communication_threads() -> set[str]:
+    """Return the numbers of gloo's threads in this process, on Linux."""
+    threads = Path("/proc/self/task").glob("*/comm")
+    return {path.parent.name for path in threads if "gloo" in path.read_text()}
 
 
 def work(rank: int, folder: str, port: int) -> None:
@@ -199,11 +199,11 @@ def work(rank: int, folder: str, port: int) -> None:
     for name in REFUSED:
         found[name] = together(2, lambda world, name=name: refusal(name, path, world))
     for name in (*COMMANDS, *OTHER_COMMANDS):
-        attempt = next(attempts)
+        attempt, before = next(attempts), communication_threads()
         if rank < 2:
             found[name] = command(name, rank, attempt)
         if name == "trains":
-            found["threads"] = communication_threads()
+            found["new threads"] = communication_threads() - before
     torch.save(found, path / f"{rank}.pt")
 
 
