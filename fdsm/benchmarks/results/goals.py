@@ -142,7 +142,7 @@ def goal_table(records: Mapping[str, Record]) -> RatioTable:
     for goal in GOALS:
         ratio = goal.ratio(records)
         if ratio is not None:
-            excess = ratio.fastest / goal.limit - 1
+            excess = round(ratio.fastest, 2) / goal.limit - 1  # as it is shown
             reached = "yes" if excess <= 0 else f"no, {excess:.0%} above"
             rows.append((goal.text, goal.problem, f"{goal.limit:g}", str(ratio), reached))
     head = ("ratio", "problem", "at most", "measured", "reached")
