@@ -15,6 +15,7 @@ from .commands import Command, run
 from .comparison import hidden_files, require_same_result
 from .kills import Kills
 from .moments import PHASES, pause_in_call, pause_in_write
+from .pairs import Pair
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +43,15 @@ def test_a_hundred_kills_change_nothing(kills: Kills) -> None:
         kills.kill_one_run(in_writes=kills.phases.total() < 50)
     assert set(kills.phases) == set(PHASES)
     assert {"training", "after training"} <= set(kills.stages)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_kills_of_two_processes_change_nothing(tmp_path: Path) -> None:
+    kills = Kills(tmp_path, random.Random(0), Pair)
+    while kills.count < 20:
+        kills.kill_one_run(in_writes=kills.phases.total() < 8)
+    assert max(kills.lost) <= 5
 
 
 def killed(arguments: list[str | Path], moment: object, folder: Path) -> None:

@@ -15,7 +15,14 @@ from fdsm import DSM, SSM, Autodiff, Sphere
 from fdsm.evaluation import log_densities, sm_losses, sm_losses_of_score
 from fdsm.projections import draw_directions
 from fdsm.samplers import log_likelihood_ais, sigmoid_schedule
-from fdsm.sharding import Shard, ShardedDraws, divided_among_processes, new_rows, over_rows
+from fdsm.sharding import (
+    Shard,
+    ShardedDraws,
+    divided_among_processes,
+    new_rows,
+    over_items,
+    over_rows,
+)
 from fdsm.training import Update
 from fdsm.training.distributed import (
     DistributedLoss,
@@ -112,7 +119,7 @@ def divided_rows(world: World) -> list[Tensor]:
 
 
 def expected_rows() -> list[Tensor]:
-    """Return random losses, exact losses, samples, few rows, and rows of a second dimension."""
+    """Return random and exact losses, samples, few rows, rows of a second dimension, items."""
     model, generator = network("SSM", torch.float64), torch.Generator().manual_seed(0)
     objective, x = SSM(Autodiff(), directions=2), EVEN[0][:5]
     decoder = lambda x, z: -(x - z).square().sum(1)
@@ -132,6 +139,7 @@ def expected_rows() -> list[Tensor]:
         new_rows(lambda n: torch.randn(n, 2, generator=generator, dtype=x.dtype), 3),
         over_rows(lambda x: torch.rand(len(x), generator=generator, dtype=x.dtype), x[:1]),
         over_rows(outer, EVEN[:2], dim=1),
+        torch.tensor(over_items(lambda i: i**2, range(5))),
     ]
 
 
