@@ -2,6 +2,7 @@
 
 import csv
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from fdsm.cli import main
 from fdsm.cli.options import UsageError
 from fdsm.cli.processes import folder_of_restarted, in_parallel, parts_sentence
 from fdsm.runs import SavedModel
+from fdsm.runs.distributed import LostProcessError
 from fdsm.runs.run import Run
 from fdsm.training.distributed.world import ALONE, World
 
@@ -120,6 +122,31 @@ def test_two_processes_evaluate_again(launched: Launched) -> None:
     (code, out, _), (other_code, *other) = (one["evaluate"] for one in launched.printed)
     assert (code, other_code, other) == (0, 0, ["", ""])
     assert out == launched.printed[0]["trains"][1]
+
+
+@pytest.mark.parametrize(
+    ("command", "remedy"),
+    [("train", "Continue with: fdsm train --resume"), ("score", "Start the command again")],
+)
+def test_a_lost_process_is_reported_with_what_to_do(
+    command: str,
+    remedy: str,
+    launched: Launched,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+
+    def lose(*_: object, **__: object) -> None:
+        run = Run.open(launched.folder / "table")
+        raise LostProcessError(run, World(0, 2), RuntimeError("[gloo] Connection closed"))
+
+    monkeypatch.setattr(sys.modules[main.__module__].app, "cli", lose)
+    with pytest.raises(SystemExit, match="1"):
+        main([command])
+    printed = capsys.readouterr().err
+    assert printed.startswith("fdsm: process 0 of 2 lost another one, which has ended or does not")
+    assert remedy in printed
 
 
 def test_options_of_processes_are_checked() -> None:
