@@ -1,9 +1,8 @@
 """Decode image files of any size into one array of bytes."""
 
 import io
-from collections.abc import Generator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -28,7 +27,8 @@ to another program, for example."""
 MAX_PIXELS = 2**26
 """Largest number of pixels of an image: 8192 × 8192. Decoding it takes 0.8 GB."""
 LARGE_PIXELS = 2**22
-"""Images with more pixels are decoded one at a time, whatever the number of threads."""
+"""Images with more pixels are decoded by one thread, one at a time. The allocator keeps the memory
+that a thread has freed for this thread, so several would take a multiple of it."""
 PIXELS_PER_BYTE, MIN_TOTAL_PIXELS = 100, 2**28
 """Largest number of pixels of all images together: 100 for each byte of their files, and in any
 case 268 million. Photographs have at most 20 pixels per byte."""
@@ -75,8 +75,8 @@ class ImageDecoder:
             len(names), self.channels or 3, self.size, self.size, dtype=torch.uint8
         )
         grey, budget = True, _PixelBudget(archive)
-        with ThreadPoolExecutor() as pool:
-            decoded = pool.map(lambda name: self._decode(archive, name, budget), names)
+        with ThreadPoolExecutor(1) as alone, ThreadPoolExecutor() as pool:
+            decoded = pool.map(lambda name: self._decode(archive, name, budget, alone), names)
             try:
                 for i, image in enumerate(decoded):
                     result[i] = torch.from_numpy(image)
@@ -86,19 +86,19 @@ class ImageDecoder:
                 raise
         return result[:, :1].contiguous() if grey else result
 
-    def _decode(self, archive: Archive, name: str, budget: "_PixelBudget") -> Bytes:
-        from PIL import Image, ImageOps
+    def _decode(
+        self, archive: Archive, name: str, budget: "_PixelBudget", alone: Executor
+    ) -> Bytes:
+        from PIL import Image
 
         content = archive.read(name)
         try:
-            with (
-                Image.open(io.BytesIO(content), formats=FORMATS) as image,
-                budget.spend(name, image.width * image.height, len(content)),
-            ):
-                ImageOps.exif_transpose(image, in_place=True)
-                decoded = self._crop_and_resize(_to_eight_bits(image))
-                image.close()  # frees the pixels before the next image is decoded
-                return decoded
+            with Image.open(io.BytesIO(content), formats=FORMATS) as image:
+                pixels = image.width * image.height
+                budget.spend(name, pixels, len(content))
+                if pixels > LARGE_PIXELS:
+                    return alone.submit(self._decode_pixels, image).result()
+                return self._decode_pixels(image)
         except DataError:
             raise
         except Exception as error:  # Pillow raises many types of errors for damaged files
@@ -106,6 +106,14 @@ class ImageDecoder:
                 f"{archive.path}: {name} is not a readable image "
                 f"({type(error).__name__}: {error}). Repair or delete it"
             ) from error
+
+    def _decode_pixels(self, image: "Picture") -> Bytes:
+        from PIL import ImageOps
+
+        ImageOps.exif_transpose(image, in_place=True)
+        decoded = self._crop_and_resize(_to_eight_bits(image))
+        image.close()  # frees the pixels before the next image is decoded
+        return decoded
 
     def _crop_and_resize(self, image: "Picture") -> Bytes:
         from PIL import Image
@@ -126,11 +134,10 @@ class _PixelBudget:
 
     def __init__(self, archive: Archive) -> None:
         self._path, self._pixels, self._bytes = archive.path, 0, 0
-        self._counting, self._decoding = Lock(), Lock()
+        self._counting = Lock()
 
-    @contextmanager
-    def spend(self, name: str, pixels: int, size: int) -> Generator[None]:
-        """Decode an image in this context. Large images wait for each other."""
+    def spend(self, name: str, pixels: int, size: int) -> None:
+        """Count an image, before it is decoded."""
         if pixels > MAX_PIXELS:
             raise DataError(
                 f"{self._path}: {name} has {pixels:,} pixels, more than {MAX_PIXELS:,}. "
@@ -143,8 +150,6 @@ class _PixelBudget:
                     f"{self._path}: the images up to {name} have {self._pixels:,} pixels in "
                     f"{self._bytes:,} bytes. Make them smaller, or save them as JPEG"
                 )
-        with self._decoding if pixels > LARGE_PIXELS else nullcontext():
-            yield
 
 
 def _to_eight_bits(image: "Picture") -> "Picture":

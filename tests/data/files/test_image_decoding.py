@@ -1,7 +1,9 @@
 """Tests of cropping, resizing and colour conversion of images."""
 
 import io
+import time
 from pathlib import Path
+from threading import get_ident
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ import torch
 from PIL import Image
 
 from fdsm.data import ImageFolder
+from fdsm.data.files import image_decoding
 
 from .. import file_cases
 
@@ -74,3 +77,23 @@ def test_invalid_sizes_and_channels_raise(tmp_path: Path) -> None:
         ImageFolder(tmp_path, size=0).rows()
     with pytest.raises(ValueError, match="channels must be 1, 3 or None, but is 2"):
         ImageFolder(tmp_path, channels=2).rows()
+
+
+def test_large_images_are_decoded_by_one_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file_cases.write_images(tmp_path, 12, 32, 32, 3)
+    expected, threads = ImageFolder(tmp_path, size=16).rows(), set()
+    decode = image_decoding.ImageDecoder._decode_pixels
+
+    def note_thread(self: image_decoding.ImageDecoder, image: Image.Image) -> object:
+        threads.add(get_ident())
+        time.sleep(0.01)  # so that other threads would take the next images
+        return decode(self, image)
+
+    monkeypatch.setattr(image_decoding.ImageDecoder, "_decode_pixels", note_thread)
+    for largest, most in ((32 * 32 - 1, 1), (32 * 32, 32)):
+        threads.clear()
+        monkeypatch.setattr(image_decoding, "LARGE_PIXELS", largest)
+        assert torch.equal(ImageFolder(tmp_path, size=16).rows(), expected)
+        assert min(2, most) <= len(threads) <= most
