@@ -16,6 +16,8 @@ from torch.distributed.rendezvous import rendezvous
 
 T = TypeVar("T")
 
+LOST = ("gloo", "NCCL", "caused pair closure", "closed by peer", "reset by peer")
+"""Parts of the errors of torch's communication, which have no type of their own."""
 FOREVER = timedelta(days=365)
 """Time-out of processes that wait while one of them evaluates or writes."""
 
@@ -26,8 +28,7 @@ class LaunchError(ValueError):
 
 def is_lost(error: Exception) -> bool:
     """Return whether an error says that another process has ended or does not answer."""
-    # Errors of torch's communication have no type of their own.
-    return isinstance(error, RuntimeError) and any(n in str(error) for n in ("gloo", "NCCL"))
+    return isinstance(error, RuntimeError) and any(text in str(error) for text in LOST)
 
 
 class FailedElsewhere(Exception):

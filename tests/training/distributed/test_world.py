@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from fdsm.training.distributed.world import ALONE, Launch, LaunchError, World, join
+from fdsm.training.distributed.world import ALONE, Launch, LaunchError, World, is_lost, join
 
 
 def test_processes_agree_on_results_and_failures(by_rank: dict[str, list[Any]]) -> None:
@@ -62,3 +62,17 @@ def test_several_processes_need_a_device_that_can_communicate() -> None:
     assert "cpu or cuda, but not on mps" in Launch(size=2).problem("mps")
     with pytest.raises(LaunchError, match="not on mps"), join(Launch(size=2), "mps", 1.0):
         pass
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:552] Connection closed by peer",
+        "Application timeout caused pair closure",  # in a backward pass
+        "NCCL communicator was aborted on rank 1",
+    ],
+)
+def test_errors_of_communication_are_recognised(text: str) -> None:
+    assert is_lost(RuntimeError(text))
+    assert not is_lost(ValueError(text))
+    assert not is_lost(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
