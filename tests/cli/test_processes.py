@@ -72,9 +72,13 @@ def test_two_processes_train_and_evaluate_like_one(launched: Launched, tmp_path:
     ours, alone = (Run.open(path) for path in (launched.folder / "table", tmp_path / "alone"))
     names = {path.name for path in ours.folder.iterdir()}
     assert names == {path.name for path in alone.folder.iterdir()} | {"launch.json", "scored"}
-    models = [SavedModel.load(run).model for run in (ours, alone)]
-    weights = [torch.cat([p.flatten() for p in model.parameters()]) for model in models]
+    models = [SavedModel.load(run) for run in (ours, alone)]
+    weights = [torch.cat([p.flatten() for p in saved.model.parameters()]) for saved in models]
     assert (weights[0] - weights[1]).abs().max() < 1e-5
+    assert models[0].log_partition == pytest.approx(models[1].log_partition, abs=1e-4)
+    detectors = [saved.detector.state() for saved in models if saved.detector is not None]
+    assert len(detectors[0]) > 3
+    torch.testing.assert_close(*detectors, rtol=1e-3, atol=1e-4)
     found, expected = ours.result, alone.result
     assert found["metrics"]["exact_sm_loss"]["value"] == pytest.approx(
         expected["metrics"]["exact_sm_loss"]["value"], rel=1e-3
