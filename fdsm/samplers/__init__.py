@@ -2,6 +2,11 @@
 
 from .ais import AnnealedWeights, ais, log_likelihood_ais, sigmoid_schedule
 from .ancestral import ancestral_sampling
+from .bidirectional import (
+    BidirectionalEstimate,
+    LogPartitionWarning,
+    bidirectional_log_partition,
+)
 from .chains import DivergenceWarning, Progress
 from .hmc import Chains, hmc, leapfrog
 from .importance import (
@@ -10,6 +15,7 @@ from .importance import (
     MixtureProposal,
     Proposal,
     importance_log_partition,
+    importance_log_weights,
 )
 from .langevin import Temperatures, annealed_langevin, langevin, tempered_langevin
 from .log_weights import LogMean, log_mean_exp
@@ -17,11 +23,13 @@ from .step_adaptation import StepAdaptation
 
 __all__ = [
     "AnnealedWeights",
+    "BidirectionalEstimate",
     "Chains",
     "DivergenceWarning",
     "GaussianMixtureProposal",
     "LogMean",
     "LogPartition",
+    "LogPartitionWarning",
     "MixtureProposal",
     "Progress",
     "Proposal",
@@ -30,8 +38,10 @@ __all__ = [
     "ais",
     "ancestral_sampling",
     "annealed_langevin",
+    "bidirectional_log_partition",
     "hmc",
     "importance_log_partition",
+    "importance_log_weights",
     "langevin",
     "leapfrog",
     "log_likelihood_ais",

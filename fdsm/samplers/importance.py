@@ -3,12 +3,14 @@ r"""Importance sampling of a normalising constant.
 $$Z = ∫ f(x) dx = E_q \left[ \frac{f(x)}{q(x)} \right]$$
 
 The estimate is unbiased, but useless if the proposal $q$ misses regions with a large part of $Z$.
-A small effective sample size shows this if the region was hit at least once. To detect a region
-that was never hit, compare two different proposals. A proposal with lighter tails than $f$ has
-weights of infinite variance; mix it with a broad one.
+A small effective sample size shows this if the region was hit at least once. A region that was
+never hit shows neither in the effective sample size nor in the error. To notice it, use samples of
+the target (`bidirectional_log_partition`). A proposal with lighter tails than $f$ has weights of
+infinite variance, and its error is too small; mix it with a broad one.
 """
 
 import math
+import warnings
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -19,13 +21,17 @@ from ..derivatives.validation import check_values, checked_density
 from ..sharding import over_rows
 from ..tensors import dimension, randn_like
 from ..typing import LogDensity
+from .bidirectional import LogPartitionWarning, bidirectional_log_partition
 from .chains import Progress, require_counts, require_positive, track
+from .hmc import hmc
 from .log_weights import log_sums, summarize
 
 PARTITION_SAMPLES, PARTITION_ERROR = 60_000, 0.1
 """Samples of `kernel_log_partition`, and its largest accepted standard error in nats."""
 PARTITION_SCALE = 0.3
 """Standard deviation of its kernels."""
+PARTITION_CHAINS, PARTITION_MOVES = 1000, 20
+"""Number of rows that it moves toward the density, and of moves before and after the burn-in."""
 
 
 class Proposal(Protocol):
@@ -125,7 +131,7 @@ class LogPartition:
     Attributes:
         value: Logarithm of the mean weight.
         error: Standard error to first order. It is too small if the dominant weights were never
-            drawn.
+            drawn; see `bidirectional_log_partition` for a check.
         effective_sample_size: Number of equal weights with the same accuracy, from 1 to `samples`.
         samples: Number of samples.
     """
@@ -146,6 +152,14 @@ def importance_log_partition(
     progress: Progress | None = None,
 ) -> LogPartition:
     r"""Estimate $\log Z$ of an unnormalised log-density with importance sampling.
+
+    The error is estimated from the weights. It is too small, without a notice, if the proposal
+    misses a mode or a spike of the density, or has lighter tails. Before you rely on the estimate,
+    compare it with one that uses samples of the density:
+
+        forward = importance_log_weights(log_density, proposal, proposal.sample(n))
+        reverse = importance_log_weights(log_density, proposal, samples_of_the_density)
+        estimate = bidirectional_log_partition(forward, reverse)
 
     Args:
         log_density: The log-density, `(N, *E) -> (N,)`. It may be minus infinity.
@@ -173,18 +187,42 @@ def importance_log_partition(
     """
     require_counts(2, n=n)
     require_counts(batch=batch)
-    f, q = (
-        checked_density(lambda x, g=g: over_rows(g, x))
-        for g in (log_density, proposal.log_density)
-    )
     total = torch.full((2,), -torch.inf, dtype=torch.float64)
     with torch.no_grad():
         for i in track(math.ceil(n / batch), progress):
             x = proposal.sample(min(batch, n - i * batch), generator)
-            sums = torch.stack(log_sums(f(x).double() - q(x).double()))
-            total = torch.logaddexp(total, sums.cpu())
+            sums = log_sums(importance_log_weights(log_density, proposal, x, batch=batch))
+            total = torch.logaddexp(total, torch.stack(sums).cpu())
     mean = summarize(total[0], total[1], n)
     return LogPartition(mean.value.item(), mean.error.item(), mean.effective_sample_size.item(), n)
+
+
+@torch.no_grad()
+def importance_log_weights(
+    log_density: LogDensity, proposal: Proposal, x: Tensor, *, batch: int = 1000
+) -> Tensor:
+    r"""Return $\log f(x) - \log q(x)$ of each row, the logarithm of its weight.
+
+    Args:
+        log_density: The log-density $\log f$, `(N, *E) -> (N,)`.
+        proposal: The proposal $q$.
+        x: Samples of the proposal or of the density, shape `(B, *E)`.
+        batch: Number of rows in memory at once.
+
+    Returns:
+        The log-weights, shape `(B,)`, in float64.
+
+    Example:
+        >>> q = GaussianMixtureProposal(torch.zeros(1, 2), 1.0)
+        >>> importance_log_weights(lambda x: -x.square().sum(1) / 2, q, torch.randn(3, 2))
+        tensor([1.8379, 1.8379, 1.8379], dtype=torch.float64)
+    """
+    require_counts(batch=batch)
+    f, q = (
+        checked_density(lambda x, g=g: over_rows(g, x))
+        for g in (log_density, proposal.log_density)
+    )
+    return torch.cat([f(rows).double() - q(rows).double() for rows in torch.split(x, batch)])
 
 
 def kernel_log_partition(
@@ -192,23 +230,33 @@ def kernel_log_partition(
 ) -> tuple[float, float] | None:
     """Estimate the logarithm of a normalizing constant with kernels at rows as the proposal.
 
+    The estimate is checked with rows that Hamiltonian Monte Carlo moves toward the density, see
+    `bidirectional_log_partition`. A region of the density that is far from all rows is not
+    noticed.
+
     Args:
         log_density: The log-density, up to a constant.
         x: Rows that are distributed like the density, shape `(N, D)`.
         generator: Random number generator.
 
     Returns:
-        The estimate and its standard error in nats, or `None` if the error is large.
+        The estimate and its standard error in nats, or `None` if the error is large or the check
+        disagrees.
     """
+    proposal = GaussianMixtureProposal(x, PARTITION_SCALE)
+    chosen = torch.randperm(len(x), device=x.device, generator=generator)[:PARTITION_CHAINS]
     try:
-        with torch.no_grad():
-            estimate = importance_log_partition(
-                log_density,
-                GaussianMixtureProposal(x, PARTITION_SCALE),
-                PARTITION_SAMPLES,
-                generator=generator,
-            )
+        chains = hmc(
+            log_density, x[chosen], PARTITION_MOVES, burn_in=PARTITION_MOVES, generator=generator
+        )
+        forward, reverse = (
+            importance_log_weights(log_density, proposal, samples)
+            for samples in (proposal.sample(PARTITION_SAMPLES, generator), chains.samples)
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", LogPartitionWarning)
+            estimate = bidirectional_log_partition(forward, reverse)
     except ValueError:
         return None
-    well = estimate.error < PARTITION_ERROR and estimate.effective_sample_size > 100
-    return (estimate.value, estimate.error) if well else None
+    enough = estimate.forward.effective_sample_size > 100 and estimate.error < PARTITION_ERROR
+    return (estimate.value, estimate.error) if enough and estimate.consistent else None
