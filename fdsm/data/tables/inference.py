@@ -19,6 +19,7 @@ from .cells import (
     has_codes,
     numbers_of_column,
     numbers_of_text,
+    parse_numbers,
     seconds_of_dates,
     seconds_of_integers,
     seconds_of_text,
@@ -145,12 +146,12 @@ def distinct_categories(column: pa.ChunkedArray) -> DistinctText:
 
 
 def _text(name: str, column: pa.ChunkedArray, *, keep_numbers: bool) -> Column:
-    unit, mixed = _number_format(column)
+    distinct, kind = distinct_text(column), str(column.type)
+    unit, mixed = _number_format(column, distinct)
     if keep_numbers or mixed:
         found = _numeric_text(name, column, unit, keep=keep_numbers)
         if found is not None:
             return found
-    distinct, kind = distinct_text(column), str(column.type)
     cells = int(distinct.counts().sum())
     if not cells:
         return Empty(name, kind, len(column))
@@ -178,16 +179,22 @@ def _as_booleans(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pa.chunked_array([pa.array(codes == 1, mask=np.isnan(codes))])
 
 
-def _number_format(column: pa.ChunkedArray) -> tuple[Unit, bool]:
+def _number_format(column: pa.ChunkedArray, distinct: DistinctText) -> tuple[Unit, bool]:
     """Return the unit of a column of text, and whether at least half of a sample are numbers."""
-    rows = np.unique(np.linspace(0, len(column) - 1, HEAD, dtype=np.int64))
-    sample = column.take(pa.array(rows))
-    unit = find_unit(distinct_text(sample))
+    if not pc.any(pc.match_substring_regex(distinct.values, "[0-9]")).as_py():
+        return NO_UNIT, False
+    sample = distinct
+    if len(column) > HEAD:
+        rows = np.linspace(0, len(column) - 1, HEAD, dtype=np.int64)
+        sample = distinct_text(column.take(pa.array(rows)))
+    unit = find_unit(sample)
     # A dictionary says that numbers are categories. Leading zeros say that they are codes.
-    if pa.types.is_dictionary(column.type) or has_codes(column):
+    if pa.types.is_dictionary(column.type) or has_codes(distinct.values):
         return unit, False
-    numbers, unreadable = numbers_of_text(sample, unit)
-    return unit, bool(unreadable.sum() <= (~np.isnan(numbers)).sum())
+    sample = without_gaps(sample)
+    readable = ~np.isnan(parse_numbers(sample.values, unit))
+    counts = sample.counts()
+    return unit, bool(counts[~readable].sum() <= counts[readable].sum())
 
 
 def _numeric_text(name: str, column: pa.ChunkedArray, unit: Unit, *, keep: bool) -> Column | None:

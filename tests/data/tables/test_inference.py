@@ -1,9 +1,11 @@
 """Tests of the inference of the types of columns."""
 
 import math
+from timeit import repeat
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from fdsm.data import DataError
@@ -174,6 +176,16 @@ def test_rare_categories_are_merged() -> None:
     with_other = infer(["other"] * 100 + [f"k{c}" for c in cells])
     assert isinstance(with_other, Categorical)
     assert (with_other.levels[0], with_other.levels[-1]) == ("other", "(other)")
+
+
+@pytest.mark.parametrize("cells", [["red", "blue"], ["a1", "b2"], ["5 kg", "7 kg"]])
+def test_the_type_of_a_short_column_of_text_costs_little(cells: list[str]) -> None:
+    """A table of 80 kB can have thousands of them. Unicode classes in a regular expression cost as
+    much as a thousand simple expressions."""
+    unit = min(
+        repeat(lambda: pc.match_substring_regex(pa.array(cells), "^[0-9]+$"), number=20, repeat=9)
+    )
+    assert min(repeat(lambda: infer(cells * 5), number=20, repeat=9)) < 400 * unit
 
 
 def test_the_user_overrules() -> None:

@@ -3,6 +3,7 @@
 import math
 import re
 from datetime import UTC, datetime
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +27,9 @@ _DATES = (
 _TIMES = ("", " %H:%M", " %H:%M:%S", "T%H:%M", "T%H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
 FORMATS = tuple(date + time for date in _DATES for time in _TIMES)
 """Formats of dates in order of precedence. The month is first if both orders are possible."""
+
+_BEGINNING = re.compile(r"\d{1,4}[-/. ][\dA-Za-z]|[A-Za-z]{3,9} \d")
+"""How a date begins in any of the formats."""
 
 _PARTS = {
     "%Y": r"\d{4}", "%b": "[A-Za-z]{3}", "%B": "[A-Za-z]{3,9}", "%y": r"\d\d",
@@ -93,9 +97,10 @@ def find_date_format(distinct: DistinctText, unreadable: float) -> str | None:
     counts = distinct.counts()
     frequent = np.argsort(-counts, kind="stable")[:50]
     head = distinct.values.take(pa.array(frequent)).to_pylist()
-    for text_format in (*FORMATS, ISO):
+    head = [text for text in head if _BEGINNING.match(text)]  # to save time
+    for text_format in (*FORMATS, ISO) if head else ():
         pattern = re.compile(_ISO if text_format == ISO else _pattern(text_format))
-        if not any(pattern.match(text) for text in head):  # to save time
+        if not any(pattern.match(text) for text in head):
             continue
         readable = ~np.isnan(seconds_of_text(distinct.values, text_format))
         if counts[readable].sum() >= (1 - unreadable) * counts.sum():
@@ -117,6 +122,7 @@ UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 """Number of ticks of a unit in a second."""
 
 
+@cache
 def _pattern(text_format: str) -> str:
     parts = re.split(r"(%[A-Za-z])", text_format)
     inner = [_PARTS.get(p, r"\d{1,2}") if p[:1] == "%" else re.escape(p) for p in parts]

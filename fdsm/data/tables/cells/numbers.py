@@ -2,6 +2,7 @@
 
 import re
 from typing import NamedTuple
+from unicodedata import category
 
 import numpy as np
 import numpy.typing as npt
@@ -18,16 +19,19 @@ _THOUSANDS = r"^[+-]?\d{1,3}([ ,'\x{a0}\x{202f}]\d{3})+(\.\d+)?$"
 _SEPARATORS = r"[ ,'\x{a0}\x{202f}]"
 _NEGATIVE = r"^\(\s*([^()+-]+?)\s*\)$"
 _CODE = r"^0\d+$"
-_SPACES = r"[\s\x{a0}\x{202f}]*"
+_SPACES, _BLANKS = r"[\s\x{a0}\x{202f}]*", " \t\n\f\r\u00a0\u202f"
 _CURRENCIES = (
     "AUD", "BRL", "CAD", "CHF", "CNY", "CZK", "DKK", "EUR", "GBP", "HKD", "HUF", "INR", "JPY",
     "KRW", "MXN", "NOK", "NZD", "PLN", "RUB", "SEK", "SGD", "TRY", "USD", "ZAR",
 )  # fmt: skip
+_FOREIGN = r"\x{a1}-\x{202e}\x{2030}-\x{10ffff}"
 _WITH_UNIT = (
-    rf"^[(+-]{{0,2}}(?P<prefix>(?:(?:[A-Z]{{0,3}}\p{{Sc}}|{'|'.join(_CURRENCIES)}){_SPACES})?)"
-    rf"[(+-]?(?:\d[\d.,' \x{{a0}}\x{{202f}}]*?|\.\d+)"
-    rf"(?P<suffix>{_SPACES}(?:[\pL%‰°\p{{Sc}}][\pL%°/²³·^. ]{{0,11}}[23]?)?)\)?$"
+    rf"^[(+-]{{0,2}}(?P<prefix>(?:[A-Z]{{0,3}}[${_FOREIGN}]?{_SPACES})?)"
+    rf"[(+-]?(?:\d[\d.,' \x{{a0}}\x{{202f}}]*?|\.\d+)(?P<suffix>{_SPACES}"
+    rf"(?:[A-Za-z%${_FOREIGN}][A-Za-z%/^. {_FOREIGN}]{{0,11}}[23]?)?)\)?$"
 )
+"""A number between two texts that may be a unit, which `_is_unit` decides: pyarrow compiles the
+expression for each column, and classes such as `\\pL` would make that 100 times slower."""
 MIN_WITH_UNIT = 0.5
 """Smallest fraction of the cells of a column with a unit that have the unit."""
 
@@ -65,8 +69,7 @@ def find_unit(distinct: DistinctText) -> Unit:
     found = pc.extract_regex(pc.if_else(plain, None, distinct.values), _WITH_UNIT)
     counts: dict[Unit, int] = {}
     for parts, count in zip(found.to_pylist(), distinct.counts().tolist(), strict=True):
-        if parts is not None and (parts["prefix"] or parts["suffix"]):
-            unit = Unit(**parts)
+        if parts is not None and _is_unit(unit := Unit(**parts)):
             counts[unit] = counts.get(unit, 0) + count
     if not counts:
         return NO_UNIT
@@ -116,7 +119,7 @@ def parse_numbers(values: pa.Array, unit: Unit = NO_UNIT) -> Floats:
     return finite(text.cast(pa.float64()).to_numpy(zero_copy_only=False))
 
 
-def has_codes(column: pa.ChunkedArray) -> bool:
+def has_codes(column: pa.ChunkedArray | pa.Array) -> bool:
     """Return whether a column of text has digits with leading zeros, such as `02139`."""
     text = pc.utf8_trim_whitespace(as_large_text(column))
     text = text.filter(pc.starts_with(text, "0"))
@@ -137,6 +140,17 @@ def finite(values: Floats) -> Floats:
     """Return the numbers with NaN instead of numbers that a model cannot use."""
     usable = np.abs(values) <= LARGEST
     return values if usable.all() else np.where(usable, values, np.nan)
+
+
+def _is_unit(unit: Unit) -> bool:
+    """Return whether the text before a number is a currency and that after it a unit, or empty."""
+    currency, name = unit.prefix.rstrip(_BLANKS), unit.suffix.lstrip(_BLANKS)
+    if unit.prefix and currency not in _CURRENCIES and category(currency[-1:] or " ") != "Sc":
+        return False
+    if not name:
+        return bool(currency)
+    named = name[0].isalpha() or name[0] in "%‰°" or category(name[0]) == "Sc"
+    return named and all(c.isalpha() or c in "%°/²³·^. 23" for c in name[1:])
 
 
 def _stripped(unit: Unit) -> Unit:

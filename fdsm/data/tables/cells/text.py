@@ -62,7 +62,7 @@ def without_gaps(distinct: DistinctText) -> DistinctText:
     return DistinctText(distinct.values.filter(pa.array(~gaps)), places[distinct.indices])
 
 
-def as_large_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def as_large_text(column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
     """Return a column of text, also in a dictionary, as long text."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)

@@ -81,6 +81,9 @@ UNITS = {
     "-3.5 °C": (Unit("", " °C"), -3.5),
     "1 234.5 km/h": (Unit("", " km/h"), 1234.5),
     "5 m/s2": (Unit("", " m/s2"), 5.0),
+    "1 000 ₽": (Unit("", " ₽"), 1000.0),
+    "5 мг/л": (Unit("", " мг/л"), 5.0),
+    "12 m²": (Unit("", " m²"), 12.0),
     "5eV": (Unit("", "eV"), 5.0),
 }
 
@@ -105,7 +108,8 @@ def test_identifiers_dates_and_plain_numbers_have_no_unit() -> None:
     for cells in (
         ("K1", "K2"), ("SEA-001", "SEA-002"), ("item 1", "item 2"), ("1", "2.5", "1e3"),
         ("2024-01-05", "2024-01-06"), ("12:30", "13:30"), ("1,234", "5,678"), ("word", "none"),
-        ("5 kg", "5 lb", "7", "8", "9"), ("1st", "2nd", "3rd"),
+        ("5 kg", "5 lb", "7", "8", "9"), ("1st", "2nd", "3rd"), ("5 ½", "7 ½"), ("5\u2003kg",),
+        ("EUR\u20035",), ("A$5½",), ("- 5 kg",), ("(5 )",), ("ABC 5",), ("½5",),
     ):  # fmt: skip
         assert find_unit(distinct_text(text(*cells))) == NO_UNIT
 
