@@ -34,7 +34,8 @@ def nll(
         x: Test data in the space of the model, $T(x)$, shape `(B, *E)`.
         cond: Further arguments of the model, one row per example.
         log_partition: $\log Z$, zero for a normalised density. The error of an estimate is added
-            in quadrature to the error of the mean.
+            in quadrature to the error of the mean. It is too small if the estimate misses a part
+            of the density; `bidirectional_log_partition` notices this.
         log_det: $\log|\det ∇T(x)|$ of each row, shape `(B,)`, for example
             `transform.log_det(stored)`. With it the result is in the space of the data, without
             it in the space of the model.

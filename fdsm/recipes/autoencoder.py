@@ -138,7 +138,11 @@ class Autoencoder(_ImplicitAutoencoderRecipe):
     def evaluate(
         self, model: nn.Module, data: Dataset, generator: Generator
     ) -> dict[str, Measurement]:
-        """Return the negative log-likelihood of test images by annealed importance sampling."""
+        """Return the negative log-likelihood of test images by annealed importance sampling.
+
+        It is too high on average. Its error is that of the mean over images and does not include
+        this bias; see `log_likelihood_ais` for a check.
+        """
         auto = cast(ImplicitAutoencoder, model)
         x = data.transform.sample(data.test.to(generator.device), generator)
         z = auto.encode(x, generator).detach()

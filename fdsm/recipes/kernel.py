@@ -151,7 +151,8 @@ class KernelFamily(Recipe):
         The loss has heavy tails, so its median is returned too. The normaliser is estimated twice
         by importance sampling: with samples of the base measure, as published, and with a tenth of
         that number of samples of a proposal adapted to the density. A small effective sample size
-        shows that an estimate is not reliable.
+        shows that an estimate is not reliable. A region that both proposals miss does not show;
+        see `bidirectional_log_partition` for a check.
         """
         f = self.log_density(model)
         test, train = (

@@ -30,7 +30,7 @@ PARTITION_SAMPLES, PARTITION_ERROR = 60_000, 0.1
 """Samples of `kernel_log_partition`, and its largest accepted standard error in nats."""
 PARTITION_SCALE = 0.3
 """Standard deviation of its kernels."""
-PARTITION_CHAINS, PARTITION_MOVES = 1000, 20
+PARTITION_CHAINS, PARTITION_MOVES = 500, 10
 """Number of rows that it moves toward the density, and of moves before and after the burn-in."""
 
 

@@ -22,7 +22,7 @@ class LogMean:
         value: $\log \frac1n \sum_i w_i$.
         error: Standard error to first order, the standard error of the mean divided by the mean.
             NaN for a single weight. It is estimated from the weights, and too small if the
-            dominant weights were never drawn.
+            dominant weights were never drawn; see `bidirectional_log_partition` for a check.
         effective_sample_size: $(\sum w)² / \sum w²$, from 1 to `n`: the number of equal weights
             with the same accuracy.
     """

@@ -134,6 +134,29 @@ def test_likelihood_of_a_linear_decoder(generator: Generator) -> None:
     assert found.error.max() < 0.1
 
 
+def test_simulated_data_bound_the_likelihood_from_both_sides(generator: Generator) -> None:
+    """$x = Wz + sn$. The latents that generated the data are samples of $p(z|x)$."""
+    w, s = 2 * torch.randn(6, 4, generator=generator), 0.3
+    truth = Normal(torch.zeros(6), w @ w.T + s**2 * torch.eye(6))
+    z = torch.randn(100, 4, generator=generator)
+    x = z @ w.T + s * torch.randn(100, 6, generator=generator)
+    decoder = lambda x, z: standard_normal((x - z @ w.T) / s) - 6 * math.log(s)
+    exact = (truth.log_density(x) - truth.log_partition).mean()
+    run = lambda count, posterior: log_likelihood_ais(
+        decoder, x, (4,), chains=4, temperatures=sigmoid_schedule(count), leapfrog=5,
+        step_size=0.1, posterior=posterior, generator=generator,
+    ).value.mean()  # fmt: skip
+    gaps = {}
+    for count in (30, 300):
+        low, high = run(count, None), run(count, z)
+        assert low < exact < high
+        gaps[count] = high - low
+    assert gaps[30] > 2 * gaps[300]
+    assert gaps[300] < 1.5
+    with pytest.raises(ValueError, match=r"shape \(100, 4\), one latent per .* shape \(4,\)"):
+        log_likelihood_ais(decoder, x, (4,), posterior=z[0])
+
+
 def test_latents_and_data_may_have_any_shape(generator: Generator) -> None:
     """Of shape (1, 2, 2) for x and (2, 2) for z, $p(x) = N(x; 0, 2I)$."""
     decoder = lambda x, z: standard_normal(x.flatten(1) - z.flatten(1))

@@ -11,8 +11,14 @@ from fdsm.samplers import (
     MixtureProposal,
     Proposal,
     importance_log_partition,
+    importance_log_weights,
 )
-from fdsm.samplers.importance import kernel_log_partition
+from fdsm.samplers.importance import (
+    PARTITION_ERROR,
+    PARTITION_SAMPLES,
+    PARTITION_SCALE,
+    kernel_log_partition,
+)
 
 from .sampler_cases import Normal, correlated
 
@@ -155,3 +161,34 @@ def test_kernels_at_rows_estimate_a_known_constant_or_nothing(generator: Generat
     assert error < 0.1
     assert abs(value - math.log(2 * math.pi)) < 5 * error
     assert kernel_log_partition(lambda x: f(100 * x), rows, generator) is None
+
+
+SPIKED = ((0.3, 1.0), (0.7, 0.003))
+"""Weight and width of a normal distribution and of a spike at its center."""
+
+
+def spiked(x: Tensor) -> Tensor:
+    parts = [math.log(w) + normal(x.shape[1], s).log_density(x) for w, s in SPIKED]
+    return torch.stack(parts).logsumexp(0)
+
+
+def test_kernels_that_miss_a_spike_estimate_nothing(generator: Generator) -> None:
+    r"""The kernels alone are wrong by $\log 0.3 = -1.2$, with a small error."""
+    scales = torch.tensor([s for w, s in SPIKED for _ in range(int(1000 * w))])
+    rows = scales[:, None] * torch.randn(1000, 4, generator=generator)
+    proposal = GaussianMixtureProposal(rows, PARTITION_SCALE)
+    alone = importance_log_partition(spiked, proposal, PARTITION_SAMPLES, generator=generator)
+    assert alone.value < -1
+    assert alone.error < PARTITION_ERROR
+    assert alone.effective_sample_size > 100
+    assert kernel_log_partition(spiked, rows, generator) is None
+
+
+def test_log_weights_do_not_depend_on_the_batch(generator: Generator) -> None:
+    f, x = lambda x: -x.abs().sum(1), torch.randn(10, 2, generator=generator)
+    expected = f(x) - normal(2, 1.5).log_density(x)
+    for batch in (1, 3, 10, 100):
+        found = importance_log_weights(f, normal(2, 1.5), x, batch=batch)
+        torch.testing.assert_close(found, expected)
+    with pytest.raises(ValueError, match="batch must be"):
+        importance_log_weights(f, normal(2, 1.5), x, batch=0)

@@ -3,7 +3,8 @@ r"""The partition function of kernel families on Parkinsons, by annealed importa
 Table 1 estimates $\log Z$ by importance sampling from $N(0, 4I)$, as published, and from a
 proposal near the data. On Parkinsons the two differ. Annealed importance sampling from each of the
 proposals gives two further estimates. With fixed step sizes all four estimates of $Z$ are
-unbiased. Adapted step sizes bias them, and lose the narrow part of these densities.
+unbiased. Adapted step sizes bias them, and lose the narrow part of these densities. All of them
+start at a proposal, so a region that both proposals miss does not show.
 """
 
 from collections.abc import Mapping
