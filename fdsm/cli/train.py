@@ -258,7 +258,7 @@ def _recipe_of_file(
 
 def _describe_data(name: str, source: "Source", data: "Dataset") -> str:
     """Return the number of rows, the types of the columns and problems of cells in words."""
-    from ..outliers.known_values import copies_sentence
+    from ..data.tables.copies import copies_sentence
 
     parts = {"training": data.train, "validation": data.validation, "test": data.test}
     counts = ", ".join(f"{len(rows):,} {part}" for part, rows in parts.items() if len(rows))
@@ -272,8 +272,8 @@ def _describe_data(name: str, source: "Source", data: "Dataset") -> str:
         if dropped := data.record.get("dropped_rows"):
             sentences.append(f"{dropped:,} rows without any value were left out.")
         sentences += [f"{one[0].upper()}{one[1:]}." for one in unreadable_cells(data.schema)]
-        if copies := copies_sentence(data.train):
-            sentences.append(f"{copies}.")
+        if copies := data.record.get("copies"):
+            sentences.append(f"{copies_sentence(copies)}.")
         return " ".join(sentences)
     if data.columns is None:
         size = getattr(source, "size", None)
@@ -348,10 +348,13 @@ def _free_folder(folder: Path) -> Path:
     return numbered
 
 
-def _last_checkpoint(run: "Run") -> str:
+def _next_step(run: "Run", remedy: str) -> str:
+    """Return what to do after a failure: resume the run, or start it if there is none yet."""
+    if not (run.folder / "config.json").exists():
+        return "There is no run to resume yet. Solve this, or choose another folder with --out"
     numbered = run.checkpoints.numbered()
     last = f"iteration {int(numbered[0].stem):,}" if numbered else "none yet"
-    return f"The last complete checkpoint: {last}"
+    return f"The last complete checkpoint: {last}. {remedy}: {resume_command(run)}"
 
 
 def _train_and_evaluate(
@@ -375,7 +378,7 @@ def _train_and_evaluate(
         else:
             saved = train_together(run, data, parallel, console=console(), tensorboard=tensorboard)
     except KeyboardInterrupt:
-        log(f"fdsm: {_last_checkpoint(run)}. Continue with: {resume_command(run)}")
+        log(f"fdsm: {_next_step(run, 'Continue with')}")
         raise
     except OSError as error:
         place = error.filename or run.folder
@@ -383,9 +386,7 @@ def _train_and_evaluate(
             raise
         remedy = "Free some space and run" if error.errno in FULL else "Solve this and run"
         raise OSError(
-            error.errno,
-            f"{error.strerror} while writing {place}. {_last_checkpoint(run)}. {remedy}: "
-            f"{resume_command(run)}",
+            error.errno, f"{error.strerror} while writing {place}. {_next_step(run, remedy)}"
         ) from error
     log(
         f"Trained {saved.progress['iterations']:,} iterations in {saved.progress['seconds']:.0f} s"

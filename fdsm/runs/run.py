@@ -39,7 +39,7 @@ from .recipe_file import load_file
 FORMAT = 2
 """Version of the layout of `config.json`."""
 
-WRITTEN = ("checkpoints", "samples", "scored", ".lock")
+WRITTEN = ("checkpoints", "samples", "scored", "tensorboard", ".lock")
 """Folders and files of a run that later commands write to without replacing them."""
 
 
@@ -104,9 +104,11 @@ class Run:
             The run.
 
         Raises:
-            RunError: If the folder holds a run with a checkpoint or a model.
+            RunError: If the folder holds a run with a checkpoint or a model, or a link that leads
+                out of it.
         """
         run = cls(folder, recipe, seed, device, dict(origin or {}))
+        _require_inside(folder)
         if run.checkpoints.numbered() or run.model_path.exists():
             raise RunError(f"{folder} already holds a run. Choose another folder, or resume it")
         return run
@@ -143,9 +145,11 @@ class Run:
         try:
             recipe = _read_recipe(record, load_file(Path(str(file))) if file else None)
         except (ValueError, TypeError) as error:
+            cause = f"{file} has changed, or it is damaged" if file else "it was edited or damaged"
+            if (maker := _maker(config)) != _maker(environment_info()):
+                cause = f"it was written by {maker}"
             raise RunError(
-                f"{folder / 'config.json'} was written by {_maker(config)} and cannot be opened "
-                f"by {__version__}: {error}"
+                f"{folder / 'config.json'} cannot be opened by {__version__}: {cause}: {error}"
             ) from error
         return cls(folder, recipe, seed, device or was_on, origin)
 
@@ -301,6 +305,8 @@ def _read_config(folder: Path) -> dict[str, Any]:
         raise RunError(f"{folder} is not the folder of a run: it has no config.json")
     config = _read_object(path)
     if config.get("format") != FORMAT:
+        if _maker(config) == _maker(environment_info()):
+            raise RunError(f"{path} is damaged: format is {quote(config.get('format'))}")
         raise RunError(
             f"{folder} was written by {_maker(config)}, whose config.json has another layout. "
             f"Open it with that version, or train it again with {__version__}"

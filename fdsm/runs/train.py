@@ -4,6 +4,7 @@ import math
 import warnings
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, nullcontext
+from copy import deepcopy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -303,13 +304,16 @@ class Training:
             return None
         best = self.run.checkpoints.best
         try:
-            return dict(checkpoint.load(best)["model"])
-        except CheckpointError as error:
+            weights = dict(checkpoint.load(best)["model"])
+            deepcopy(self.model).load_state_dict(weights)
+        except (CheckpointError, LookupError, RuntimeError, TypeError, ValueError) as error:
+            place = "" if isinstance(error, CheckpointError) else f"{best} does not fit: "
             raise CheckpointError(
-                f"{error}. It holds the weights of iteration {self.validation.iteration:,}, the "
-                f"best so far. Restore it, or delete {best.parent} and resume: training then "
+                f"{place}{error}. It holds the weights of iteration {self.validation.iteration:,},"
+                f" the best so far. Restore it, or delete {best.parent} and resume: training then "
                 "starts again and ends with the same model"
             ) from error
+        return weights
 
     def _count(self, event: IterationEvent) -> None:
         self.iteration, self.seconds = event.iteration, event.seconds
@@ -359,8 +363,8 @@ class Training:
             self._load(state)
         except (LookupError, RuntimeError, TypeError, ValueError) as error:
             raise CheckpointError(
-                f"the checkpoints in {self.run.checkpoints.folder} do not fit the recipe of this "
-                f"version, {__version__}: {error}. Resume with the version in config.json"
+                f"the checkpoints in {self.run.checkpoints.folder} do not fit the recipe in fdsm "
+                f"{__version__}: {error}. Resume with the version in config.json, or delete them"
             ) from error
         self._best_weights()
 

@@ -7,14 +7,16 @@ import warnings
 from pathlib import Path
 
 import pytest
+import torch
 
 from fdsm.cli import main
 from fdsm.report import Experiment, read_folders
 from fdsm.runs import Run, RunError, SavedModel, train
 from fdsm.runs.train import Training
 from fdsm.serialize import to_json
-from fdsm.training import CheckpointError, Checkpoints
+from fdsm.training import CheckpointError, Checkpoints, checkpoint
 
+from .commands import run
 from .comparison import hidden_files, require_same_result
 from .damages import DAMAGES, cut, damage_file, flip
 
@@ -60,6 +62,39 @@ def test_damaged_best_weights_are_named_before_training_goes_on(
         train(Run.open(unfinished))
     assert not (unfinished / "model.safetensors").exists()
     shutil.rmtree(unfinished / "checkpoints")
+    resume(unfinished)
+    require_same_result(unfinished, whole)
+
+
+WRONG_STATES: dict[str, dict[str, object]] = {
+    "no weights": {},
+    "a number": {"model": 5},
+    "a list": {"model": [1, 2]},
+    "other names": {"model": {"weight": torch.zeros(2)}},
+    "other shapes": {"model": {"SAME": torch.zeros(9, 9, 9)}},
+    "no tensors": {"model": {"SAME": "text"}},
+}
+
+
+@pytest.mark.parametrize("name", WRONG_STATES)
+def test_best_weights_of_another_model_are_named_before_training_goes_on(
+    name: str, unfinished: Path, tmp_path: Path, whole: Run
+) -> None:
+    """Their digest is right. Nothing is lost, and training again from the start helps."""
+    path, state = unfinished / "checkpoints" / "best.safetensors", WRONG_STATES[name]
+    weights = state.get("model")
+    if isinstance(weights, dict) and "SAME" in weights:
+        state = {"model": dict.fromkeys(checkpoint.load(path)["model"], weights["SAME"])}
+    checkpoint.save(path, state)
+    before = {file: file.read_bytes() for file in unfinished.rglob("*") if file.is_file()}
+    code, output = run(["train", "--resume", unfinished], tmp_path / "log")
+    assert code == 1
+    assert "Traceback" not in output
+    [line] = [line for line in output.splitlines() if line.startswith("fdsm: ")]
+    assert line.startswith(f"fdsm: {path} does not fit: ")
+    assert f"Restore it, or delete {path.parent} and resume: training then starts aga" in line
+    assert {file: file.read_bytes() for file in before} == before
+    shutil.rmtree(path.parent)
     resume(unfinished)
     require_same_result(unfinished, whole)
 

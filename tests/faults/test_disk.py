@@ -108,6 +108,8 @@ def test_new_run_in_a_read_only_folder(table: Path, tmp_path: Path) -> None:
     assert code == 1
     assert "Permission denied" in output
     assert str(parent / "run") in output
+    assert "There is no run to resume yet. Solve this, or choose another folder with" in output
+    assert "--resume" not in output
     assert not list(parent.iterdir())
 
 

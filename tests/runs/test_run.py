@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -183,7 +184,7 @@ def test_recorded_settings_win_over_a_changed_recipe_file(tmp_path: Path) -> Non
     assert to_json(opened.recipe) == to_json(recipe)
     assert torch.equal(SavedModel.load(opened).log_density(rows), before)
     path.write_text(source.replace("class Linear", "class Other").replace("Linear()", "Other()"))
-    with pytest.raises(RunError, match=r"cannot be opened by .*no recipe_file.mine.Linear"):
+    with pytest.raises(RunError, match=r"mine\.py has changed, or .*no recipe_file.mine.Linear"):
         Run.open(run.folder, trust=True)
 
 
@@ -211,6 +212,44 @@ def test_damaged_and_foreign_configs_are_refused(text: str, message: str, tmp_pa
     (tmp_path / "config.json").write_text(text, encoding="utf-8")
     with pytest.raises(RunError, match=message):
         Run.open(tmp_path)
+
+
+def test_damaged_config_of_this_version_does_not_blame_the_version(
+    trained: Run, tmp_path: Path
+) -> None:
+    folder = copy_with(trained, tmp_path / "run", format=7)
+    with pytest.raises(RunError, match=r"config.json is damaged: format is 7$"):
+        Run.open(folder)
+
+
+def test_config_that_cannot_be_opened_names_another_version_that_wrote_it(
+    trained: Run, tmp_path: Path
+) -> None:
+    changes = {"recipe": {}, "versions": {"fdsm": "0.1.9"}}
+    folder = copy_with(trained, tmp_path / "run", **changes)
+    with pytest.raises(
+        RunError, match=r"cannot be opened by .*: it was written by fdsm 0\.1\.9: "
+    ):
+        Run.open(folder)
+
+
+@pytest.mark.parametrize("name", ["checkpoints", "tensorboard"])
+def test_links_out_of_the_folder_are_refused(name: str, trained: Run, tmp_path: Path) -> None:
+    """Training would write through them."""
+    outside, new = tmp_path / "outside", tmp_path / "new"
+    outside.mkdir()
+    new.mkdir()
+    folder = Path(shutil.copytree(trained.folder, tmp_path / "run"))
+    if (folder / name).is_dir():
+        shutil.rmtree(folder / name)
+    for place in (folder, new):
+        (place / name).unlink(missing_ok=True)
+        (place / name).symlink_to(outside)
+    with pytest.raises(RunError, match=rf"run/{name} is a link to .*outside, outside the run"):
+        Run.open(folder)
+    with pytest.raises(RunError, match=rf"new/{name} is a link to .*outside, outside the run"):
+        start_tiny(new)
+    assert not list(outside.iterdir())
 
 
 def test_folder_without_a_config_is_not_a_run(tmp_path: Path) -> None:
@@ -256,7 +295,10 @@ def test_configs_with_other_recipes_are_refused_and_nothing_is_executed(
     folder = copy_with(trained, tmp_path / "run", recipe=change(trained.config["recipe"]))
     with pytest.raises(RunError, match=message) as error:
         Run.open(folder)
-    assert "was written by fdsm" in str(error.value)
+    path = re.escape(str(folder / "config.json"))
+    assert re.match(
+        rf"{path} cannot be opened by \S+: it was edited or damaged: ", str(error.value)
+    )
     assert not (tmp_path / "executed").exists()
 
 

@@ -300,9 +300,11 @@ def _require_closed_quotes(
     else:
         last = [column[-1].as_py() for column in table.columns if pa.types.is_string(column.type)]
     if any(text is not None and "\n" in text for text in last):
+        long = f", or its cell has more than {MAX_OPEN_BYTES:,} bytes"
         raise DataError(
-            f"{path} is not a readable table: a quote is not closed, at the latest in row "
-            f"{count:,}. Check its quotes"
+            f"{path} is not a readable table: a quote is not closed"
+            f"{long if len(body) > MAX_OPEN_BYTES else ''}, at the latest in row {count:,}. Check "
+            "its quotes"
         )
 
 

@@ -180,8 +180,7 @@ def test_rare_categories_are_merged() -> None:
 
 @pytest.mark.parametrize("cells", [["red", "blue"], ["a1", "b2"], ["5 kg", "7 kg"]])
 def test_the_type_of_a_short_column_of_text_costs_little(cells: list[str]) -> None:
-    """A table of 80 kB can have thousands of them. Unicode classes in a regular expression cost as
-    much as a thousand simple expressions."""
+    """A table of 80 kB can have thousands of them."""
     unit = min(
         repeat(lambda: pc.match_substring_regex(pa.array(cells), "^[0-9]+$"), number=20, repeat=9)
     )

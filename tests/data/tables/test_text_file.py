@@ -220,6 +220,17 @@ def test_files_that_are_not_tables_raise(name: str) -> None:
         parse_text(content, PATH)
 
 
+def test_a_closed_quote_of_a_cell_that_is_too_long_to_find_its_end_is_not_called_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    content = b'a,b\n1,2\n3,"' + b"text\n" * 1000 + b'"\n5,6\n'
+    blocks = iter_text(io.BytesIO(content), PATH, 1)
+    assert [block.table.num_rows for block in blocks] == [1, 1, 1]
+    monkeypatch.setattr("fdsm.data.tables.text_file.MAX_OPEN_BYTES", 2000)
+    with pytest.raises(DataError, match=r"not closed, or its cell has more than 2,000 bytes, at"):
+        list(iter_text(io.BytesIO(content), PATH, 1))
+
+
 def test_a_stray_quote_is_part_of_its_cell() -> None:
     table = parse_text(b'pipe,n\n5" steel,1\n7 inch,2\n', PATH).table
     assert table.column("pipe").to_pylist() == ['5" steel', "7 inch"]

@@ -1,0 +1,100 @@
+"""Rows of a table that are copies of other rows, and not equal to them by chance."""
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+RATIO = 3.0
+"""Rows are copies if there are this many times more pairs of equal rows than by chance."""
+
+
+def without_copies(codes: Floats) -> tuple[Floats, int]:
+    r"""Leave out copies of rows.
+
+    P-values assume that training rows are independent, and a row and its copy are not. Equal rows
+    are copies if some column has measurements, whose values hardly repeat among the different
+    rows, and one of these holds:
+
+    - There are more pairs of equal rows than in a table with the same columns that are
+      independent, $\binom{N}{2} \prod_j c_j$, where $c_j$ is the probability that two cells of
+      column $j$ are equal. (Not decisive for one column, or if most rows are copies.)
+    - The numbers of times that rows occur are too regular for independent rows, for example if
+      every row occurs three times. Let $f_m$ rows occur $m$ times. For independent rows $f_m$ is a
+      mixture of Poisson probabilities, so $m! \, f_m$ is log-convex:
+      $\frac{m + 1}{m} f_{m-1} f_{m+1} ≥ f_m^2$.
+
+    Args:
+        codes: Codes of a table, shape `(N, C)`. NaN in missing cells.
+
+    Returns:
+        The rows in their order, and the number of copies that were left out.
+
+    Example:
+        >>> rows = np.random.default_rng(0).normal(size=(100, 2))
+        >>> without_copies(np.concatenate([rows, rows[:7]]))[1]
+        7
+        >>> without_copies(np.tile(rows, (3, 1)))[1], without_copies(rows.round())[1]
+        (200, 0)
+    """
+    first, times = _different(codes)
+    copies = len(codes) - len(first)
+    if not copies or not _has_measurements(codes[first]):
+        return codes, 0
+    few = codes.shape[1] > 1 and copies <= len(first)
+    if not (few and _exceeds_chance(codes, times)) and not _is_too_regular(times):
+        return codes, 0
+    return codes[np.sort(first)], copies
+
+
+def copies_sentence(copies: int) -> str:
+    """Return what was done about copies of rows.
+
+    Example:
+        >>> copies_sentence(1), copies_sentence(20)[:33]
+        ('1 row is a copy of another row and was left out', '20 rows are copies of other rows ')
+    """
+    if copies == 1:
+        return "1 row is a copy of another row and was left out"
+    return f"{copies:,} rows are copies of other rows and were left out"
+
+
+def _different(rows: Floats) -> tuple[Integers, Integers]:
+    """Return the index of the first row of each kind, and how often it occurs."""
+    rows = np.ascontiguousarray(rows + 0.0)  # -0.0 is 0.0
+    as_bytes = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel()
+    _, first, times = np.unique(as_bytes, return_index=True, return_counts=True)
+    return first, times
+
+
+def _has_measurements(rows: Floats) -> bool:
+    """Return whether at least half of the values of some column occur once."""
+    for column in rows.T:
+        cells = column[~np.isnan(column)]
+        _, times = np.unique(cells, return_counts=True)
+        if (times == 1).sum() + 0.5 >= 0.5 * (len(cells) + 1):
+            return True
+    return False
+
+
+def _exceeds_chance(rows: Floats, times: Integers) -> bool:
+    expected = _pairs(np.array([len(rows)]))
+    for column in rows.T:
+        _, times_of_value = _different(column[:, None])
+        expected *= _pairs(times_of_value) / _pairs(np.array([len(rows)]))
+    return _pairs(times) > RATIO * expected
+
+
+def _pairs(times: Integers) -> float:
+    """Return the number of pairs of equal items that occur so many times each."""
+    return float((times * (times - 1.0)).sum() / 2)
+
+
+def _is_too_regular(times: Integers) -> bool:
+    """Return whether $m! f_m$ is not log-convex, beyond 2.5 standard deviations of each $f_m$."""
+    f = np.bincount(times, minlength=3).astype(np.float64)
+    f = np.append(f, 0.0)
+    upper, lower = f + 2.5 * np.sqrt(f) + 3, np.maximum(f - 2.5 * np.sqrt(f), 0.0)
+    m = np.arange(2, len(f) - 1)
+    return bool(np.any((m + 1) / m * upper[m - 1] * upper[m + 1] < lower[m] ** 2))
