@@ -76,6 +76,28 @@ def quote(value: object) -> str:
     return shorten(printable(repr(value)), MAX_QUOTE + 2)
 
 
+def not_a_formula(text: str, before: str) -> str:
+    r"""Return text that spreadsheets do not execute when they open a csv file.
+
+    Args:
+        text: The text.
+        before: Harmless text to put before it if it begins like a formula.
+
+    Returns:
+        The same text, or both.
+
+    Example:
+        >>> not_a_formula("width", "column "), not_a_formula("=1+1", "column ")
+        ('width', 'column =1+1')
+    """
+    formula = text[:1] in _INVISIBLE or text.lstrip()[:1] in _FORMULA
+    return before + text if formula else text
+
+
+_FORMULA, _INVISIBLE = frozenset("=+-@＝＋－＠"), frozenset("\t\r\n")
+"""How a formula begins, and characters that are skipped before it."""
+
+
 def require_file(path: Path, error: type[InputError] = InputError) -> int:
     """Return the size of a regular file.
 

@@ -63,6 +63,8 @@ def score(
 
 
 def _print_summary(path: Path, summary: dict[str, Any], fdr: float, *, json: bool) -> None:
+    if warning := summary.get("warning"):
+        log(f"WARNING: {warning}")
     if json:
         report_files([path], json=True, **summary)
         return

@@ -9,8 +9,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -23,7 +21,7 @@ from ..data.tables.frame import TEXT_SUFFIXES, table_suffix
 from ..data.tables.write import cast_text, require_replaceable, uncastable, write_frames
 from ..outliers import Reason, benjamini_hochberg
 from ..serialize import Json
-from ..untrusted import read_json
+from ..untrusted import not_a_formula, read_json
 from .explain import explain, in_words, json_value, seven_digits
 from .run import RunError
 from .saved_model import SavedModel
@@ -31,8 +29,6 @@ from .table_summary import histogram
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
-
-Floats = npt.NDArray[np.float64]
 
 MARK, HEADER = "scores", ("p_value", "log_density", "problem")
 """How files of scores are recognised. Files of fdsm 0.2.0 have these columns too."""
@@ -82,7 +78,7 @@ def score_file(
         only_scores: Whether to leave out the columns of the table.
 
     Returns:
-        A summary: number of rows, of flagged rows, of rows not scored.
+        A summary: number of rows, of flagged rows and of rows not scored, and perhaps a warning.
 
     Raises:
         DataError: If the rows do not have the shape of the training rows, or none can be scored.
@@ -98,7 +94,8 @@ def score_file(
         frames: Iterator[pa.Table] = iter([_name_table(names)])
     else:
         source = _table_source(saved, data, schema)
-        typed = out.suffix == ".parquet" and not only_scores and _is_text(source)
+        is_text = isinstance(source, Table) and table_suffix(Path(source.path)) in TEXT_SUFFIXES
+        typed = out.suffix == ".parquet" and not only_scores and is_text
         as_text: set[str] | None = set() if typed else None
         scored = _collect(
             _score_blocks(saved, schema, source, as_text, max(EXPLAINED_P, fdr)), fdr
@@ -112,14 +109,13 @@ def score_file(
     out.parent.mkdir(parents=True, exist_ok=True)
     with replace_file(out) as draft:
         write_frames(draft, out.suffix, _with_scores(frames, scored), MARK)
-    if edges is not None:
-        _record(saved, data, scored, fdr, edges)
     return {
         "rows": len(scored.score),
         "flagged": int(scored.flagged.sum()),
         "false_discovery_rate": fdr,
         "not_scored": int(scored.score.isnan().sum()),
         "smallest_possible_p_value": float(f"{_smallest_p_value(saved):.2g}"),
+        **({} if edges is None else _record(saved, data, scored, fdr, edges)),
     }
 
 
@@ -230,7 +226,7 @@ def _unreadable_rows(saved: SavedModel, rows: Tensor, problems: Problems) -> dic
     for i in missing.any(1).nonzero().flatten().tolist():
         if i not in found:
             cells = [Reason(column, text, "", 1.0) for column, text in problems.get(i, [])]
-            found[i] = in_words(cells) or "a cell is missing, which this model cannot fill"
+            found[i] = _in_words(cells) or "a cell is missing, which this model cannot fill"
     return found
 
 
@@ -279,9 +275,14 @@ def _columns(scored: ScoredRows, start: int, count: int) -> "dict[str, pa.Array]
         "p_value": number(scored.p_value),
         "log_density": number(scored.log_density),
         "flagged": pa.array(scored.flagged[part].numpy(), pa.bool_(), mask=missing),
-        "reasons": pa.array([in_words(scored.reasons.get(i, [])) for i in rows], pa.string()),
+        "reasons": pa.array([_in_words(scored.reasons.get(i, [])) for i in rows], pa.string()),
         "problem": pa.array([scored.problems.get(i, "") for i in rows], pa.string()),
     }
+
+
+def _in_words(reasons: Sequence[Reason]) -> str:
+    """Return reasons as text. The name of a column is never the beginning of a formula."""
+    return in_words([r._replace(column=not_a_formula(r.column, "column ")) for r in reasons])
 
 
 def _edges(saved: SavedModel) -> list[float] | None:
@@ -299,8 +300,8 @@ def _edges(saved: SavedModel) -> list[float] | None:
 
 def _record(
     saved: SavedModel, data: Path, scored: ScoredRows, fdr: float, edges: list[float]
-) -> None:
-    """Write a summary for the report into the folder of the run."""
+) -> dict[str, Json]:
+    """Write a summary for the report into the folder of the run. Return a warning if it fails."""
     known = scored.score[~scored.score.isnan()]
     flagged = scored.score[scored.flagged]
     order = scored.score.nan_to_num(-torch.inf).argsort(descending=True)[:TOP].tolist()
@@ -318,8 +319,6 @@ def _record(
         for i in order
         if not bool(scored.score[i].isnan())
     ]
-    folder = saved.run.folder / "scored"
-    folder.mkdir(exist_ok=True)
     content: Json = {
         "file": data.name,
         "rows": len(scored.score),
@@ -329,8 +328,15 @@ def _record(
         "threshold": float(flagged.min()) if len(flagged) else None,
         "top": top,
     }
-    with replace_file(folder / f"{data.name}.json") as draft:
-        draft.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    folder = saved.run.folder / "scored"
+    try:
+        folder.mkdir(exist_ok=True)
+        with replace_file(folder / f"{data.name}.json") as draft:
+            draft.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    except OSError as error:  # the model may be on a read-only disk
+        reason = error.strerror or str(error)
+        return {"warning": f"fdsm report will not show these scores: {folder}: {reason}"}
+    return {}
 
 
 def _table_source(saved: SavedModel, path: Path, schema: TableSchema) -> Table | Array:
@@ -339,10 +345,6 @@ def _table_source(saved: SavedModel, path: Path, schema: TableSchema) -> Table |
     if not isinstance(source, (Table, Array)):
         raise DataError(f"{path} holds images, but {saved.run.folder} was trained on a table")
     return replace(source, schema=schema)
-
-
-def _is_text(source: Table | Array) -> bool:
-    return isinstance(source, Table) and table_suffix(Path(source.path)) in TEXT_SUFFIXES
 
 
 def _frames(source: Table | Array) -> "Iterator[pa.Table]":
@@ -364,7 +366,7 @@ def _name_table(names: Sequence[str]) -> "pa.Table":
     """Return a table with the number or file of each row."""
     import pyarrow as pa
 
-    return pa.table({"row": pa.array(names, pa.string())})
+    return pa.table({"row": pa.array([not_a_formula(n, "./") for n in names], pa.string())})
 
 
 def _read_images(saved: SavedModel, path: Path) -> tuple[list[str], Tensor]:

@@ -113,6 +113,23 @@ def test_new_run_in_a_read_only_folder(table: Path, tmp_path: Path) -> None:
     assert not list(parent.iterdir())
 
 
+def test_model_on_a_read_only_disk_scores_data(
+    finished: Path, table: Path, tmp_path: Path
+) -> None:
+    """Only the summary for the report is missing, and the command says so."""
+    scored, out = finished / "scored", tmp_path / "scores.csv"
+    (finished / "table.json").write_text('{"scores": {"edges": [0, 1]}}')  # for the report
+    finished.chmod(0o555)
+    log = tmp_path / "log"
+    code, output = run(["score", finished, table, "--out", out], log, obey_permissions)
+    finished.chmod(0o755)
+    assert code == 0, output
+    warning = f"WARNING: fdsm report will not show these scores: {scored}: Permission denied"
+    assert warning in output.splitlines()
+    assert len(out.read_text().splitlines()) == len(table.read_text().splitlines())
+    assert not scored.exists()
+
+
 def test_disk_that_reports_an_error(unfinished: Path, tmp_path: Path, whole: Run) -> None:
     """A file that could not be flushed does not replace the old one."""
     fault = partial(fail_to_flush, 5, errno.EIO)

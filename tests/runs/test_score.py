@@ -282,6 +282,10 @@ def test_images_are_named_and_resized_to_the_training_images(tmp_path: Path) -> 
     score_file(saved, photos, tmp_path / "scores.csv")
     rows = read(tmp_path / "scores.csv")
     assert [row["row"] for row in rows] == [f"{i:02d}.png" for i in range(12)]
+    (photos / "00.png").rename(photos / "=1+1.png")
+    score_file(saved, photos, tmp_path / "formula.csv")
+    formula = read(tmp_path / "formula.csv")[-1]
+    assert (formula["row"], float(formula["log_density"])) == ("./=1+1.png", 0.0)
     expected = [-16 * (20 * i) ** 2 / 2 for i in range(12)]
     assert [float(row["log_density"]) for row in rows] == pytest.approx(expected)
     new = tmp_path / "new.csv"

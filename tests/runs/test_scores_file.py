@@ -2,6 +2,7 @@
 
 import csv
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -10,14 +11,19 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+import torch
 from pyarrow import parquet
 
 from fdsm.data import Identity, Table
-from fdsm.runs import SavedModel, score
-from fdsm.runs.score import score_file
+from fdsm.runs import Run, SavedModel, evaluate, score
+from fdsm.runs.samples import save_sample_file
+from fdsm.runs.score import score_file, table_schema
 
-from ..recipes.recipe_cases import tiny
-from .run_cases import StandardNormal, known_model, write_table
+from ..recipes.recipe_cases import silent, tiny
+from .run_cases import StandardNormal, known_model, train_table, write_table
+
+FORMULAS = ("=", "+", "-", "@", "\t", "\r", "＝")
+"""How a formula of a spreadsheet begins."""
 
 
 @pytest.fixture
@@ -155,3 +161,81 @@ def test_a_killed_process_leaves_the_old_scores(saved: SavedModel, tmp_path: Pat
     assert out.read_bytes() == before
     score_file(saved, new, out)
     assert out.read_bytes() == before
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> SavedModel:
+    """The default model of a table whose names and categories are formulas."""
+    torch.set_default_dtype(torch.float32)
+    folder = tmp_path_factory.mktemp("hostile")
+    x = torch.randn(100, 2, generator=torch.Generator().manual_seed(0)).tolist()
+    rows = [[f"{a:.3f}", f"{b:.3f}", "=up()" if a > 0 else "@down"] for a, b in x]
+    write_rows(folder / "train.csv", [HOSTILE_NAMES, *rows])
+    found = train_table(folder / "run", folder / "train.csv")
+    evaluate(found, found.run.recipe.data.load(), silent)
+    return found
+
+
+HOSTILE_NAMES = ['=HYPERLINK("http://x","y")', "-b", "@kind"]
+
+
+def write_rows(path: Path, rows: list[list[str]]) -> Path:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows(rows)
+    return path
+
+
+def test_reasons_are_never_formulas_and_cells_of_the_user_stay_as_they_are(
+    hostile: SavedModel, tmp_path: Path
+) -> None:
+    rows = [["90", "0.1", "=up()"], ["0.5", "-80", "=up()"], ["0.5", "0.1", "+new"]]
+    score_file(
+        hostile, write_rows(tmp_path / "new.csv", [HOSTILE_NAMES, *rows]), tmp_path / "s.csv"
+    )
+    header, *found = read(tmp_path / "s.csv")
+    assert header[:3] == HOSTILE_NAMES
+    assert [row[:3] for row in found] == rows
+    reasons = [row[header.index("reasons")] for row in found]
+    assert reasons[0].startswith('column =HYPERLINK("http://x","y") is 90')
+    assert reasons[1].startswith("column -b is -80")
+    assert reasons[2].startswith("column @kind: '+new' does not occur in the training data")
+    for reason in "; ".join(reasons).split("; "):
+        assert not reason.startswith(FORMULAS)
+
+
+def test_problems_are_never_formulas(tmp_path: Path) -> None:
+    path = write_table(tmp_path / "train.csv")
+    path.write_text(path.read_text().replace("a,b", "=a,\t+b", 1))
+    source = Table(path, transform=Identity())
+    saved = known_model(tmp_path / "run", StandardNormal(), replace(tiny, data=source))
+    new = write_rows(tmp_path / "new.csv", [["=a", "\t+b"], ["1", "2"], ["x", "2"], ["1", "-x"]])
+    score_file(saved, new, tmp_path / "s.csv")
+    problems = [row[-1] for row in read(tmp_path / "s.csv")[1:]]
+    assert problems[1] == "column =a: 'x' is not a number"
+    assert problems[2].startswith("column ")
+    assert problems[2].endswith("+b: '-x' is not a number")
+
+
+def test_samples_have_the_names_and_categories_of_the_training_data(
+    hostile: SavedModel, tmp_path: Path
+) -> None:
+    schema = table_schema(hostile)
+    samples = torch.tensor([[0.5, -1.5, 0.0], [0.5, 1.5, 1.0]]).double()
+    header, *rows = read(save_sample_file(tmp_path / "samples.csv", samples, 1.0, schema))
+    assert header == HOSTILE_NAMES
+    assert {row[2] for row in rows} == {"=up()", "@down"}
+
+
+def test_a_record_for_the_report_that_cannot_be_written_is_a_warning(
+    hostile: SavedModel, tmp_path: Path
+) -> None:
+    """A file is in the place of the folder, as on a disk that cannot be written."""
+    folder = Path(shutil.copytree(hostile.run.folder, tmp_path / "run"))
+    shutil.rmtree(folder / "scored", ignore_errors=True)
+    (folder / "scored").write_text("")
+    saved = SavedModel.load(Run.open(folder))
+    new = write_rows(tmp_path / "new.csv", [HOSTILE_NAMES, ["1", "2", "=up()"]])
+    summary = score_file(saved, new, tmp_path / "s.csv")
+    assert len(read(tmp_path / "s.csv")) == 2
+    expected = f"fdsm report will not show these scores: {folder / 'scored'}: File exists"
+    assert summary["warning"] == expected
