@@ -89,7 +89,7 @@ class Update:
         loss: The loss. Its arguments are the tensors of a batch, the generator and the progress.
         module: The module that is trained.
         optimizer: An optimizer of its parameters.
-        clip: Maximum norm of the gradient; None for no limit.
+        clip: Maximum norm of the gradient, positive; None for no limit.
         average: Average of the weights to update.
     """
 
@@ -101,6 +101,8 @@ class Update:
         clip: float | None = None,
         average: EMA | None = None,
     ) -> None:
+        if clip is not None and not clip > 0:
+            raise ValueError(f"clip must be positive, or None for no limit, but is {clip}")
         self.loss, self.module, self.optimizer = loss, module, optimizer
         self.clip, self.average = clip, average
         self.parameters = [p for group in optimizer.param_groups for p in group["params"]]
@@ -112,7 +114,8 @@ class Update:
         self.optimizer.zero_grad(set_to_none=True)
         loss = self.loss(*batch, generator, progress).mean()
         loss.backward()  # type: ignore[no-untyped-call]
-        norm = nn.utils.clip_grad_norm_(self.parameters, self.clip or torch.inf)
+        limit = torch.inf if self.clip is None else self.clip
+        norm = nn.utils.clip_grad_norm_(self.parameters, limit)
         if bool((loss + norm).isfinite()):
             self.optimizer.step()
             if self.average is not None:

@@ -1,10 +1,10 @@
-"""Averages of the weights compared with their recursion."""
+"""Averages of the weights compared with their recursion, and limits of the gradient."""
 
 import pytest
 import torch
 from torch import nn
 
-from fdsm.training import EMA
+from fdsm.training import EMA, CompiledUpdate, Update
 
 
 def test_average_follows_the_recursion() -> None:
@@ -68,3 +68,21 @@ def test_average_resumes_from_its_state() -> None:
 def test_decay_must_be_between_zero_and_one() -> None:
     with pytest.raises(ValueError, match=r"in \(0, 1\), but is 1"):
         EMA(nn.Linear(1, 1), 1.0)
+
+
+@pytest.mark.parametrize("kind", [Update, CompiledUpdate])
+@pytest.mark.parametrize("clip", [0.0, -1.0, float("nan")])
+def test_a_limit_of_the_gradient_must_be_positive(kind: type[Update], clip: float) -> None:
+    model = nn.Linear(1, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with pytest.raises(ValueError, match=f"clip must be positive, or None .* but is {clip}"):
+        kind(lambda x, *_: model(x), model, optimizer, clip)
+
+
+def test_a_gradient_is_scaled_to_its_limit() -> None:
+    model = nn.Linear(1, 1, bias=False)
+    start, optimizer = model.weight.item(), torch.optim.SGD(model.parameters(), lr=1.0)
+    update = Update(lambda x, *_: 3 * model(x), model, optimizer, 0.5)
+    metrics = update((torch.ones(2, 1),), None, 0.0)
+    assert metrics["grad_norm"].item() == pytest.approx(3.0)
+    assert start - model.weight.item() == pytest.approx(0.5, rel=1e-5)

@@ -2,11 +2,20 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Adam, AdamW, Optimizer
+from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
+
+from .state import Snapshot
+
+SETTINGS = itemgetter(
+    "betas", "eps", "weight_decay", "amsgrad", "maximize", "decoupled_weight_decay"
+)
+"""The settings of a group that the graph keeps. Its learning rate is an input."""
 
 
 class AdamState:
@@ -35,25 +44,35 @@ class AdamState:
             optimizer: The optimizer, which has made a step before.
             parameters: The parameters with a gradient, in the order of the optimizer.
         """
-        states = [optimizer.state[p] for p in parameters]
-        counts = torch.stack([state["step"] for state in states])
-        for state, count in zip(states, counts, strict=True):
-            state["step"] = count
-        averages = [[state[name] for state in states] for name in ("exp_avg", "exp_avg_sq")]
+        self._optimizer, self._states = optimizer, [optimizer.state[p] for p in parameters]
+        counts = torch.stack([state["step"] for state in self._states])
+        names = ("exp_avg", "exp_avg_sq")
+        averages = [[state[name] for state in self._states] for name in names]
         self.tensors = [*averages[0], *averages[1], counts]
-        self._all = optimizer.param_groups
+        groups = optimizer.param_groups
         self._members = [
-            next(i for i, group in enumerate(self._all) if _contains(group, p)) for p in parameters
+            next(i for i, group in enumerate(groups) if _contains(group, p)) for p in parameters
         ]
         self._settings = self._current_settings()
+
+    def adopt(self) -> None:
+        """Let the optimizer count its steps in the tensor of the graph."""
+        for state, count in zip(self._states, self.tensors[-1], strict=True):
+            state["step"] = count
+        named = [("of the state of the optimizer", s) for s in self._optimizer.state.values()]
+        self._snapshot = Snapshot(named)
+        self._identities = [*map(id, self._optimizer.state.values())]
 
     @classmethod
     def of(cls, optimizer: Optimizer, parameters: Sequence[nn.Parameter]) -> Self | None:
         """Return the state, or `None` if this is not plain Adam.
 
-        All parameters must have made as many steps, counted on their own device.
+        All parameters must have made as many steps, counted on their own device. Hooks and
+        methods that replace `step` would not run as a part of a graph.
         """
-        if type(optimizer) not in {Adam, AdamW}:
+        if type(optimizer) not in {Adam, AdamW} or not _is_plain(optimizer):
+            return None
+        if not all(optimizer.state.get(p) for p in parameters):
             return None
         counts = [optimizer.state[p]["step"] for p in parameters]
         options = [
@@ -68,10 +87,16 @@ class AdamState:
         """Return whether an optimizer is Adam before its first step, which creates the state."""
         return type(optimizer) in {Adam, AdamW} and not optimizer.state
 
-    @property
-    def is_unchanged(self) -> bool:
-        """Whether the settings other than the learning rate are those of the graph."""
-        return self._settings == self._current_settings()
+    def change(self) -> str | None:
+        """Return what has changed in the optimizer, other than the learning rate, or `None`."""
+        if self._settings != self._current_settings():
+            return "a setting of the optimizer"
+        if not _is_plain(self._optimizer):
+            return "`step` of the optimizer, or a hook of it,"
+        states = self._optimizer.state.values()
+        if [*map(id, states)] != self._identities or not self._snapshot.is_current:
+            return "the state of the optimizer"
+        return None
 
     def numbers(self) -> Iterator[float]:
         r"""Yield $η$, $1 - β_1^t$ and $\sqrt{1 - β_2^t}$ of the next step, for each group.
@@ -79,7 +104,7 @@ class AdamState:
         They are inputs of the graph: inside, they would be computed for each weight.
         """
         t = self.tensors[-1][0].item() + 1
-        for group in self._all:
+        for group in self._optimizer.param_groups:
             beta1, beta2 = group["betas"]
             yield from (float(group["lr"]), 1 - beta1**t, math.sqrt(1 - beta2**t))
 
@@ -93,9 +118,9 @@ class AdamState:
         """Yield the new weights, then the new `tensors`."""
         n = len(weights)
         values = zip(weights, gradients, tensors[:n], tensors[n : 2 * n], strict=True)
-        threes = numbers.view(-1, 3)
+        groups, threes = self._optimizer.param_groups, numbers.view(-1, 3)
         new = [
-            self._step(self._all[i], *row, *threes[i].unbind())
+            self._step(groups[i], *row, *threes[i].unbind())
             for i, row in zip(self._members, values, strict=True)
         ]
         for column in zip(*new, strict=True):
@@ -124,7 +149,19 @@ class AdamState:
         return weight - lr / first * (m / denominator), m, v
 
     def _current_settings(self) -> list[tuple[object, ...]]:
-        return [(g["betas"], g["eps"], g["weight_decay"]) for g in self._all]
+        return [SETTINGS(group) for group in self._optimizer.param_groups]
+
+
+def _is_plain(optimizer: Optimizer) -> bool:
+    """Return whether `step` is that of torch, maybe counted by a scheduler, without hooks."""
+    own = vars(optimizer)
+    hooks = own["_optimizer_step_pre_hooks"] or own["_optimizer_step_post_hooks"]
+    step = type(optimizer).step
+    return (
+        not (hooks or _global_optimizer_pre_hooks or _global_optimizer_post_hooks)
+        and ("step" not in own or getattr(own["step"], "__wrapped__", None) is step)
+        and step.__globals__["__name__"] == Optimizer.__module__
+    )
 
 
 def _contains(group: Mapping[str, Any], parameter: nn.Parameter) -> bool:

@@ -6,6 +6,7 @@ the graph.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from types import TracebackType
 from typing import Any
 
 from torch import Generator, Tensor
@@ -22,7 +23,8 @@ class RecordedDraws(TorchFunctionMode):
 
     Attributes:
         draws: The calls, in order.
-        others: Names of calls that use another generator or the numbers of a tensor.
+        others: Names of calls that use another generator, whose state is restored on exit, or the
+            numbers of a tensor.
     """
 
     def __init__(self, generator: Generator | None) -> None:
@@ -30,6 +32,18 @@ class RecordedDraws(TorchFunctionMode):
         self.draws: list[Draw] = []
         self.others: list[str] = []
         self._generator = generator
+        self._states: dict[Generator, Tensor] = {}
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Restore the states of other generators."""
+        super().__exit__(kind, error, trace)  # type: ignore[no-untyped-call]
+        for generator, state in self._states.items():
+            generator.set_state(state)
 
     def __torch_function__(
         self,
@@ -39,11 +53,17 @@ class RecordedDraws(TorchFunctionMode):
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         """Record a call if it creates a random tensor."""
-        function, args, options = as_factory(function, args, dict(kwargs or {}))
+        options = dict(kwargs or {})
+        generator = options.get("generator")
+        is_other = generator is not self._generator
+        if is_other and isinstance(generator, Generator):
+            self._states.setdefault(generator, generator.get_state())
+        function, args, options = as_factory(function, args, options)
         if function not in FACTORIES:
+            self.others += [function.__name__] * (generator in self._states)
             return function(*args, **options)
-        generator = options.pop("generator", None)
-        if generator is not self._generator or any(isinstance(a, Tensor) for a in args):
+        options.pop("generator", None)
+        if is_other or any(isinstance(a, Tensor) for a in args):
             self.others.append(function.__name__)
         self.draws.append(lambda generator: function(*args, generator=generator, **options))
         return self.draws[-1](generator)

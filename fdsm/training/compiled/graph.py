@@ -11,22 +11,20 @@ from torch import Tensor, nn
 
 from ...derivatives.guards import random_state, restore_random_state
 from ...derivatives.precision import full_precision
-from ...derivatives.tracing import tracing
-from ..update import Update
+from ...derivatives.records import inspections_due
+from ..update import EMA, Update
+from . import rounding
 from .adam import AdamState
 from .draws import Draw, GivenDraws, RecordedDraws
+from .state import Dependencies, preserved
+from .trace import NotCompilable, RefusedReads, Traced, first_line
 
 if TYPE_CHECKING:
     from torch.fx import GraphModule
 
-TOLERANCE = 1e-4
-"""Largest accepted relative difference between the losses of the graph and of eager torch."""
-
 Batch = tuple[Tensor, ...]
-
-
-class NotCompilable(Exception):
-    """The reason why an update cannot be compiled."""
+Run = Callable[..., Sequence[Tensor]]
+"""A graph: the loss, the norm of the gradient and other results for given inputs."""
 
 
 @contextmanager
@@ -62,7 +60,7 @@ class StepGraph:
     def __init__(
         self, update: Update, batch: Batch, generator: torch.Generator | None, progress: float
     ) -> None:
-        """Trace and compile an update.
+        """Trace and compile an update. Model, optimizer and random numbers stay as they are.
 
         Args:
             update: The update.
@@ -74,48 +72,122 @@ class StepGraph:
             NotCompilable: If the graph would not compute what eager torch computes.
         """
         self._update, self._layouts = update, [_layout(t) for t in batch]
-        self._device, self._training = batch[0].device, update.module.training
-        if torch.is_autocast_enabled(self._device.type):
-            raise NotCompilable("autocast is enabled")
-        self._weights, self._names = update.parameters, _names(update)
+        self._device = batch[0].device
+        self._weights = [p for p in update.parameters if p.requires_grad]
+        self._names = _names(update, self._weights)
         self._dtype = self._weights[0].dtype
         tensors = chain(update.module.named_parameters(), update.module.named_buffers())
         self._fixed = {name: t for name, t in tensors if name not in self._names}
         self._captured: list[Tensor] = []
-        self._draws, self._used = self._record(batch, generator, progress)
-        used = [self._weights[i] for i in self._used]
-        self._adam = AdamState.of(update.optimizer, used)
-        self._means = [] if self._adam is None else _means(update)
-        self._num_groups = len(update.optimizer.param_groups)
-        update.optimizer.zero_grad(set_to_none=True)  # gradients stay in the graph
-        with random_state_kept(generator, self._device):
-            graph = self._trace(batch, generator, progress)
-            self._check(graph, batch, generator, progress)
-            self._run = _compiled(graph, self._inputs(batch, generator, progress))
+        self._dependencies = Dependencies(update, self._device)
+        if obstacle := self._dependencies.obstacle():
+            raise NotCompilable(obstacle)
+        with preserved(self._dependencies.snapshot, batch) as change:
+            with random_state_kept(generator, self._device):
+                self._draws, self._used = self._record(batch, generator, progress)
+            if what := change():
+                raise NotCompilable(f"the model changes its buffers or other state ({what})")
+            used = [self._weights[i] for i in self._used]
+            self._adam = AdamState.of(update.optimizer, used)
+            self._means = [] if self._adam is None else _means(update, self._weights)
+            with random_state_kept(generator, self._device):
+                graph = self._trace(batch, generator, progress)
+            flipped = tuple(t.flip(0) for t in batch)
+            if found := self.difference(flipped, generator, (1 + progress) / 2, graph):
+                raise NotCompilable(f"{found}: it depends on something that is not a tensor")
+            with random_state_kept(generator, self._device):
+                self._run = _compiled(graph, self._inputs(batch, generator, progress))
+            if found := self.difference(batch, generator, progress):
+                raise NotCompilable(f"compiled by torch, {found}")
+        if self._adam is not None:
+            self._adam.adopt()
 
     def fits(self, batch: Batch) -> bool:
-        """Return whether the graph is valid for a batch and the current model and optimizer."""
-        return (
-            [_layout(t) for t in batch] == self._layouts
-            and self._update.module.training is self._training
-            and all([p.requires_grad and p.dtype is self._dtype for p in self._weights])
-            and len(self._update.optimizer.param_groups) == self._num_groups
-            and (self._adam is None or self._adam.is_unchanged)
-        )
+        """Return whether the graph is for batches of this shape."""
+        return [_layout(t) for t in batch] == self._layouts
+
+    def change(self) -> str | None:
+        """Return what the graph depends on and has changed, or `None`."""
+        return self._dependencies.change() or (None if self._adam is None else self._adam.change())
 
     def __call__(
         self, batch: Batch, generator: torch.Generator | None, progress: float
     ) -> dict[str, Tensor]:
         """Run the graph on a batch. Return the loss and the norm of the gradient."""
-        context = full_precision(self._device) if self._full_precision else nullcontext()
-        with torch.no_grad(), context:
-            loss, norm, *gradients = self._run(*self._inputs(batch, generator, progress))
+        if any([p.grad is not None for p in self._update.parameters]):
+            self._update.optimizer.zero_grad(set_to_none=True)  # gradients stay in the graph
+        loss, norm, *gradients = self._results(self._run, self._inputs(batch, generator, progress))
         average = self._update.average
         if self._means and average is not None:
             average.count_update()
         elif (self._adam is None or average is not None) and bool((loss + norm).isfinite()):
             self._finish(gradients)
         return {"loss": loss, "grad_norm": norm}
+
+    def difference(
+        self,
+        batch: Batch,
+        generator: torch.Generator | None,
+        progress: float,
+        run: Run | None = None,
+    ) -> str | None:
+        """Compare the graph with eager torch for the same batch, weights and random numbers.
+
+        Model, optimizer and random numbers stay as they are.
+
+        Args:
+            batch: The tensors of a batch.
+            generator: The generator that the loss draws from.
+            progress: The progress of training.
+            run: The graph, if it is not compiled yet.
+
+        Returns:
+            How loss or gradient differ by more than rounding, or `None`.
+        """
+        with preserved(self._dependencies.snapshot, batch):
+            with random_state_kept(generator, self._device), inspections_due():
+                exact = self._evaluate(batch, generator, progress)
+            others = []
+            for seed in range(rounding.REPEATS):
+                with random_state_kept(generator, self._device):
+                    others.append(self._evaluate(batch, generator, progress, seed))
+            with random_state_kept(generator, self._device):
+                inputs = self._inputs(batch, generator, progress)
+                loss, norm, *_ = self._results(
+                    run or self._run, [t.detach().clone() for t in inputs]
+                )
+        return rounding.difference((loss, norm), exact, others, self._eps)
+
+    def _evaluate(
+        self,
+        batch: Batch,
+        generator: torch.Generator | None,
+        progress: float,
+        seed: int | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Return the losses of eager torch and their gradient, in double precision.
+
+        With a seed, weights and data are perturbed as by rounding.
+        """
+        from torch.func import functional_call
+
+        named = dict(zip(self._names, self._weights, strict=True)) | self._fixed
+        x, *cond = (t.clone() for t in batch)
+        if seed is not None:
+            x = rounding.perturbed(x, self._eps, seed)
+            named = {name: rounding.perturbed(t, self._eps, seed) for name, t in named.items()}
+        leaves = [named[self._names[i]].requires_grad_() for i in self._used]
+        arguments = (x, *cond, generator, progress)
+        losses = functional_call(
+            _Loss(self._update), {f"module.{k}": t for k, t in named.items()}, arguments
+        )
+        gradients = torch.autograd.grad(losses.mean(), leaves)
+        return losses.detach().double(), torch.cat([g.flatten().double() for g in gradients])
+
+    def _results(self, run: Run, inputs: Sequence[Tensor]) -> Sequence[Tensor]:
+        context = full_precision(self._device) if self._full_precision else nullcontext()
+        with torch.no_grad(), context:
+            return run(*inputs)
 
     def _finish(self, gradients: Sequence[Tensor]) -> None:
         """Do the parts of the update that are not in the graph."""
@@ -149,19 +221,20 @@ class StepGraph:
     ) -> list[Tensor]:
         return list(chain(*self._groups(batch, generator, progress)))
 
-    def _step(self, groups: Sequence[Sequence[Tensor]]) -> tuple[Tensor, ...]:
+    def _step(self, groups: Sequence[Sequence[Tensor]], reads: RefusedReads) -> tuple[Tensor, ...]:
         """Update the weights in terms of operations on tensors alone, so that it can be traced."""
         from torch.func import functional_call
 
         batch, drawn, (numbers,), weights, fixed, state, means, _ = groups
         progress, share = numbers[:2].unbind()
         leaves = [w.detach().requires_grad_() for w in weights]
-        with torch.enable_grad(), GivenDraws(drawn):
+        with torch.enable_grad(), GivenDraws(drawn), reads:
             named = zip((*self._names, *self._fixed), (*leaves, *fixed), strict=True)
             arguments = (*batch, torch.Generator(self._device), progress)
             loss = functional_call(
                 _Loss(self._update), {f"module.{k}": t for k, t in named}, arguments
             )
+            loss = loss.mean()
             gradients = torch.autograd.grad(loss, [leaves[i] for i in self._used])
         loss = loss.detach()
         norm = torch.linalg.vector_norm(
@@ -192,10 +265,9 @@ class StepGraph:
         """Return how the loss draws random tensors, and which weights have a gradient.
 
         Raises:
-            NotCompilable: If drawing them again does not lead to the same random state, or a
-                buffer has changed.
+            NotCompilable: If drawing them again does not lead to the same random state, or the
+                optimizer does not have all parameters with a gradient.
         """
-        buffers = [(b, b._version) for b in self._update.module.buffers()]
         with random_state_kept(generator, self._device) as states:
             with RecordedDraws(generator) as record:
                 loss = self._update.loss(*batch, generator, progress).mean()
@@ -208,120 +280,69 @@ class StepGraph:
                     "random numbers are drawn inside the model (dropout?) or not by torch.randn, "
                     "rand, randint, randperm or normal with the generator of the step"
                 )
-        if any(b._version != version for b, version in buffers):
-            raise NotCompilable("the model changes its buffers")
-        gradients = torch.autograd.grad(loss, self._weights, allow_unused=True)
-        return record.draws, [i for i, g in enumerate(gradients) if g is not None]
+        others = [t for t in self._fixed.values() if t.requires_grad]
+        gradients = torch.autograd.grad(loss, [*self._weights, *others], allow_unused=True)
+        used = [i for i, g in enumerate(gradients) if g is not None]
+        if used and used[-1] >= len(self._weights):
+            raise NotCompilable(
+                "the loss has a gradient for parameters that the optimizer does not have: call "
+                "`requires_grad_(False)` on them"
+            )
+        return record.draws, used
 
     def _trace(
         self, batch: Batch, generator: torch.Generator | None, progress: float
     ) -> "GraphModule":
-        from torch.fx.experimental.proxy_tensor import make_fx
-
         groups = [list(group) for group in self._groups(batch, generator, progress)]
 
         def step(*inputs: Tensor) -> tuple[Tensor, ...]:
             remaining = iter(inputs)
-            return self._step([list(islice(remaining, len(group))) for group in groups])
+            return self._step([list(islice(remaining, len(group))) for group in groups], reads)
 
-        copies = [t.detach().clone() for t in chain(*groups)]  # tracing computes the update
-        with torch.no_grad(), tracing() as trace:
-            try:
-                graph = make_fx(step)(*copies)
-            except Exception as error:
-                raise NotCompilable(
-                    "torch cannot trace it. It may depend on numbers in a tensor, or on a step "
-                    f"size that changes during training ({_first_line(error)})"
-                ) from error
-            self._full_precision = trace.full_precision
-            self._captured = _as_inputs(graph)
-            if any(t.requires_grad for t in self._captured):
-                raise NotCompilable("the loss uses a parameter that is not part of the module")
-            return make_fx(graph)(*copies, *self._captured)
-
-    def _check(
-        self,
-        graph: "GraphModule",
-        batch: Batch,
-        generator: torch.Generator | None,
-        progress: float,
-    ) -> None:
-        """Compare the losses of the graph and of eager torch for other numbers.
-
-        Raises:
-            NotCompilable: If they differ.
-        """
-        batch, progress = tuple(t.flip(0) for t in batch), (1 + progress) / 2
-        with random_state_kept(generator, self._device):
-            expected = self._update.loss(*batch, generator, progress).mean().detach()
-        copies = [t.detach().clone() for t in self._inputs(batch, generator, progress)]
-        with torch.no_grad():
-            loss, *_ = graph(*copies)
-        if not (loss - expected).abs() <= TOLERANCE * expected.abs().clamp(min=1):
-            raise NotCompilable(
-                f"the traced loss is {loss.item():.6g} where the loss is {expected.item():.6g}: "
-                "it depends on something that is not a tensor"
-            )
+        reads = RefusedReads()
+        traced = Traced(step, [*chain(*groups)], reads)
+        self._captured, self._full_precision = traced.captured, traced.full_precision
+        self._eps = max(torch.finfo(dtype).eps for dtype in reads.dtypes)
+        return traced.graph
 
 
 class _Loss(nn.Module):
-    """The mean loss as a module, for `functional_call`."""
+    """The loss as a module, for `functional_call`."""
 
     def __init__(self, update: Update) -> None:
         super().__init__()
         self.module, self.loss = update.module, update.loss
 
     def forward(self, *arguments: object) -> Tensor:
-        return self.loss(*arguments).mean()
+        return self.loss(*arguments)
 
 
-def _names(update: Update) -> list[str]:
-    """Return the names of the parameters of the optimizer in the module.
+def _names(update: Update, weights: Sequence[nn.Parameter]) -> list[str]:
+    """Return the names of weights in the module.
 
     Raises:
-        NotCompilable: If one is not part of it.
+        NotCompilable: If one of the optimizer is not part of it, or there is none.
     """
     names = {id(p): name for name, p in update.module.named_parameters()}
     if not all(id(p) in names for p in update.parameters):
         raise NotCompilable("the optimizer has a parameter that is not part of the module")
-    return [names[id(p)] for p in update.parameters]
+    if not weights:
+        raise NotCompilable("no parameter of the optimizer requires a gradient")
+    return [names[id(p)] for p in weights]
 
 
-def _means(update: Update) -> list[Tensor]:
-    """Return the averages of the parameters of an update, if its average has no other tensors."""
+def _means(update: Update, weights: Sequence[nn.Parameter]) -> list[Tensor]:
+    """Return the averages of the weights of an update, if its average has no other tensors."""
     average = update.average
-    if average is None or list(average.model.buffers()):
+    if type(average) is not EMA or list(average.model.buffers()):
         return []
     pairs = zip(average.source.parameters(), average.model.parameters(), strict=True)
     means = {id(p): mean for p, mean in pairs}
-    if means.keys() != set(map(id, update.parameters)):
-        return []
-    return [means[id(p)] for p in update.parameters]
-
-
-def _first_line(error: Exception) -> str:
-    text, *_ = str(error).strip().split("\n")
-    return f"{type(error).__name__}: {text}"
+    return [means[id(p)] for p in weights] if means.keys() == set(map(id, weights)) else []
 
 
 def _layout(x: Tensor) -> tuple[object, ...]:
-    return x.shape, x.stride(), x.dtype, x.device
-
-
-def _as_inputs(graph: "GraphModule") -> list[Tensor]:
-    """Make the tensors that a graph has captured its last inputs, and return them."""
-    nodes = [node for node in graph.graph.nodes if node.op == "get_attr"]
-    *_, last = (node for node in graph.graph.nodes if node.op == "placeholder")
-    captured: dict[str, Tensor] = {}
-    for node in nodes:
-        if node.target not in captured:
-            captured[node.target] = getattr(graph, node.target)
-            with graph.graph.inserting_after(last):
-                last = graph.graph.placeholder(f"captured_{len(captured)}")
-        node.replace_all_uses_with(last)
-        graph.graph.erase_node(node)
-    graph.recompile()
-    return list(captured.values())
+    return x.shape, x.stride(), x.dtype, x.device, x.requires_grad
 
 
 def _compiled(graph: "GraphModule", inputs: Sequence[Tensor]) -> Callable[..., Sequence[Tensor]]:
@@ -334,4 +355,4 @@ def _compiled(graph: "GraphModule", inputs: Sequence[Tensor]) -> Callable[..., S
         try:
             return standalone_compile(graph, list(inputs), dynamic_shapes="from_example_inputs")
         except Exception as error:
-            raise NotCompilable(f"torch cannot compile it ({_first_line(error)})") from error
+            raise NotCompilable(f"torch cannot compile it ({first_line(error)})") from error

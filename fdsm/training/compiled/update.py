@@ -4,13 +4,15 @@ import warnings
 from collections.abc import Callable
 
 from torch import Generator, Tensor, nn
+from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 
-from ...derivatives.records import inspections_due
+from ...derivatives.records import levels_to_caller
 from ...typing import Objective
 from ..update import EMA, Update
 from .adam import AdamState
-from .graph import Batch, NotCompilable, StepGraph, random_state_kept
+from .graph import Batch, StepGraph
+from .trace import NotCompilable
 
 
 class CompileWarning(UserWarning):
@@ -50,6 +52,7 @@ class CompiledUpdate(Update):
         self.reason: str | None = None
         self._graph: StepGraph | None = None
         self._updates = 0
+        self._warned: set[str] = set()
         self.optimizer.register_load_state_dict_post_hook(self._forget)
 
     @property
@@ -61,27 +64,53 @@ class CompiledUpdate(Update):
         self, batch: Batch, generator: Generator | None, progress: float
     ) -> dict[str, Tensor]:
         """Train on a batch. Return the loss and the norm of the gradient."""
-        undecided = self._graph is None and self.reason is None
-        if undecided and not AdamState.is_missing(self.optimizer):
+        if self._graph is None and self.reason is None and not self._is_first():
             self._compile(batch, generator, progress)
         if self._graph is None or not self._graph.fits(batch):
             return super().__call__(batch, generator, progress)
+        if change := self._graph.change():
+            self._warn(
+                f"{change} has changed since the step was compiled. Until it is as it was, the "
+                "step runs eagerly; create a new one to compile it again"
+            )
+            return super().__call__(batch, generator, progress)
         self._updates += 1
         if self._updates.bit_count() == 1:
-            with random_state_kept(generator, batch[0].device), inspections_due():
-                self.loss(*batch, generator, progress)
+            self._verify(self._graph, batch, generator, progress)
         return self._graph(batch, generator, progress)
+
+    def _is_first(self) -> bool:
+        """Return whether an eager update must create the state of Adam or of lazy modules."""
+        return AdamState.is_missing(self.optimizer) or any(map(is_lazy, self.parameters))
 
     def _compile(self, batch: Batch, generator: Generator | None, progress: float) -> None:
         try:
-            self._graph = StepGraph(self, batch, generator, progress)
+            self._graph, self._updates = StepGraph(self, batch, generator, progress), 0
         except NotCompilable as error:
             self.reason = str(error)
-            warnings.warn(
-                f"the training step is not compiled and runs eagerly: {self.reason}",
-                CompileWarning,
-                stacklevel=4,
+            self._warn(f"the training step is not compiled and runs eagerly: {self.reason}")
+
+    def _verify(
+        self, graph: StepGraph, batch: Batch, generator: Generator | None, progress: float
+    ) -> None:
+        """Compare the graph with eager torch.
+
+        Raises:
+            RuntimeError: If they differ by more than rounding.
+        """
+        if difference := graph.difference(batch, generator, progress):
+            raise RuntimeError(
+                f"{difference}, before update {self._updates} of the compiled step. So the loss "
+                "depends on something that is not a tensor and has changed, maybe some updates "
+                "ago. This update was not made. Pass what changes as a tensor, for example as a "
+                "condition of the model, or train without compiling"
             )
+
+    def _warn(self, message: str) -> None:
+        """Warn once."""
+        if message not in self._warned:
+            self._warned.add(message)
+            warnings.warn(message, CompileWarning, stacklevel=levels_to_caller())
 
     def _forget(self, optimizer: Optimizer) -> None:
         """Forget the graph of an optimizer whose state was replaced."""

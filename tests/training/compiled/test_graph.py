@@ -64,19 +64,6 @@ def test_a_loss_that_is_not_finite_changes_nothing() -> None:
 
 
 @pytest.mark.usefixtures("_traced_only")
-def test_frozen_weights_stay_frozen() -> None:
-    pair = Pair(lambda m: objective_of(DSM(0.3), m), mlp())
-    pair.train(3)
-    for model in pair.models:
-        assert isinstance(model, nn.Sequential)
-        model[0].requires_grad_(False)
-    before = pair.models[1].state_dict()["0.weight"].clone()
-    metrics = pair.train(2)
-    assert torch.equal(pair.models[1].state_dict()["0.weight"], before)
-    pair.require_equal(metrics)
-
-
-@pytest.mark.usefixtures("_traced_only")
 def test_the_loss_may_depend_on_the_progress() -> None:
     def loss(model: nn.Module) -> object:
         return lambda x, generator, progress: (1 + progress) * model(x).square()
@@ -154,8 +141,8 @@ class Counting(nn.Module):
 
 
 REFUSED = {
-    "numbers": (NumberDependent, "torch cannot trace it. It may depend on numbers"),
-    "Python": (Counting, "it depends on something that is not a tensor"),
+    "numbers": (NumberDependent, r"numbers are read from a tensor by bool\(\)"),
+    "Python": (Counting, r"the model changes .* \(`calls` of the model\)"),
     "dropout": (
         lambda: nn.Sequential(nn.Linear(3, 4), nn.Dropout(), nn.Linear(4, 1), nn.Flatten(0)),
         "random numbers are drawn inside the model",
