@@ -18,9 +18,9 @@ import torch
 from .data import Dataset, Table, TableSchema, frame_from
 from .data.files.table import split_frame
 from .data.tables.columns import Categorical, Column, Constant, Problems, UsedColumn
+from .data.tables.copies import copies_sentence
 from .data.tables.inference import is_numeric
 from .outliers import Reason
-from .outliers.known_values import copies_sentence
 from .recipes import CrossFittedEBM, choose_preset, prepare_source
 from .recipes.recipe import seeded
 from .runs import Run, SavedModel, TrainingInterrupted, train
@@ -124,7 +124,7 @@ class ScoreMatchingDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         schema = self._infer_schema(X, frame)
         source = prepare_source(Table("data in memory"))
         data = split_frame(source, frame, schema, {})  # type: ignore[arg-type]
-        if copies := copies_sentence(data.train):
+        if copies := copies_sentence(data.record):
             warnings.warn(copies, stacklevel=2)
         recipe = choose_preset(source, data).recipe
         assert isinstance(recipe, CrossFittedEBM)

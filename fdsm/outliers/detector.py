@@ -10,12 +10,12 @@ from torch import Tensor
 from ..sharding import over_rows
 from .calibration import Calibration
 from .known_values import KnownValues
-from .neighbors import Neighbors, mean_log_distance
+from .neighbors import Neighbors
 
 LOG_DENSITY, NEW_VALUES = 0.5, 0.2
 """Weights of the log-density and new values. That of distances is 1. See docs/outliers.md."""
 LogDensities = Callable[[Tensor], Tensor]
-"""Log-densities of rows at L noise levels by the models of K folds: `(N, *E) -> (L, K, N)`."""
+"""Log-densities at L noise levels by the models of K folds: `(K, N, *E) -> (L, K, N)`."""
 
 
 class Scores(NamedTuple):
@@ -46,9 +46,8 @@ class OutlierDetector:
 
     Example:
         >>> rows = torch.randn(2000, 1, generator=torch.Generator().manual_seed(0))
-        >>> log_density = lambda x: -x.square().sum(1)[None, None] / 2
-        >>> folds = torch.zeros(2000, dtype=torch.long)
-        >>> detector = OutlierDetector.fit(log_density, rows, folds)
+        >>> log_density = lambda x: -x.square().sum(-1)[None] / 2
+        >>> detector = OutlierDetector.fit(log_density, rows, torch.arange(2000) % 4)
         >>> detector.score_rows(log_density, torch.tensor([[0.5], [6.0]])).p_value < 0.01
         tensor([False,  True])
     """
@@ -70,7 +69,7 @@ class OutlierDetector:
 
         Args:
             log_densities: The log-densities. The model of fold `k` has not seen rows of fold `k`.
-            rows: Held-out rows, shape `(n, *E)`.
+            rows: Held-out rows, shape `(n, *E)`. NaN in missing cells of tables.
             folds: Fold of each row, shape `(n,)`.
             training_rows: For tables: training rows, shape `(N, D)`, with NaN in missing cells.
                 They include the held-out rows. Then the distances to `rows` and values that do
@@ -79,19 +78,23 @@ class OutlierDetector:
         Returns:
             The detector.
         """
-
-        def held_out(x: Tensor, fold: Tensor) -> Tensor:
-            return -log_densities(x)[:, fold, torch.arange(len(x), device=x.device)].T
-
-        own = over_rows(held_out, rows, folds).T
-        levels = len(own)
-        low_density, high_density = [LOG_DENSITY / levels] * levels, [1 / levels] * levels
-        smallest_scale = [0.0] * levels
         neighbors = known_values = None
         if training_rows is not None:
-            neighbors, known_values = Neighbors(rows), KnownValues.fit(training_rows)
-            compare = lambda x: _compare(neighbors, known_values, x, leave_one_out=True).T
-            own = torch.cat([own, over_rows(compare, rows).T.to(own.dtype)])
+            neighbors, known_values = Neighbors(rows, folds), KnownValues.fit(training_rows)
+        num_folds = int(folds.max()) + 1
+
+        def held_out(x: Tensor, fold: Tensor) -> Tensor:
+            if neighbors is None or known_values is None:
+                values = -log_densities(x.expand(num_folds, *x.shape))
+            else:
+                values = _compare(log_densities, neighbors, known_values, x, leave_one_out=True)
+            return values[:, fold, torch.arange(len(x), device=x.device)].T
+
+        own = over_rows(held_out, rows, folds).T
+        levels = len(own) if neighbors is None else len(own) - 2
+        low_density, high_density = [LOG_DENSITY / levels] * levels, [1 / levels] * levels
+        smallest_scale = [0.0] * levels
+        if neighbors is not None:
             low_density += [1.0, NEW_VALUES]
             high_density += [0.0, 0.0]
             smallest_scale += [0.0, 1.0]  # the surprise of new values is not stretched
@@ -99,30 +102,14 @@ class OutlierDetector:
         calibration = Calibration.fit(own, folds, weights, torch.tensor(smallest_scale))
         return cls(calibration, neighbors, known_values)
 
-    def score_rows(self, log_densities: LogDensities, x: Tensor) -> Scores:
+    def score_rows(
+        self, log_densities: LogDensities, x: Tensor, *, leave_one_out: bool = False
+    ) -> Scores:
         """Return the scores and p-values of rows.
 
         Args:
             log_densities: The log-densities that the detector was calibrated with.
-            x: Rows, shape `(N, *E)`.
-
-        Returns:
-            The scores.
-        """
-        return self.score_completions(log_densities, x[None])
-
-    def score_completions(
-        self, log_densities: LogDensities, x: Tensor, *, leave_one_out: bool = False
-    ) -> Scores:
-        """Return the scores of rows with missing cells that were filled in several ways.
-
-        The measures are averaged over the completions. So a missing cell contributes what its
-        likely values contribute on average, and rows with and without missing cells can be
-        compared.
-
-        Args:
-            log_densities: The log-densities that the detector was calibrated with.
-            x: Completed rows, shape `(C, N, *E)`.
+            x: Rows, shape `(N, *E)`. NaN in missing cells of tables.
             leave_one_out: Whether copies of training rows are these rows, which are not their own
                 neighbors. If the training rows are different, they always are.
 
@@ -135,14 +122,17 @@ class OutlierDetector:
     def measures(
         self, log_densities: LogDensities, x: Tensor, *, leave_one_out: bool = False
     ) -> Tensor:
-        """Return the measures of completed rows by each fold, shape `(C, N, *E) -> (M, K, N)`."""
-        rows = x.flatten(0, 1)
-        values = -log_densities(rows)
-        if self.neighbors is not None and self.known_values is not None:
-            more = _compare(self.neighbors, self.known_values, rows, leave_one_out=leave_one_out)
-            more = more.to(values.dtype)[:, None].expand(-1, values.shape[1], -1)
-            values = torch.cat([values, more])
-        return values.view(*values.shape[:2], *x.shape[:2]).mean(2)
+        """Return the measures of rows by each fold, shape `(N, *E) -> (M, K, N)`.
+
+        The measures of rows with missing cells are averaged over several completions. So a missing
+        cell contributes what its likely values contribute on average, and rows with and without
+        missing cells can be compared.
+        """
+        if self.neighbors is None or self.known_values is None:
+            return -log_densities(x.expand(self.calibration.num_folds, *x.shape))
+        return _compare(
+            log_densities, self.neighbors, self.known_values, x, leave_one_out=leave_one_out
+        )
 
     def state(self) -> dict[str, Tensor]:
         """Return the tensors that define the detector."""
@@ -168,13 +158,30 @@ PARTS = {"calibration": Calibration, "neighbors": Neighbors, "known_values": Kno
 
 
 def _compare(
-    neighbors: Neighbors, known_values: KnownValues, x: Tensor, *, leave_one_out: bool
+    log_densities: LogDensities,
+    neighbors: Neighbors,
+    known_values: KnownValues,
+    x: Tensor,
+    *,
+    leave_one_out: bool,
 ) -> Tensor:
-    """Return the measures that compare rows with training rows, shape `(N, D) -> (2, N)`."""
-    nearest = neighbors.nearest(x)
-    leave_one_out = leave_one_out or neighbors.are_different
-    copies = nearest[:, 0] == 0 if leave_one_out else None
-    return torch.stack([
-        mean_log_distance(nearest, copies),
-        known_values.surprise(x, copies).sum(1),
-    ])
+    """Return the measures of rows of a table by each fold, shape `(N, D) -> (M, K, N)`."""
+    order = x.isnan().any(1).long().argsort(stable=True)  # rows with missing cells are last
+    complete = int((~x.isnan().any(1)).sum())
+    parts = []
+    for rows in (x[order[:complete]], x[order[complete:]]):
+        if len(rows):
+            itself = neighbors.index_of(rows)
+            if not (leave_one_out or neighbors.are_different):
+                itself.fill_(-1)
+            surprise = known_values.surprise(rows, itself >= 0).sum(1)
+            values = [
+                torch.cat([
+                    -log_densities(filled.expand(neighbors.num_folds, -1, -1)),
+                    neighbors.mean_log_distance(filled, itself)[None],
+                    surprise.expand(1, neighbors.num_folds, -1),
+                ])
+                for filled in neighbors.completions(rows)
+            ]
+            parts.append(torch.stack(values).mean(0))
+    return torch.cat(parts, 2)[..., order.argsort()]

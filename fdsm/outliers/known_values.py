@@ -9,8 +9,6 @@ from torch import Tensor
 
 LIMIT = 0.5
 """A new value is no surprise in columns where it is at least this likely."""
-MAX_COPIES, COPIES_ROWS = 0.01, 100_000
-"""Largest share of copies that is not mentioned, and number of rows that are searched."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +75,7 @@ class KnownValues:
         """Return the surprise $v_j(x)$ of the cells of rows, shape `(N, D) -> (N, D)`.
 
         Args:
-            x: Rows, without missing cells.
+            x: Rows. NaN in missing cells, which are no surprise.
             copies: Which rows are training rows, shape `(N,)`. A value that occurs once is new to
                 its row.
 
@@ -89,48 +87,12 @@ class KnownValues:
             self.columns.tolist(), self.surprises.tolist(), self.ends.tolist(), strict=True
         ):
             values = self.values[start:end].to(x.dtype)
-            place = torch.searchsorted(values, x[:, j].contiguous()).clamp_max(len(values) - 1)
-            is_new = values[place] != x[:, j]
+            cells = x[:, j].contiguous()
+            index = torch.searchsorted(values, cells).clamp_max(len(values) - 1)
+            is_new = values[index] != cells
             if copies is not None:
-                is_new |= self.once[start:end][place] & copies
+                is_new |= self.once[start:end][index] & copies
+            is_new &= ~cells.isnan()
             result[:, j] = weight * is_new
             start = end
         return result
-
-
-def count_copies(rows: Tensor) -> int:
-    """Return the number of rows that are copies of other rows, and probably not by chance.
-
-    Rows of a few categories or whole numbers are often equal. If a column has measurements, whose
-    values repeat in copies only, equal rows are copies. P-values assume that new rows are copies
-    as often.
-
-    Args:
-        rows: Codes of a table, shape `(N, C)`. NaN in missing cells.
-
-    Returns:
-        The number of copies, or zero if rows may be equal by chance: if every column has values
-        that repeat, or if there are more copies than different rows.
-
-    Example:
-        >>> rows = torch.randn(10, 2)
-        >>> count_copies(torch.cat([rows, rows[:3]])), count_copies(torch.ones(5, 2))
-        (3, 0)
-    """
-    different = torch.unique(rows.nan_to_num(nan=torch.inf), dim=0)
-    different = torch.where(different.isinf(), torch.nan, different)
-    copies = len(rows) - len(different)
-    measured = len(KnownValues.fit(different).columns) < rows.shape[1]
-    return copies if measured and rows.shape[1] > 1 and copies <= len(different) else 0
-
-
-def copies_sentence(rows: Tensor) -> str:
-    """Return a sentence about copies of rows, or an empty text if at most 1 % are copies."""
-    rows = rows[:COPIES_ROWS]
-    copies = count_copies(rows)
-    if copies <= MAX_COPIES * len(rows):
-        return ""
-    return (
-        f"{copies:,} of {len(rows):,} rows are copies of other rows. If new rows are not copies "
-        "too, remove the copies: otherwise p-values are too small"
-    )

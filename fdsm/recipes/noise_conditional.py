@@ -12,6 +12,7 @@ from torch import Generator, Tensor, nn
 
 from ..data import Dataset, FillMissing, Source
 from ..data.transforms import Chain, Transform
+from ..data.transforms.missing import fill_within_folds
 from ..derivatives import score_of
 from ..evaluation import Measurement
 from ..models import AtNoiseLevel, MeanOfMembers, NoiseConditionalEnsemble, OneMember
@@ -195,8 +196,8 @@ class CrossFittedEBM(Recipe):
 
     def batches(self, data: Dataset, seed: int, device: str) -> Batches:
         """Return batches of rows outside the fold of each member, shape `(K, B, D)`."""
-        inputs = _training_inputs(data.transform, data.train)
         folds = self.fold_of_rows(len(data.train))
+        inputs = _training_inputs(data.transform, data.train, folds)
         outside = [(folds != k).nonzero().flatten() for k in range(self.folds)]
         size = min(self.plan.batch, *map(len, outside))
 
@@ -260,11 +261,10 @@ class CrossFittedEBM(Recipe):
         return AtNoiseLevel(OneMember(model, self.folds, 0), self.noise_std), split
 
     def member_log_densities(self, model: nn.Module, x: Tensor) -> Tensor:
-        """Return log-densities at the scored levels, shape `(N, D) -> (L, K, N)`."""
-        rows = x.expand(self.folds, *x.shape)
+        """Return log-densities at the scored levels, shape `(K, N, D) -> (L, K, N)`."""
         with torch.no_grad():
             return torch.stack([
-                model(rows, x.new_full(rows.shape[:2], sigma)) for sigma in self.scored_levels
+                model(x, x.new_full(x.shape[:2], sigma)) for sigma in self.scored_levels
             ])
 
     def losses(
@@ -286,11 +286,13 @@ class CrossFittedEBM(Recipe):
         return (sigma[..., None] * score + noise).square().sum(-1) / (2 * d)
 
 
-def _training_inputs(transform: Transform, rows: Tensor) -> Tensor:
-    """Return model inputs of rows, completed in one or several ways, shape `(C, N, D)`."""
+def _training_inputs(transform: Transform, rows: Tensor, folds: Tensor) -> Tensor:
+    """Return model inputs of rows, completed in one or several ways, shape `(C, N, D)`.
+
+    Missing cells are filled from rows of the same fold, so that no member sees its held-out rows.
+    """
     if isinstance(transform, Chain) and transform.steps:
         *before, last = transform.steps
-        x = Chain(tuple(before)).deterministic(rows)
-        if isinstance(last, FillMissing) and bool(x.isnan().any()):
-            return last.completions(x)
+        if isinstance(last, FillMissing):
+            return fill_within_folds(Chain(tuple(before)).deterministic(rows), folds)
     return transform.deterministic(rows)[None]

@@ -59,11 +59,11 @@ def _explain_batch(
     encode = transform.steps[0]
     assert isinstance(encode, EncodeColumns)
     x = saved.completions(rows)[0]
-    known, near = ~rows.isnan(), detector.neighbors.rows.to(x.dtype)
+    known, near = ~rows.isnan(), detector.neighbors.complete_rows.to(x.dtype)
     expected = expected_inputs(x, near, encode.blocks)
 
     def score(y: Tensor) -> Tensor:
-        return detector.calibration.score(detector.measures(saved.member_log_densities, y[None]))
+        return detector.calibration.score(detector.measures(saved.member_log_densities, y))
 
     gains = score_gains(score, x, expected, known.to(x.device)).cpu()
     likely = torch.stack([

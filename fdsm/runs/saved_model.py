@@ -252,14 +252,12 @@ class SavedModel:
         values = self.log_density(rows)
         assert self.detector is not None
         if not isinstance(self.run.recipe, CrossFittedEBM):
-            return Scores(*self.detector.score_rows(lambda v: v[None, None], values), values)
+            return Scores(*self.detector.score_rows(lambda v: v[None], values), values)
         detector, densities = self.detector, self.member_log_densities
 
         def score(rows: Tensor) -> Tensor:
             parts = [
-                detector.score_completions(
-                    densities, self.completions(part), leave_one_out=leave_one_out
-                )
+                detector.score_rows(densities, self.inputs(part), leave_one_out=leave_one_out)
                 for part in torch.split(rows, BATCH)
             ]
             return torch.cat([torch.stack(part, 1) for part in parts])
@@ -311,7 +309,7 @@ class SavedModel:
         return transform.deterministic(rows.to(self.run.device)).to(dtype)
 
     def member_log_densities(self, x: Tensor) -> Tensor:
-        """Return the log-densities of an ensemble at its scored levels, `(N, D) -> (L, K, N)`."""
+        """Return log-densities of an ensemble at its scored levels, `(K, N, D) -> (L, K, N)`."""
         assert isinstance(self.run.recipe, CrossFittedEBM)
         return self.run.recipe.member_log_densities(self.model, x)
 
@@ -361,13 +359,15 @@ def _cross_fitted_detector(
     # The rows of a table are in random order, so the first ones are a random sample.
     rows = data.train[:HELD_OUT_ROWS]
     folds = recipe.fold_of_rows(len(data.train))[: len(rows)].to(saved.run.device)
-    x = saved.completions(rows)[0]
     assert data.schema is not None
     known = data.train[:KNOWN_ROWS].clone()
     # New rows usually have new dates.
     known[:, [isinstance(column, DateTime) for column in data.schema.used]] = torch.nan
     return OutlierDetector.fit(
-        saved.member_log_densities, x, folds, training_rows=saved.inputs(known)
+        saved.member_log_densities,
+        saved.inputs(rows),
+        folds,
+        training_rows=saved.inputs(known),
     )
 
 
@@ -383,7 +383,7 @@ def _marginals(saved: SavedModel, data: Dataset) -> Marginals:
 def _held_out_detector(held_out: Tensor) -> OutlierDetector:
     """Return the detector of a model from log-densities of rows that it has not seen."""
     folds = torch.zeros(len(held_out), dtype=torch.long)
-    return OutlierDetector.fit(lambda values: values[None, None], held_out, folds)
+    return OutlierDetector.fit(lambda values: values[None], held_out, folds)
 
 
 def _read_detector(state: dict[str, Any], device: str) -> OutlierDetector | None:

@@ -7,7 +7,6 @@ import torch
 from torch import Generator
 
 from fdsm.outliers import KnownValues
-from fdsm.outliers.known_values import copies_sentence, count_copies
 
 NAN = torch.nan
 
@@ -72,24 +71,8 @@ def test_a_column_without_values_does_not_count() -> None:
     assert known.columns.tolist() == [1]
 
 
-def test_equal_rows_are_copies_if_a_column_has_measurements(generator: Generator) -> None:
-    measured = torch.randn(100, 1, generator=generator)
-    whole = torch.randint(0, 3, (100, 1), generator=generator)
-    rows = torch.cat([measured, whole], 1)
-    assert count_copies(rows) == 0
-    assert count_copies(torch.cat([rows, rows[:7], rows[:2]])) == 9
-    assert count_copies(torch.cat([rows, rows])) == 100
-    assert count_copies(torch.cat([whole, whole], 1).float()) == 0  # by chance
-    assert count_copies((20 * measured).round()) == 0
-
-
-def test_copies_with_missing_cells_are_copies(generator: Generator) -> None:
-    rows = torch.randn(20, 2, generator=generator)
-    rows[:5, 1] = NAN
-    assert count_copies(torch.cat([rows, rows[:3]])) == 3
-
-
-def test_copies_are_mentioned_above_one_percent(generator: Generator) -> None:
-    rows = torch.randn(198, 2, generator=generator)
-    assert copies_sentence(torch.cat([rows, rows[:2]])) == ""
-    assert copies_sentence(torch.cat([rows, rows[:3]])).startswith("3 of 201 rows are copies")
+def test_missing_cells_of_new_rows_are_no_surprise() -> None:
+    column = torch.tensor([1.0, 1, 1, 2, 2, 3])
+    known = KnownValues.fit(column[:, None])
+    copies = torch.tensor([True, False])
+    assert known.surprise(torch.tensor([[NAN], [NAN]]), copies).tolist() == [[0.0], [0.0]]

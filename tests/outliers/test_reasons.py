@@ -71,8 +71,8 @@ def test_wrong_value_in_one_of_correlated_columns_has_the_largest_gain(
     """The value is not unusual alone: only the relation to the other columns is wrong."""
     rows = correlated(500, generator)
     covariance = torch.ones(4, 4) + 0.01 * torch.eye(4)
-    log_density = lambda x: -torch.einsum("ni,ij,nj->n", x, covariance.inverse(), x)[None, None]
-    detector = OutlierDetector.fit(log_density, rows, torch.zeros(500).long(), training_rows=rows)
+    log_density = lambda x: -torch.einsum("kni,ij,knj->kn", x, covariance.inverse(), x)[None]
+    detector = OutlierDetector.fit(log_density, rows, torch.arange(500) % 4, training_rows=rows)
     assert isinstance(detector.neighbors, Neighbors)
     x = correlated(40, generator)
     wrong = torch.arange(40) % 4

@@ -17,6 +17,7 @@ from ..errors import DataError, problems_of
 from ..split import MIN_ROWS, index_splits, train_val_test_split
 from ..tables import TableSchema, iter_frames
 from ..tables.columns import Problems
+from ..tables.copies import without_copies
 from ..tables.frame import (
     count_cells,
     expands_beyond,
@@ -229,7 +230,7 @@ def split_frame(
 ) -> Dataset:
     """Split a table at random into training, validation and test.
 
-    Rows whose used cells are all missing are dropped.
+    Rows whose used cells are all missing and copies of other rows are dropped.
 
     Args:
         source: The source of the table.
@@ -256,8 +257,11 @@ def split_frame(
     empty = np.isnan(codes).all(1)
     if dropped := int(empty.sum()):
         codes = codes[~empty]
+    codes, copies = without_copies(codes)
     if len(codes) < MIN_ROWS:
-        raise DataError(f"{len(codes)} rows with values, but at least {MIN_ROWS} are needed")
+        raise DataError(
+            f"{len(codes)} different rows with values, but at least {MIN_ROWS} are needed"
+        )
     transform = _for_columns(source.transform, schema.num_levels)
     if transform is None:
         _require_complete_numbers(source.transform, schema, codes)
@@ -273,6 +277,7 @@ def split_frame(
         files=[file],
         columns=[column.name for column in schema.used],
         dropped_rows=dropped,
+        copies=copies,
     )
     return replace(data, schema=schema)
 

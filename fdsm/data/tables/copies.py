@@ -1,5 +1,7 @@
 """Rows of a table that are copies of other rows, and not equal to them by chance."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import numpy.typing as npt
 
@@ -48,16 +50,19 @@ def without_copies(codes: Floats) -> tuple[Floats, int]:
     return codes[np.sort(first)], copies
 
 
-def copies_sentence(copies: int) -> str:
-    """Return what was done about copies of rows.
+def copies_sentence(record: Mapping[str, object]) -> str:
+    """Return what was done about copies of rows, from the record of a data set.
 
     Example:
-        >>> copies_sentence(1), copies_sentence(20)[:33]
-        ('1 row is a copy of another row and was left out', '20 rows are copies of other rows ')
+        >>> copies_sentence({"copies": 20})
+        '20 rows are copies of other rows and were left out'
+        >>> copies_sentence({"copies": 0})
+        ''
     """
+    copies = record.get("copies")
     if copies == 1:
         return "1 row is a copy of another row and was left out"
-    return f"{copies:,} rows are copies of other rows and were left out"
+    return f"{copies:,} rows are copies of other rows and were left out" if copies else ""
 
 
 def _different(rows: Floats) -> tuple[Integers, Integers]:

@@ -108,3 +108,32 @@ class FillMissing:
             slots = torch.arange(self.donors, device=x.device) % count
             result[:, empty, j] = rows[known, j][nearest[:, slots]].T
         return result
+
+
+def fill_within_folds(x: Tensor, folds: Tensor) -> Tensor:
+    """Fill the missing cells of rows from rows of the same fold.
+
+    Cross-fitting leaves out one fold at a time. Filled in this way, the rows that are left contain
+    nothing of the fold that was left out.
+
+    Args:
+        x: Rows, shape `(N, D)`. NaN in missing cells.
+        folds: Fold of each row, shape `(N,)`.
+
+    Returns:
+        The rows filled in C ways, shape `(C, N, D)`. One way if nothing is missing.
+
+    Example:
+        >>> x = torch.tensor([[0.0, 10.0], [0.1, torch.nan], [0.1, 20.0]])
+        >>> fill_within_folds(x, torch.tensor([0, 0, 1]))[0]
+        tensor([[ 0.0000, 10.0000],
+                [ 0.1000, 10.0000],
+                [ 0.1000, 20.0000]])
+    """
+    if not bool(x.isnan().any()):
+        return x[None]
+    result = x.expand(FillMissing().donors, *x.shape).clone()
+    for k in torch.unique(folds):
+        rows = x[folds == k]
+        result[:, folds == k] = FillMissing().fit(rows).completions(rows)
+    return result
