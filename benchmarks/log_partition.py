@@ -1,7 +1,7 @@
 """Bias, reported error and verdict of estimates of log Z, for targets with log Z = 0.
 
 `python -m benchmarks.log_partition` takes about five minutes on one core, writes
-results/bench/log_partition.json and prints it. The methods are annealed importance sampling (AIS)
+results/log_partition/estimates.json and prints it. The methods are annealed importance sampling (AIS)
 and importance sampling from $N(0, s²I)$, each from samples of the prior alone and from both ends
 (`bidirectional_log_partition`). An estimate is silently wrong if it is off by more than three
 reported errors and no `LogPartitionWarning` was issued.
@@ -42,7 +42,7 @@ from fdsm.typing import LogDensity
 
 normal = partial(Normal, validate_args=False)  # chains may leave the support of a float
 
-RESULTS = Path(__file__).parents[1] / "results/bench/log_partition.json"
+RESULTS = Path(__file__).parents[1] / "results/log_partition/estimates.json"
 DIMENSIONS = (2, 5, 10, 20)
 REPETITIONS, EASY_REPETITIONS = 20, 100
 CHAINS, TEMPERATURES, SAMPLES, TARGET_SAMPLES = 200, 100, 1000, 200

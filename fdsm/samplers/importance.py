@@ -12,6 +12,7 @@ infinite variance, and its error is too small; mix it with a broad one.
 import math
 import warnings
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import torch
@@ -24,7 +25,7 @@ from ..typing import LogDensity
 from .bidirectional import LogPartitionWarning, bidirectional_log_partition
 from .chains import Progress, require_counts, require_positive, track
 from .hmc import hmc
-from .log_weights import log_sums, summarize
+from .log_weights import log_mean_exp, log_sums, summarize
 
 PARTITION_SAMPLES, PARTITION_ERROR = 60_000, 0.1
 """Samples of `kernel_log_partition`, and its largest accepted standard error in nats."""
@@ -244,19 +245,21 @@ def kernel_log_partition(
         disagrees.
     """
     proposal = GaussianMixtureProposal(x, PARTITION_SCALE)
-    chosen = torch.randperm(len(x), device=x.device, generator=generator)[:PARTITION_CHAINS]
+    weigh = partial(importance_log_weights, log_density, proposal)
     try:
+        parts = range(0, PARTITION_SAMPLES, 1000)
+        forward = torch.cat([weigh(proposal.sample(1000, generator)) for _ in parts])
+        alone = log_mean_exp(forward)
+        if not (alone.error < PARTITION_ERROR and alone.effective_sample_size > 100):
+            return None
+        rows = x[torch.randperm(len(x), device=x.device, generator=generator)[:PARTITION_CHAINS]]
         chains = hmc(
-            log_density, x[chosen], PARTITION_MOVES, burn_in=PARTITION_MOVES, generator=generator
-        )
-        forward, reverse = (
-            importance_log_weights(log_density, proposal, samples)
-            for samples in (proposal.sample(PARTITION_SAMPLES, generator), chains.samples)
+            log_density, rows, PARTITION_MOVES, burn_in=PARTITION_MOVES, generator=generator
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", LogPartitionWarning)
-            estimate = bidirectional_log_partition(forward, reverse)
+            estimate = bidirectional_log_partition(forward, weigh(chains.samples))
     except ValueError:
         return None
-    enough = estimate.forward.effective_sample_size > 100 and estimate.error < PARTITION_ERROR
-    return (estimate.value, estimate.error) if enough and estimate.consistent else None
+    reliable = estimate.consistent and estimate.error < PARTITION_ERROR
+    return (estimate.value, estimate.error) if reliable else None
