@@ -306,6 +306,20 @@ def test_full_disk_names_the_file_the_last_checkpoint_and_the_command(
     assert result["iterations"] == 15
 
 
+def test_event_files_are_not_written_through_a_link(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outside, folder = tmp_path / "outside", tmp_path / "run"
+    outside.mkdir()
+    folder.mkdir()
+    (folder / "tensorboard").symlink_to(outside)
+    command = ["train", str(table), *QUICK, "--out", str(folder), "--tensorboard"]
+    code, error = run_fails(command, capsys)
+    assert code == 1
+    assert f"{folder / 'tensorboard'} is a link to {outside}, outside the run" in error
+    assert not list(outside.iterdir())
+
+
 def test_redirected_output_shows_progress_in_lines(
     table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
