@@ -83,10 +83,7 @@ class StepGraph:
         if obstacle := self._dependencies.obstacle():
             raise NotCompilable(obstacle)
         with preserved(self._dependencies.snapshot, batch) as change:
-            with random_state_kept(generator, self._device):
-                self._draws, self._used = self._record(batch, generator, progress)
-            if what := change():
-                raise NotCompilable(f"the model changes its buffers or other state ({what})")
+            self._draws, self._used = self._record(batch, generator, progress, change)
             used = [self._weights[i] for i in self._used]
             self._adam = AdamState.of(update.optimizer, used)
             self._means = [] if self._adam is None else _means(update, self._weights)
@@ -260,17 +257,22 @@ class StepGraph:
         return loss, norm
 
     def _record(
-        self, batch: Batch, generator: torch.Generator | None, progress: float
+        self,
+        batch: Batch,
+        generator: torch.Generator | None,
+        progress: float,
+        change: Callable[[], str | None],
     ) -> tuple[list[Draw], list[int]]:
         """Return how the loss draws random tensors, and which weights have a gradient.
 
         Raises:
-            NotCompilable: If drawing them again does not lead to the same random state, or the
-                optimizer does not have all parameters with a gradient.
+            NotCompilable: If drawing them again does not lead to the same random state and the
+                same loss, an evaluation has changed the model, or the optimizer does not have all
+                parameters with a gradient.
         """
         with random_state_kept(generator, self._device) as states:
             with RecordedDraws(generator) as record:
-                loss = self._update.loss(*batch, generator, progress).mean()
+                losses = self._update.loss(*batch, generator, progress)
             after = states()
         with random_state_kept(generator, self._device) as states:
             for draw in record.draws:
@@ -280,6 +282,15 @@ class StepGraph:
                     "random numbers are drawn inside the model (dropout?) or not by torch.randn, "
                     "rand, randint, randperm or normal with the generator of the step"
                 )
+        if what := change():
+            raise NotCompilable(f"the model changes its buffers or other state ({what})")
+        with random_state_kept(generator, self._device):
+            again = self._update.loss(*batch, generator, progress)
+        if not rounding.is_same(again.detach(), losses.detach()):
+            raise NotCompilable(
+                "the loss differs between two evaluations with the same weights and random numbers"
+            )
+        loss = losses.mean()
         others = [t for t in self._fixed.values() if t.requires_grad]
         gradients = torch.autograd.grad(loss, [*self._weights, *others], allow_unused=True)
         used = [i for i, g in enumerate(gradients) if g is not None]

@@ -54,9 +54,9 @@ class RefusedReads(TorchFunctionMode):
         if function in READS:
             name = function.__name__.strip("_")
             self.refused = NotCompilable(
-                f"numbers are read from a tensor by {name}(), and a graph would keep them. This "
-                "also happens with a step size that changes during training. Compute with tensors "
-                "instead, or pass the numbers as an input"
+                f"numbers are read from a tensor, by {name}() or a similar call, and a graph "
+                "would keep them. This also happens with a step size that changes during "
+                "training. Compute with tensors instead, or pass the numbers as an input"
             )
             raise self.refused
         result = function(*args, **(kwargs or {}))
