@@ -1,9 +1,9 @@
 """Bias, reported error and verdict of estimates of log Z, for targets with log Z = 0.
 
 `python -m benchmarks.log_partition` takes about five minutes on one core, writes
-results/log_partition/estimates.json and prints it. The methods are annealed importance sampling (AIS)
-and importance sampling from $N(0, s²I)$, each from samples of the prior alone and from both ends
-(`bidirectional_log_partition`). An estimate is silently wrong if it is off by more than three
+results/log_partition/estimates.json and prints it. The methods are annealed importance sampling
+(AIS) and importance sampling from $N(0, s²I)$, each from samples of the prior alone and from both
+ends (`bidirectional_log_partition`). An estimate is silently wrong if it is off by more than three
 reported errors and no `LogPartitionWarning` was issued.
 """
 
