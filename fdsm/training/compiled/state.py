@@ -128,6 +128,8 @@ class Dependencies:
         for name, (_, _, *hooks) in zip(self._names, self._properties, strict=True):
             if any(hooks):
                 return f"the parameter `{name}` has hooks, which a graph does not call"
+        if what := self.change():
+            return f"{what} of the model cannot be compared between steps (a scripted module?)"
         return None
 
     def change(self) -> str | None:
