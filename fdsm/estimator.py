@@ -169,7 +169,8 @@ class ScoreMatchingDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         """Return the log-density of each row, shape `(N,)`.
 
         It is normalized if `model_.log_partition` is not None, and known up to a constant
-        otherwise. It is NaN for rows whose cells are all missing.
+        otherwise: with categorical columns, and if the constant could not be estimated well. It is
+        NaN for rows whose cells are all missing.
         """
         return self._scores(X)[2]
 

@@ -62,8 +62,8 @@ class SavedModel:
         transform: Fitted transform from stored rows to model inputs.
         shape: The shape of an event in the space of the model.
         detector: The outlier detector, if the model has a log-density.
-        log_partition: Logarithm of the normalizing constant and its standard error, if it could be
-            estimated well.
+        log_partition: Logarithm of the normalizing constant and its standard error, if all columns
+            are numeric and it could be estimated well.
         marginals: The correction of the columns of samples, for tables.
         max_value: Largest value in the training rows, which is shown as white in images.
         is_integer: Whether the data are integers, such as images of bytes.
@@ -95,11 +95,7 @@ class SavedModel:
             return replace(
                 saved,
                 detector=_cross_fitted_detector(saved, run.recipe, data),
-                log_partition=kernel_log_partition(
-                    as_log_density(run.recipe.log_density(model)),
-                    saved.completions(data.train[:2000])[0],
-                    run.generator("partition"),
-                ),
+                log_partition=_log_partition(saved, run.recipe, data),
                 marginals=_marginals(saved, data),
             )
         if isinstance(run.recipe, HasLogDensity):
@@ -369,6 +365,17 @@ def _cross_fitted_detector(
         folds,
         training_rows=saved.inputs(known),
     )
+
+
+def _log_partition(
+    saved: SavedModel, recipe: CrossFittedEBM, data: Dataset
+) -> tuple[float, float] | None:
+    """Return the logarithm of the normalizing constant and its error, if they can be estimated."""
+    if data.schema is None or any(data.schema.num_levels):
+        return None  # a density of encoded categories is not a probability of categories
+    density = as_log_density(recipe.log_density(saved.model))
+    rows = saved.completions(data.train[:2000])[0]
+    return kernel_log_partition(density, rows, saved.run.generator("partition"))
 
 
 def _marginals(saved: SavedModel, data: Dataset) -> Marginals:

@@ -1,10 +1,12 @@
 """Benjamini-Hochberg against its definition and its guarantee."""
 
+import numpy as np
 import pytest
 import torch
 from torch import Generator, Tensor
 
-from fdsm.outliers import benjamini_hochberg
+from fdsm.data import Chain, EncodeColumns, NormalizeTails
+from fdsm.outliers import OutlierDetector, benjamini_hochberg
 
 
 def by_definition(p_values: list[float], rate: float) -> list[bool]:
@@ -75,3 +77,38 @@ def test_nothing_is_rejected_without_small_p_values() -> None:
 def test_rate_must_be_between_0_and_1(rate: float) -> None:
     with pytest.raises(ValueError, match="must be between 0 and 1, but is"):
         benjamini_hochberg(torch.ones(3), rate)
+
+
+HEAVY_TAILS = {
+    "t2": lambda random, n: random.standard_t(2, size=(n, 5)),
+    "lognormal": lambda random, n: random.lognormal(size=(n, 5)),
+    "cauchy": lambda random, n: random.standard_cauchy(size=(n, 5)),
+}
+
+
+@pytest.mark.parametrize("law", HEAVY_TAILS)
+def test_rate_is_kept_on_heavy_tails(law: str) -> None:
+    """Rows of 40 tables are compared by distances. 95 + 5 new rows are tested together.
+
+    A map through the outermost training values has rates from 0.25 to 0.35.
+    """
+    random = np.random.default_rng(0)
+    draw = lambda n: torch.from_numpy(HEAVY_TAILS[law](random, n))
+    flat = lambda x: torch.zeros(1, *x.shape[:2])
+    quantiles = torch.tensor([0.005, 0.995])
+    low, high = draw(20_000).flatten().quantile(quantiles)
+    proportions, small = [], []
+    for _ in range(40):
+        transform = Chain((EncodeColumns(), NormalizeTails())).fit(table := draw(200))
+        rows = transform.deterministic(table)
+        detector = OutlierDetector.fit(flat, rows, torch.arange(200) % 4, training_rows=rows)
+        new = draw(1000)
+        new[:50, 0] += 2 * (high - low)
+        p = detector.score_rows(flat, transform.deterministic(new)).p_value
+        small.append((p[50:] <= 0.01).double().mean())
+        for i in range(10):
+            tested = torch.cat([p[5 * i : 5 * i + 5], p[50 + 95 * i : 50 + 95 * i + 95]])
+            flagged = benjamini_hochberg(tested, 0.1)
+            proportions.append(flagged[5:].sum() / flagged.sum().clamp_min(1))
+    assert torch.stack(proportions).mean() < 0.12
+    assert 0.005 < torch.stack(small).mean() < 0.016

@@ -227,9 +227,11 @@ def test_batch_depends_on_the_seed_and_the_iteration_only() -> None:
     assert not torch.equal(first, batches[0](8, Generator()))
 
 
-def test_missing_cells_of_a_batch_have_the_values_of_all_donors(generator: Generator) -> None:
-    """Row 0 lacks its second cell. The nearest rows that have it are 1 to 5."""
-    x = torch.stack([torch.arange(20.0), 100 + torch.arange(20.0)], 1)
+def test_missing_cells_of_a_batch_have_the_values_of_donors_in_the_same_fold(
+    generator: Generator,
+) -> None:
+    """Row 0 lacks its second cell. So no member sees the rows that it does not learn from."""
+    x = torch.stack([torch.arange(40.0), 100 + torch.arange(40.0)], 1)
     x[0, 1] = torch.nan
     transform = Chain((Identity(), FillMissing())).fit(x)
     data = Dataset(x, x[:0], x[:0], transform, {})
@@ -237,7 +239,9 @@ def test_missing_cells_of_a_batch_have_the_values_of_all_donors(generator: Gener
     rows = torch.cat([batches(i, generator).flatten(0, 1) for i in range(60)])
     assert not rows.isnan().any()
     filled = rows[rows[:, 0] == 0, 1]
-    assert set(filled.tolist()) == {101.0, 102.0, 103.0, 104.0, 105.0}
+    folds = cross_fitted().fold_of_rows(40)
+    donors = (folds == folds[0]).nonzero().flatten()[1:6]
+    assert set(filled.tolist()) == set((100.0 + donors).tolist())
     others = rows[rows[:, 0] > 0]
     assert torch.equal(others[:, 1], others[:, 0] + 100)
 
@@ -363,7 +367,7 @@ def test_log_densities_are_read_at_the_scored_levels(
 ) -> None:
     one, model, data = ensemble
     x = data.train[:7]
-    found = one.member_log_densities(model, x)
+    found = one.member_log_densities(model, x.expand(4, -1, -1))
     assert found.shape == (3, 4, 7)
     assert not found.requires_grad
     for level, sigma in enumerate((0.1, 0.2, 0.4)):
@@ -385,13 +389,14 @@ def test_comparison_holds_out_the_fold_of_the_first_member(
     assert torch.equal(split.test, data.train[folds == 0])
     assert torch.equal(split.train, data.train[folds != 0])
     x = data.train[:5]
-    torch.testing.assert_close(as_log_density(f)(x), one.member_log_densities(model, x)[0, 0])
+    members = one.member_log_densities(model, x.expand(4, -1, -1))
+    torch.testing.assert_close(as_log_density(f)(x), members[0, 0])
 
 
 def test_members_differ_and_are_not_evaluated_on_a_test_set(
     ensemble: tuple[CrossFittedEBM, nn.Module, Dataset],
 ) -> None:
     one, model, data = ensemble
-    values = one.member_log_densities(model, data.train[:20])[0]
+    values = one.member_log_densities(model, data.train[:20].expand(4, -1, -1))[0]
     assert values.std(0).min() > 0
     assert one.evaluate(model, data, Generator()) == {}
