@@ -208,6 +208,8 @@ def _variables(loss: Callable[..., Tensor]) -> Iterator[tuple[str, object]]:
 def _attributes(name: str, value: object) -> Iterator[tuple[str, Container]]:
     if isinstance(value, (dict, list, set)):
         yield name, value
+    elif isinstance(value, Tensor):
+        yield name, {"values": value}
     elif hasattr(value, "__dict__") and not isinstance(value, OPAQUE):
         yield name, vars(value)
 

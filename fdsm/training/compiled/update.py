@@ -16,25 +16,39 @@ from .trace import NotCompilable
 
 
 class CompileWarning(UserWarning):
-    """A step was not compiled, and why. It runs eagerly, with the same results."""
+    """Why a step runs in eager torch: it cannot be compiled, or something has changed since."""
 
 
 class CompiledUpdate(Update):
     """An `Update` as one compiled graph: loss, gradient, clipping, optimizer step and average.
 
     Random numbers are drawn outside of the graph, by the same calls and in the same order as in
-    eager torch. Updates by `torch.optim.Adam` and `AdamW` are part of the graph; other optimizers
-    run after it. Gradients are not stored in `p.grad` unless they do. If the loss or its gradient
-    is not finite, weights, optimizer and average stay as they are.
+    eager torch. Updates by `torch.optim.Adam` and `AdamW` are part of the graph; other optimizers,
+    and those with hooks or a `step` of their own, run after it. Gradients are not stored in
+    `p.grad` unless they do. If the loss or its gradient is not finite, weights, optimizer and
+    average stay as they are.
 
-    Some updates run eagerly: the first one of Adam, which creates its state, and those of batches
-    with another shape than the first, such as a smaller last batch. If a step cannot be
-    compiled, all of them do, after one `CompileWarning`. This is so if the loss depends on numbers
-    in a tensor (`if x.sum() > 0`), on a step size that changes during training, on random numbers
-    drawn inside the model (dropout), if the model changes its buffers, or without a C++ compiler.
+    The graph computes what eager torch computes, up to rounding:
 
-    Before the 1st, 2nd, 4th, 8th, … compiled update the loss is also evaluated eagerly, so that
-    the guards of the derivative engines see the model.
+    - Batches, weights, buffers, learning rates, progress and tensors from elsewhere are inputs.
+    - Attributes of the modules and of objects they refer to, modes, `requires_grad`, hooks,
+      groups, settings and state of the optimizer, autocast and the default type are compared at
+      every update. While something differs, updates run eagerly, after one `CompileWarning`.
+    - A step is not compiled, and one `CompileWarning` says why, if the loss reads numbers from a
+      tensor (`if x.sum() > 0`, `t.tolist()`), draws random numbers inside the model (dropout) or
+      not with the generator of the step, changes buffers or attributes, has a gradient for
+      parameters without optimizer, if modules or parameters have hooks, or without a C++
+      compiler. Model, optimizer and random numbers are then as before.
+    - When the step is compiled and before its 2nd, 4th, 8th, … update, loss and gradient are
+      compared with those of eager torch. A difference beyond rounding raises `RuntimeError`.
+
+    Between two comparisons it is not noticed if the loss reads Python state elsewhere and this
+    changes: global variables, variables of functions, objects behind the attributes of an
+    attribute, arrays of NumPy that are changed in place. Pass such numbers as a condition of the
+    model, which is a tensor, or keep them in a buffer and change its value.
+
+    Some updates run eagerly without a warning: the first one of Adam, which creates its state, and
+    those of batches with another shape than the first, such as a smaller last batch.
 
     Attributes:
         reason: Why the update is not compiled, or `None`.
@@ -75,7 +89,7 @@ class CompiledUpdate(Update):
             )
             return super().__call__(batch, generator, progress)
         self._updates += 1
-        if self._updates.bit_count() == 1:
+        if self._updates > 1 and self._updates.bit_count() == 1:
             self._verify(self._graph, batch, generator, progress)
         return self._graph(batch, generator, progress)
 
@@ -99,6 +113,7 @@ class CompiledUpdate(Update):
             RuntimeError: If they differ by more than rounding.
         """
         if difference := graph.difference(batch, generator, progress):
+            self._graph, self.reason = None, difference
             raise RuntimeError(
                 f"{difference}, before update {self._updates} of the compiled step. So the loss "
                 "depends on something that is not a tensor and has changed, maybe some updates "
@@ -128,14 +143,16 @@ def compiled_step(
     """Return a training step, compiled as one graph, for a training loop of your own.
 
     With Adam the first call runs eagerly and the second compiles, which takes 5 to 30 seconds.
-    See `CompiledUpdate` for what is compiled and what runs eagerly.
+    If the model or the optimizer changes later, the step runs eagerly, after a warning. Numbers
+    that the loss reads elsewhere, such as global variables, must not change during training: pass
+    them as a condition, a tensor. See `CompiledUpdate` for details.
 
     Args:
         objective: The objective to minimise.
         model: A log-density or a score.
         optimizer: An optimizer of `torch.optim` for the parameters of the model. Its learning rate
             can change at any time, for example by a scheduler of torch.
-        clip: Maximum norm of the gradient; None for no limit.
+        clip: Maximum norm of the gradient, positive; None for no limit.
         average: Average of the weights to update after each step.
 
     Returns:

@@ -2,7 +2,7 @@
 
 import pickle
 import random
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -102,7 +102,7 @@ REFUSED = {
 }
 
 
-def loss_of(model: nn.Module) -> Any:  # ruff: ignore[any-type]
+def loss_of(model: nn.Module) -> Callable[..., Tensor]:
     return lambda x, *_: model(x).square()
 
 
@@ -169,3 +169,24 @@ def test_gradients_of_the_batch_are_those_of_eager_torch() -> None:
         update((batch,), generator, 0.0)
     assert x[0].grad is not None
     torch.testing.assert_close(x[1].grad, x[0].grad)
+
+
+@pytest.mark.usefixtures("_traced_only")
+def test_a_loss_that_writes_to_a_tensor_outside_is_refused() -> None:
+    total = [torch.zeros(1), torch.zeros(1)]
+
+    def loss(model: nn.Module) -> Callable[..., Tensor]:
+        own = total[len(seen)]
+        seen.append(model)
+
+        def summed(x: Tensor, *_: object) -> Tensor:
+            own.add_(1)
+            return model(x).square()  # type: ignore[no-any-return]
+
+        return summed
+
+    seen: list[nn.Module] = []
+    pair = Pair(loss, mlp())
+    with pytest.warns(CompileWarning, match="`values` of `own`"):
+        pair.require_equal(pair.train(5))
+    assert total[1].item() == total[0].item() == 5

@@ -45,6 +45,7 @@ def test_a_hidden_change_stops_training_at_the_next_comparison(
         assert torch.equal(p, value)
     assert [s["step"].item() for s in pair.compiled.optimizer.state.values()] == steps
     assert torch.equal(pair.generators[1].get_state(), state)
+    assert not pair.compiled.is_compiled  # later updates would be eager
 
 
 @pytest.mark.usefixtures("_traced_only")

@@ -122,3 +122,40 @@ def test_after_a_change_the_step_runs_eagerly_with_one_warning(name: str) -> Non
     assert len(caught) == 1
     if name != "mode":  # there the models share the generator of torch
         pair.require_equal(metrics)
+
+
+@pytest.mark.usefixtures("_traced_only")
+def test_the_graph_is_used_again_if_the_state_comes_back() -> None:
+    pair = Pair(lambda m: objective_of(DSM(0.3), m), Adjustable())
+    pair.train(3)
+    for model in pair.models:
+        model.temperature = 3.0  # type: ignore[assignment]
+    with pytest.warns(CompileWarning, match="`temperature` of the model has changed"):
+        pair.train(2)
+    before = pair.compiled._updates
+    for model in pair.models:
+        model.temperature = 1.0  # type: ignore[assignment]
+    metrics = pair.train(3)
+    assert pair.compiled._updates == before + 3
+    pair.require_equal(metrics)
+
+
+class Weighted:
+    """An objective with a setting that can be changed."""
+
+    def __init__(self) -> None:
+        self.weight = 1.0
+
+    def __call__(self, model: nn.Module, x: Tensor, *, generator: object = None) -> Tensor:
+        y: Tensor = model(x)
+        return self.weight * y.square()
+
+
+@pytest.mark.usefixtures("_traced_only")
+def test_settings_of_the_objective_are_compared() -> None:
+    objective = Weighted()
+    pair = Pair(lambda m: objective_of(objective, m), mlp())  # type: ignore[arg-type]
+    pair.train(3)
+    objective.weight = 2.0
+    with pytest.warns(CompileWarning, match="`weight` of `objective` has changed"):
+        pair.require_equal(pair.train(3))
