@@ -223,7 +223,7 @@ def importance_log_weights(
         checked_density(lambda x, g=g: over_rows(g, x))
         for g in (log_density, proposal.log_density)
     )
-    return torch.cat([f(rows).double() - q(rows).double() for rows in torch.split(x, batch)])
+    return torch.cat([f(x).double() - q(x).double() for x in torch.split(x, batch)])
 
 
 def kernel_log_partition(
