@@ -272,8 +272,8 @@ def _describe_data(name: str, source: "Source", data: "Dataset") -> str:
         if dropped := data.record.get("dropped_rows"):
             sentences.append(f"{dropped:,} rows without any value were left out.")
         sentences += [f"{one[0].upper()}{one[1:]}." for one in unreadable_cells(data.schema)]
-        if copies := data.record.get("copies"):
-            sentences.append(f"{copies_sentence(copies)}.")
+        if copies := copies_sentence(data.record):
+            sentences.append(f"{copies}.")
         return " ".join(sentences)
     if data.columns is None:
         size = getattr(source, "size", None)
