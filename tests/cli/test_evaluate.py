@@ -62,10 +62,10 @@ def test_summary_holds_the_facts_of_the_result(
     assert text["Calibration"] == (
         f"{100 * share:.1f} % of 200 held-out rows have a p-value below 0.05 (5 % is perfect)."
     )
-    assert saved.log_partition is not None
-    assert [result["log_partition"], result["log_partition_error"]] == list(saved.log_partition)
-    error = saved.log_partition[1]
-    assert text["Log-density"] == f"normalised, with an error of {error:.2g} nats."
+    # The density of encoded categories is not a probability.
+    assert saved.log_partition is None
+    assert result["log_partition"] is result["log_partition_error"] is None
+    assert text["Log-density"].startswith("known up to a constant")
     assert text["Outlier score"] == (
         "the log-density at noise levels 0.1, 0.2 and 0.4, the distances to the 5 nearest "
         "training rows, and new values in columns whose values repeat."
@@ -75,6 +75,19 @@ def test_summary_holds_the_facts_of_the_result(
         "(0.5 or less means that it cannot)."
     )
     assert result["num_samples"] == 250
+
+
+def test_summary_of_numbers_has_the_error_of_the_normalizing_constant(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = shutil.copytree(trained, tmp_path / "run")
+    result = run_json(["evaluate", str(folder)], capsys)
+    out, _ = run_text(["evaluate", str(folder)], capsys)
+    saved = SavedModel.load(Run.open(folder))
+    assert saved.log_partition is not None
+    assert [result["log_partition"], result["log_partition_error"]] == list(saved.log_partition)
+    error = saved.log_partition[1]
+    assert summary(out)["Log-density"] == f"normalised, with an error of {error:.2g} nats."
 
 
 def test_references_are_compared_in_words(
