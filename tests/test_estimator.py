@@ -331,8 +331,15 @@ def test_outliers_among_the_training_rows_are_found() -> None:
     assert (model.predict(X) == found).all()
 
 
-def test_copies_among_the_training_rows_are_mentioned() -> None:
-    X = np.random.default_rng(0).normal(size=(50, 2))
-    model = ScoreMatchingDensity(iterations=2, random_state=0)
-    with pytest.warns(UserWarning, match="10 of 60 rows are copies of other rows"):
-        model.fit(np.concatenate([X, X[:10]]))
+@pytest.mark.parametrize(("columns", "times"), [(3, 3), (1, 2)])
+def test_copies_are_left_out_and_do_not_change_p_values(columns: int, times: int) -> None:
+    """With copies, all new rows have p-values below 0.05 (three times), or 36 % (one column)."""
+    random = np.random.default_rng(0)
+    x = random.normal(size=(150, columns))
+    model = ScoreMatchingDensity(iterations=40, random_state=0)
+    copies = 150 * (times - 1)
+    with pytest.warns(UserWarning, match=f"{copies} rows are copies of other rows and were left"):
+        model.fit(np.tile(x, (times, 1)))
+    p = model.p_values(random.normal(size=(2000, columns)))
+    assert 0.01 < (p <= 0.05).mean() < 0.1
+    assert p.min() == pytest.approx(1 / 151)

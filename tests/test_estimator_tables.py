@@ -40,6 +40,12 @@ def test_types_of_columns_are_inferred(of_records: ScoreMatchingDensity) -> None
     }  # fmt: skip
 
 
+def test_density_of_categories_is_not_called_normalized(of_records: ScoreMatchingDensity) -> None:
+    """Over numbers and categories it would have the integral 2.7, not 1."""
+    assert any(of_records.schema_.num_levels)
+    assert of_records.model_.log_partition is None
+
+
 def test_fresh_rows_with_missing_cells_are_normal(of_records: ScoreMatchingDensity) -> None:
     fresh = machine_records(600, seed=2)
     assert (of_records.predict(fresh) == -1).mean() == pytest.approx(0.05, abs=0.04)

@@ -166,22 +166,22 @@ def _compare(
     leave_one_out: bool,
 ) -> Tensor:
     """Return the measures of rows of a table by each fold, shape `(N, D) -> (M, K, N)`."""
-    order = x.isnan().any(1).long().argsort(stable=True)  # rows with missing cells are last
-    complete = int((~x.isnan().any(1)).sum())
-    parts = []
-    for rows in (x[order[:complete]], x[order[complete:]]):
-        if len(rows):
-            itself = neighbors.index_of(rows)
-            if not (leave_one_out or neighbors.are_different):
-                itself.fill_(-1)
-            surprise = known_values.surprise(rows, itself >= 0).sum(1)
-            values = [
-                torch.cat([
-                    -log_densities(filled.expand(neighbors.num_folds, -1, -1)),
-                    neighbors.mean_log_distance(filled, itself)[None],
-                    surprise.expand(1, neighbors.num_folds, -1),
-                ])
-                for filled in neighbors.completions(rows)
-            ]
-            parts.append(torch.stack(values).mean(0))
-    return torch.cat(parts, 2)[..., order.argsort()]
+    missing = x.isnan().any(1)
+    order = missing.long().argsort(stable=True)  # rows with missing cells are last
+    parts = [rows for rows in (x[~missing], x[missing]) if len(rows)] or [x]
+    values = []
+    for rows in parts:
+        itself = neighbors.index_of(rows)
+        if not (leave_one_out or neighbors.are_different):
+            itself.fill_(-1)
+        surprise = known_values.surprise(rows, itself >= 0).sum(1)
+        measures = [
+            torch.cat([
+                -log_densities(filled.expand(neighbors.num_folds, -1, -1)),
+                neighbors.mean_log_distance(filled, itself)[None],
+                surprise.expand(1, neighbors.num_folds, -1),
+            ])
+            for filled in neighbors.completions(rows)
+        ]
+        values.append(torch.stack(measures).mean(0))
+    return torch.cat(values, 2)[..., order.argsort()]

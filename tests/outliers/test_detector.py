@@ -157,6 +157,12 @@ def test_measures_of_rows_with_gaps_are_averaged_over_their_completions(
     torch.testing.assert_close(scores.p_value, detector.calibration.p_value(mean))
 
 
+def test_no_rows_have_no_scores(generator: Generator) -> None:
+    rows, folds = normal_rows(300, generator)
+    detector = OutlierDetector.fit(log_densities, rows, folds, training_rows=rows)
+    assert detector.score_rows(log_densities, rows[:0]).score.shape == (0,)
+
+
 def test_p_values_of_rows_with_gaps_are_uniform(generator: Generator) -> None:
     """Without cross-fitting of the filled cells, 23 to 29 % were below 0.2."""
 

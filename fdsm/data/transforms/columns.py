@@ -101,14 +101,20 @@ class EncodeColumns:
         """Return the transform with the means and scales of the codes that are not missing."""
         levels = (0,) * x.shape[1] if self.num_levels is None else self.num_levels
         fitted = replace(self, num_levels=levels)
-        expanded = fitted._expand(x)
-        mean = expanded.nanmean(0).nan_to_num(0.0)
-        variance = (expanded - mean).square().nanmean(0).nan_to_num(0.0)
+        fitted._require_codes(x)
+        layout = _layout(levels)
+        mean = torch.zeros(len(layout.column), dtype=torch.float64, device=x.device)
+        scale = torch.ones_like(mean)
+        for column, count, block in zip(x.T, levels, layout.blocks, strict=True):
+            if count:
+                mean[block] = _category_means(column, count)
+        is_numeric = layout.numeric.to(x.device)
+        numbers = x.double()[:, torch.tensor(levels, device=x.device) == 0]
+        mean[is_numeric] = numbers.nanmean(0).nan_to_num(0.0)
+        variance = (numbers - mean[is_numeric]).square().nanmean(0).nan_to_num(0.0)
         together = max(CHUNK // max(len(x), 1), 1)
-        parts = [_smallest_differences(part) for part in torch.split(expanded, together, 1)]
-        smallest = torch.cat(parts) if parts else mean
-        scale = torch.maximum(variance.sqrt(), smallest / 2)
-        scale = torch.where(_layout(levels).numeric, scale, 1.0)
+        parts = [_smallest_differences(part) for part in torch.split(numbers, together, 1)]
+        scale[is_numeric] = torch.maximum(variance.sqrt(), torch.cat(parts) / 2)
         return replace(fitted, mean=mean, scale=torch.where(scale > 0, scale, 1.0))
 
     def sample(self, x: Tensor, generator: Generator | None = None) -> Tensor:
@@ -163,19 +169,34 @@ class EncodeColumns:
             raise ValueError("EncodeColumns is not fitted: call fit(codes) first")
         return self.mean.to(x.device), self.scale.to(x.device)
 
-    def _expand(self, x: Tensor) -> Tensor:
-        """Return numbers, -1 or 1, and one-hot vectors, shape `(N, D)`, float64."""
+    def _require_codes(self, x: Tensor) -> None:
         levels = self._levels()
         if x.ndim != 2 or x.shape[1] != len(levels):
             raise ValueError(
                 f"codes must have shape (N, {len(levels)}), but have {tuple(x.shape)}"
             )
-        layout = _layout(levels)
+
+    def _expand(self, x: Tensor) -> Tensor:
+        """Return numbers, -1 or 1, and one-hot vectors, shape `(N, D)`, float64."""
+        self._require_codes(x)
+        layout = _layout(self._levels())
         level = layout.level.to(x.device)
         codes = x.double()[:, layout.column.to(x.device)]
         one_hot = torch.where(codes.isnan(), codes, codes.eq(level).double())
         values = torch.where(level >= 0, one_hot, codes)
         return torch.where(layout.binary.to(x.device), 2 * codes - 1, values)
+
+
+def _category_means(column: Tensor, count: int) -> Tensor:
+    """Return the mean of the inputs of a column of categories, before it is subtracted.
+
+    These are the frequencies of the categories, or of two categories the difference of theirs.
+    Counting them needs no inputs, which take `count` times the memory of the column.
+    """
+    known = column[~column.isnan()].long()
+    cells = torch.bincount(known, minlength=count).double()
+    cells = cells[1:] - cells[:1] if count == 2 else cells
+    return cells / max(len(known), 1)
 
 
 def _smallest_differences(columns: Tensor) -> Tensor:

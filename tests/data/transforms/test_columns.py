@@ -1,6 +1,7 @@
 """Tests of EncodeColumns."""
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from fdsm.data import Chain, EncodeColumns, Noise
 from fdsm.serialize import from_json, to_json
@@ -61,6 +63,33 @@ def test_categories_are_centred_one_hot_vectors() -> None:
     torch.testing.assert_close(
         two.deterministic(torch.tensor([[0.0], [1.0]])), torch.tensor([[-0.5], [1.5]])
     )
+
+
+class LargestTensor(TorchDispatchMode):
+    """Remember the number of elements of the largest result of an operation."""
+
+    elements = 0
+
+    def __torch_dispatch__(
+        self,
+        function: Callable[..., object],
+        types: object,
+        args: tuple[object, ...] = (),
+        kwargs: dict[str, object] | None = None,
+    ) -> object:
+        result = function(*args, **(kwargs or {}))
+        results = result if isinstance(result, (tuple, list)) else [result]
+        sizes = [part.numel() for part in results if isinstance(part, Tensor)]
+        self.elements = max(self.elements, *sizes, 0)
+        return result
+
+
+def test_fitting_needs_memory_for_the_codes_but_not_for_the_inputs_of_categories() -> None:
+    codes = torch.arange(50.0).repeat(20)[:, None].repeat(1, 30)  # 30 columns of 50 categories
+    with LargestTensor() as largest:
+        fitted = EncodeColumns((50,) * 30).fit(codes)
+    assert largest.elements <= codes.numel()
+    torch.testing.assert_close(fitted.mean, torch.full((1500,), 1 / 50, dtype=torch.float64))
 
 
 @pytest.mark.parametrize("count", [2, 3])
