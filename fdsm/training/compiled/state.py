@@ -33,6 +33,8 @@ HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_p
 """Functions that a module calls and a graph does not."""
 PROPERTIES = attrgetter("requires_grad", "dtype", "_backward_hooks", "_post_accumulate_grad_hooks")
 """Properties of a parameter on which a graph depends."""
+PARTS = attrgetter("loss", "module", "optimizer", "clip", "average")
+"""Parts of an update on which a graph depends."""
 OPAQUE = (nn.Module, Tensor, Optimizer, LRScheduler, type, FunctionType, MethodType, ModuleType)
 """Objects whose attributes are not compared, or elsewhere."""
 
@@ -104,7 +106,7 @@ class Dependencies:
             update: The update.
             device: The device of a batch.
         """
-        self._device, self._optimizer = device, update.optimizer
+        self._device, self._update, self._optimizer = device, update, update.optimizer
         modules = modules_of(update)
         average = () if update.average is None else update.average.model.modules()
         means = (("of the average", vars(module)["_parameters"]) for module in average)
@@ -129,7 +131,7 @@ class Dependencies:
             if any(hooks):
                 return f"the parameter `{name}` has hooks, which a graph does not call"
         if what := self.change():
-            return f"{what} of the model cannot be compared between steps (a scripted module?)"
+            return f"{what} cannot be compared between steps (a scripted module?)"
         return None
 
     def change(self) -> str | None:
@@ -145,7 +147,7 @@ class Dependencies:
         if [group["params"] for group in self._optimizer.param_groups] != self._groups:
             return "a group of the optimizer"
         if self._current_modes() != self._modes:
-            return "autocast, the default type or whether gradients are computed"
+            return "autocast, the default type, a part of the update or its limit of the gradient"
         return None
 
     def _current(self) -> Iterator[Any]:
@@ -153,7 +155,8 @@ class Dependencies:
 
     def _current_modes(self) -> tuple[object, ...]:
         autocast = torch.is_autocast_enabled(self._device.type)
-        return autocast, torch.get_default_dtype(), torch.is_grad_enabled()
+        modes = autocast, torch.get_default_dtype(), torch.is_grad_enabled()
+        return *modes, *PARTS(self._update)
 
 
 def modules_of(update: Update) -> dict[nn.Module, str]:

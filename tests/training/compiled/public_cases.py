@@ -47,6 +47,7 @@ class Case:
         labels: Whether rows have an integer label.
         around: The context of each update.
         refused: Words of the warning if the step runs eagerly, at first or after a change.
+        rtol: Largest accepted relative difference of losses.
     """
 
     build: Callable[[], nn.Module]
@@ -57,6 +58,7 @@ class Case:
     labels: bool = False
     around: Callable[[], AbstractContextManager[object]] = field(default=nullcontext)
     refused: str | None = None
+    rtol: float = 1e-7
 
     def loss(self, model: nn.Module) -> Callable[..., Tensor]:
         objective = self.objective
@@ -505,7 +507,7 @@ CASES: dict[str, Case] = {
     "autograd function": Case(lambda: WithFunction(Square), FD),
     "autograd function in NumPy": Case(lambda: WithFunction(NumpySquare), FD, refused="numbers"),
     "tied weights": Case(tied, TAYLOR),
-    "bfloat16 inside": Case(HalfPrecision, None),
+    "bfloat16 inside": Case(HalfPrecision, None, rtol=0.01),
     "autocast outside": Case(
         perceptron, None, around=partial(torch.autocast, "cpu"), refused="autocast is enabled"
     ),

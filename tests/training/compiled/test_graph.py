@@ -141,7 +141,7 @@ class Counting(nn.Module):
 
 
 REFUSED = {
-    "numbers": (NumberDependent, r"numbers are read from a tensor by bool\(\)"),
+    "numbers": (NumberDependent, r"numbers are read from a tensor, by bool\(\)"),
     "Python": (Counting, r"the model changes .* \(`calls` of the model\)"),
     "dropout": (
         lambda: nn.Sequential(nn.Linear(3, 4), nn.Dropout(), nn.Linear(4, 1), nn.Flatten(0)),

@@ -159,3 +159,13 @@ def test_settings_of_the_objective_are_compared() -> None:
     objective.weight = 2.0
     with pytest.warns(CompileWarning, match="`weight` of `objective` has changed"):
         pair.require_equal(pair.train(3))
+
+
+@pytest.mark.usefixtures("_traced_only")
+def test_the_limit_of_the_gradient_may_change() -> None:
+    pair = Pair(lambda m: objective_of(DSM(0.3), m), mlp(), clip=5.0)
+    pair.train(3)
+    for update in pair.updates:
+        update.clip = 0.01
+    with pytest.warns(CompileWarning, match="limit of the gradient has changed"):
+        pair.require_equal(pair.train(3))
