@@ -1,14 +1,23 @@
 PYTHON ?= python3
-COVERAGE ?= --cov
 BIN = .venv/bin
+WORKERS ?= 2
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+TARGETS = table1 table2 table3 table4 table5 table6 figure1 figure2 figure3 figure4 lemma2 theorem2 \
+          sensitivity gap normalizer table1_times nce_mpf sumo
 
-.PHONY: demo test check slow faults fuzz matrix mutants bench performance reproduction venv clean
+.PHONY: demo test test-paper test-benchmarks check coverage nightly matrix bench performance reproduction $(TARGETS) venv clean
 
-demo: .venv/demo  ## Find tumours in a table, train five models of digits, and write a report (minutes).
+demo: .venv/tables  ## Find tumors in a table, train five models of digits, and write a report (minutes).
 	$(BIN)/fdsm demo
 
-test: .venv/test  ## Run the tests and the examples in docstrings, and print the coverage. `make test COVERAGE=` is faster.
-	$(BIN)/python -m pytest $(COVERAGE)
+test: .venv/test  ## Run the tests of the package and the examples in docstrings (minutes).
+	$(PYTEST)
+
+test-paper: .venv/test  ## Run the tests of the reproduction.
+	$(PYTEST) paper
+
+test-benchmarks: .venv/test  ## Run the tests of the benchmarks.
+	$(PYTEST) benchmarks
 
 check: .venv/dev  ## Check style, format, types and spelling.
 	$(BIN)/ruff check .
@@ -16,38 +25,37 @@ check: .venv/dev  ## Check style, format, types and spelling.
 	$(BIN)/mypy
 	$(BIN)/codespell
 
-slow: .venv/test  ## Run the tests that take minutes.
-	$(BIN)/python -m pytest -m slow
+coverage: .venv/test  ## Run the tests of the package and print which lines they do not reach.
+	$(PYTEST) --cov
 
-faults: .venv/test  ## Inject every kind of fault (docs/reliability.md), also those that take minutes.
-	$(BIN)/python -m pytest tests/faults -m "slow or not slow"
-
-fuzz: .venv/test  ## Change files at random and read them: 60,000 cases, an hour. Options: FUZZ="--cases 100 --seed 1".
-	$(BIN)/python -m tests.fuzz --cases 2600 $(FUZZ)
-	$(BIN)/python -m tests.fuzz.bombs
+nightly: .venv/test  ## Run what takes longer: faults, fuzzed files, launches, compilation, mutations (an hour).
+	$(PYTEST) tests paper benchmarks -m nightly
+	$(BIN)/python -m tests.nightly.fuzz --cases 100
+	$(BIN)/python -m tests.nightly.fuzz.bombs
+	$(BIN)/python -m tests.nightly.mutation
 
 matrix:  ## Run the tests with the oldest and newest torch on each Python (several GB). Options: MATRIX="--torch 2.15.0 --delete".
 	$(PYTHON) tools/matrix.py $(MATRIX)
 
-mutants: .venv/test  ## Introduce an error into each formula and check that a test fails.
-	$(BIN)/python -m tests.mutation
+bench: .venv/test  ## Measure time, memory and accuracy as ratios. Fails if a ratio is worse than the committed one.
+	$(BIN)/python -m benchmarks all --check
+	$(BIN)/python -m benchmarks engines
 
-bench: .venv/test  ## Measure time, memory and accuracy as ratios. Fails if a ratio is worse than in results/bench.
-	$(BIN)/fdsm bench all --check
-	$(BIN)/python -m benchmarks.engines
+performance: .venv/test  ## Measure everything (hours; other packages where installed) and write docs/performance.md.
+	$(BIN)/python -m benchmarks all --peers --out benchmarks/results/costs
+	$(BIN)/python -m benchmarks page
+
+$(TARGETS): .venv/all  ## Reproduce a table or figure of the paper at the reduced scale, for example `make table2`.
+	$(BIN)/python -m paper $@
 
 reproduction: .venv/all  ## Reproduce the paper at the reduced scale (hours) and write docs/reproduction.md.
-	$(BIN)/fdsm reproduce all --out results
-	$(BIN)/python -m fdsm.paper.document docs/reproduction.md.jinja results docs/reproduction.md
-
-performance: .venv/all  ## Measure everything (hours; other packages where installed) and write docs/performance.md.
-	$(BIN)/fdsm bench all --peers --out results/bench
-	$(BIN)/python -m fdsm.benchmarks.results.page docs/performance.md.jinja results/bench docs/performance.md
+	$(BIN)/python -m paper all --out paper/results
+	$(BIN)/python -m paper.document
 
 venv: .venv/dev  ## Install everything needed for development.
 
 # There is one environment. A stamp file records each set of extras that has been installed into it.
-.venv/all .venv/demo .venv/report .venv/test .venv/dev: pyproject.toml constraints.txt
+.venv/tables .venv/all .venv/test .venv/dev: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[$(@F)]"
 	touch $@

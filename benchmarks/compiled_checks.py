@@ -1,10 +1,11 @@
 """Share of a compiled step that is spent on checks.
 
-`python -m benchmarks.compiled_checks` prints the time of a compiled step of an MLP 16-128x3 with
+`python -m benchmarks compiled-checks` prints the time of a compiled step of an MLP 16-128x3 with
 64 rows and of the checks at every call, that model, optimizer and batch are those that the step
 was compiled for. Steps and checks are measured in turn, in CPU time. Pin a core (`taskset -c 1`).
 """
 
+import argparse
 import time
 from collections.abc import Callable
 from statistics import median
@@ -48,9 +49,12 @@ def measure(objective: Objective) -> tuple[list[float], list[float]]:
     return list(steps), list(checks)
 
 
-if __name__ == "__main__":
+def main(arguments: list[str] | None = None) -> None:
+    """Print the time of a step and of its checks."""
+    argparse.ArgumentParser(prog="python -m benchmarks compiled-checks").parse_args(arguments)
     torch.set_num_threads(1)
-    for name, objective in {"FD-SSM": SSM(FiniteDifference()), "DSM": DSM(0.3)}.items():
+    objectives: dict[str, Objective] = {"FD-SSM": SSM(FiniteDifference()), "DSM": DSM(0.3)}
+    for name, objective in objectives.items():
         steps, checks = measure(objective)
         shares = [check / step for step, check in zip(steps, checks, strict=True)]
         print(

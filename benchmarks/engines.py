@@ -1,21 +1,20 @@
 """Cost and accuracy of the engines on models of this package.
 
-`python -m benchmarks.engines` prints, for a ResNet and a flow,
+`python -m benchmarks engines` prints, for a ResNet and a flow,
 
 - the time of a step of sliced score matching with one and with eight directions, as ratios
   measured interleaved in one run,
 - the bytes that are saved for the backward pass,
 - the cosine between the parameter gradient, in float32 and under bfloat16 autocast, and the
-  gradient in float64, at initialisation and after some training,
+  gradient in float64, at initialization and after some training,
 - the time of the exact score-matching loss relative to one double backward per coordinate.
 
 The arguments `time`, `memory`, `accuracy` and `exact` select parts.
 """
 
 import copy
-import sys
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import torch
@@ -23,11 +22,11 @@ from rich.console import Console
 from rich.table import Table
 from torch import Generator, Tensor, nn
 
-from fdsm.benchmarks.problems import Problem
-from fdsm.benchmarks.results import Case, Record
-from fdsm.benchmarks.results.tables import ratio_tables
-from fdsm.benchmarks.step import GRADIENT, bound, gradient_step, mean_of
-from fdsm.benchmarks.timing import Build, Group, time_group
+from benchmarks.problems import Problem
+from benchmarks.records import Case, Record
+from benchmarks.records.tables import ratio_tables
+from benchmarks.step import GRADIENT, bound, gradient_step, mean_of
+from benchmarks.timing import Build, Group, time_group
 from fdsm.data import Digits
 from fdsm.derivatives import Autodiff, FiniteDifference, PrecisionWarning, Taylor
 from fdsm.evaluation import sm_losses
@@ -97,7 +96,7 @@ def gradient(engine: Derivative, model: nn.Module, x: Tensor, autocast: bool = F
     v = Sphere(0.1).sample(x.double(), Generator().manual_seed(0)).to(x.dtype)
     with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
         loss = sliced(engine, 1).at(model, x, v).mean()
-    loss.backward()  # type: ignore[no-untyped-call]
+    loss.backward()
     grads = [p.grad for p in model.parameters() if p.grad is not None]
     return torch.cat([grad.flatten().double() for grad in grads])
 
@@ -108,7 +107,7 @@ def train_model(model: nn.Module, data: Tensor, steps: int) -> nn.Module:
     for _ in range(steps):
         x = data[torch.randint(len(data), (128,))]
         optimizer.zero_grad()
-        mean_of(sliced(Taylor(), 4))(model, x + 0.3 * torch.randn_like(x)).backward()  # type: ignore[no-untyped-call]
+        mean_of(sliced(Taylor(), 4))(model, x + 0.3 * torch.randn_like(x)).backward()
         optimizer.step()
     return model
 
@@ -122,7 +121,7 @@ def accuracy() -> None:
     }
     table = Table("", "precision", *ENGINES, title="cosine with the float64 gradient")
     for name, (model, digits) in models.items():
-        for stage, steps in (("at initialisation", 0), ("after 100 steps", 100)):
+        for stage, steps in (("at initialization", 0), ("after 100 steps", 100)):
             model = train_model(model, digits, steps)
             x = digits[:128] + 0.3 * torch.randn(digits[:128].shape)
             truth = gradient(Autodiff(), copy.deepcopy(model).double(), x.double())
@@ -138,7 +137,10 @@ def accuracy() -> None:
 
 def exact() -> None:
     """Print the times of the exact loss of a few rows."""
-    engines = {"Taylor": Taylor(), "a double backward per coordinate": Autodiff()}
+    engines: dict[str, Derivative] = {
+        "Taylor": Taylor(),
+        "a double backward per coordinate": Autodiff(),
+    }
     groups = []
     for problem in PROBLEMS:
         f, x = problem.build()
@@ -161,14 +163,10 @@ def _same(function: Callable[[], object]) -> Callable[[], object]:
 PARTS = {"time": times, "memory": memory, "accuracy": accuracy, "exact": exact}
 
 
-def main(parts: Iterable[str]) -> None:
+def main(parts: Sequence[str]) -> None:
     """Print the given parts, or all."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
     warnings.simplefilter("ignore", PrecisionWarning)  # the table shows the error
     for part in parts or PARTS:
         PARTS[part]()
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -1,12 +1,13 @@
 """Bias, reported error and verdict of estimates of log Z, for targets with log Z = 0.
 
-`python -m benchmarks.log_partition` takes about five minutes on one core, writes
-results/log_partition/estimates.json and prints it. The methods are annealed importance sampling
-(AIS) and importance sampling from $N(0, s²I)$, each from samples of the prior alone and from both
-ends (`bidirectional_log_partition`). An estimate is silently wrong if it is off by more than three
+`python -m benchmarks log-partition` takes about five minutes on one core, and writes and prints
+results/log_partition/estimates.json. The methods are annealed importance sampling (AIS) and
+importance sampling from $N(0, s²I)$, each from samples of the prior alone and from both ends
+(`bidirectional_log_partition`). An estimate is silently wrong if it is off by more than three
 reported errors and no `LogPartitionWarning` was issued.
 """
 
+import argparse
 import json
 import math
 import warnings
@@ -42,7 +43,7 @@ from fdsm.typing import LogDensity
 
 normal = partial(Normal, validate_args=False)  # chains may leave the support of a float
 
-RESULTS = Path(__file__).parents[1] / "results/log_partition/estimates.json"
+RESULTS = Path(__file__).parent / "results/log_partition/estimates.json"
 DIMENSIONS = (2, 5, 10, 20)
 REPETITIONS, EASY_REPETITIONS = 20, 100
 CHAINS, TEMPERATURES, SAMPLES, TARGET_SAMPLES = 200, 100, 1000, 200
@@ -101,9 +102,9 @@ def funnel(d: int) -> Target:
 
     def log_density(x: Tensor) -> Tensor:
         v, rest = x[:, :1], x[:, 1:]
-        return normal(0.0, 3.0).log_prob(v).sum(1) + normal(0.0, (v / 2).exp()).log_prob(rest).sum(
-            1
-        )
+        log_p: Tensor = normal(0.0, 3.0).log_prob(v).sum(1)
+        log_p += normal(0.0, (v / 2).exp()).log_prob(rest).sum(1)
+        return log_p
 
     def sample(n: int) -> Tensor:
         v = 3 * torch.randn(n, 1)
@@ -116,8 +117,9 @@ def banana(d: int) -> Target:
     """Return a curved ridge: the second column is $N(2 x_1² - 2, 1/16)$."""
 
     def log_density(x: Tensor) -> Tensor:
-        curved = normal(2 * x[:, 0].square() - 2, 0.25).log_prob(x[:, 1])
-        return normal(0.0, 1.0).log_prob(x).sum(1) - normal(0.0, 1.0).log_prob(x[:, 1]) + curved
+        curved: Tensor = normal(2 * x[:, 0].square() - 2, 0.25).log_prob(x[:, 1])
+        curved += normal(0.0, 1.0).log_prob(x).sum(1) - normal(0.0, 1.0).log_prob(x[:, 1])
+        return curved
 
     def sample(n: int) -> Tensor:
         x = torch.randn(n, d)
@@ -300,8 +302,9 @@ def totals(results: Sequence[Row]) -> list[str]:
     return lines
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     """Run all cases, write the results and print them."""
+    argparse.ArgumentParser(prog="python -m benchmarks log-partition").parse_args(arguments)
     torch.set_num_threads(1)
     torch.set_default_dtype(torch.float64)
     torch.manual_seed(0)
@@ -317,7 +320,3 @@ def main() -> None:
     console = Console(width=120)
     console.print(table(results))
     console.print("\n".join(totals(results)))
-
-
-if __name__ == "__main__":
-    main()

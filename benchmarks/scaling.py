@@ -1,16 +1,17 @@
 """Time of a training step on many processes: a cost model, and its check on two processes.
 
-`python -m benchmarks.scaling` measures and compares; with `--predict` it prints the tables of
+`python -m benchmarks scaling` measures and compares; with `--predict` it prints the tables of
 docs/scaling.md. All times are in seconds, all sizes in bytes. Two processes need two cores that
 nothing else uses: a process that waits for its core also delays the other one.
 """
 
+import argparse
 import math
 import os
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from pathlib import Path
 from statistics import median
@@ -18,17 +19,26 @@ from tempfile import TemporaryDirectory
 
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from torch import Tensor, nn
+from torch.multiprocessing.spawn import spawn
 from torch.nn.parallel import DistributedDataParallel
 
-from fdsm import SSM, Taylor
-from fdsm.models import QuadraticMLP, QuadraticResNet
-from fdsm.recipes.recipe import Recipe
-from fdsm.sharding import Shard
+from fdsm import (
+    SSM,
+    SSMVR,
+    Annealed,
+    Arithmetic,
+    FiniteDifference,
+    Geometric,
+    MultiscaleDSM,
+    SlicedDSM,
+    Sphere,
+    Taylor,
+)
+from fdsm.models import QuadraticMLP, QuadraticResNet, RefineNet
 from fdsm.training import Update, objective_loss
-from fdsm.training.distributed import ShardedUpdate
-from fdsm.training.distributed.world import ALONE, World
+from fdsm.training.distributed import ALONE, Shard, ShardedUpdate, World
+from fdsm.typing import Objective
 
 NUMBER = 4
 """Bytes of a float32."""
@@ -150,11 +160,14 @@ def strong_efficiency(work: Workload, machine: Machine, rows: int, processes: in
     return alone / (processes * step_seconds(work, machine, rows, processes))
 
 
-def flops_per_row(recipe: Recipe, shape: tuple[int, ...], rows: int = 2) -> tuple[float, int]:
+def flops_per_row(
+    model: nn.Module, objective: Objective, shape: tuple[int, ...], rows: int = 2
+) -> tuple[float, int]:
     """Count the operations of loss and gradient.
 
     Args:
-        recipe: A recipe with one gradient step.
+        model: The model.
+        objective: The objective.
         shape: The shape of an event.
         rows: Number of rows on which they are counted.
 
@@ -163,13 +176,12 @@ def flops_per_row(recipe: Recipe, shape: tuple[int, ...], rows: int = 2) -> tupl
     """
     from torch.utils.flop_counter import FlopCounterMode
 
-    model = recipe.build(torch.Size(shape))
-    step = recipe.step(model, None)  # type: ignore[arg-type]
     x, generator = torch.rand(rows, *shape), torch.Generator().manual_seed(0)
+    loss = lambda: objective(model, x, generator=generator).mean().backward()
     for _ in range(2):  # models are inspected at their first two evaluations, but not at the third
-        step(x, generator)
+        loss()
     with FlopCounterMode(display=False) as counter:
-        step(x, generator)
+        loss()
     return counter.get_total_flops() / rows, sum(p.numel() for p in model.parameters())
 
 
@@ -196,6 +208,31 @@ CASES = {
     "MLP, 512 rows": Case(lambda: QuadraticMLP((64,), (512, 512, 512)), (64,), 512),
     "ResNet, 32 rows": Case(lambda: QuadraticResNet((1, 16, 16), 8), (1, 16, 16), 32),
 }
+
+
+STEP = Sphere(0.05)
+LEVELS = Geometric(1.0, 0.01, 10)
+PUBLISHED: dict[str, tuple[Callable[[], nn.Module], Objective, tuple[int, ...], int]] = {
+    "Table 2, FD-SSM": (
+        lambda: QuadraticResNet((1, 32, 32), 128),
+        SSM(FiniteDifference(), STEP),
+        (1, 32, 32),
+        64,
+    ),
+    "Table 4, CIFAR-10, FD-DSM": (
+        lambda: QuadraticResNet((3, 32, 32), 128),
+        MultiscaleDSM(SlicedDSM(0.1, FiniteDifference(), STEP), Arithmetic(0.05, 1.2)),
+        (3, 32, 32),
+        128,
+    ),
+    "Table 5, FD-SSMVR": (
+        lambda: RefineNet(3, 128, LEVELS.levels),
+        Annealed(SSMVR(FiniteDifference(), Sphere(0.1)), LEVELS),
+        (3, 32, 32),
+        128,
+    ),
+}
+"""Models and objectives of the paper at their published sizes, with the batch size."""
 
 
 def _update(case: Case, world: World, total: int) -> tuple[Update, Tensor]:
@@ -283,7 +320,7 @@ def _times(case: Case, world: World, group: dist.ProcessGroup) -> dict[str, list
     for _ in range(REPEATS):
         for name, (update, rows) in updates.items():
             dist.barrier()
-            times[name].append(_seconds(lambda u=update, x=rows: u((x,), generator, 0.0)))
+            times[name].append(_seconds(partial(update, (rows,), generator, 0.0)))
         for name, function in others.items():
             dist.barrier()
             times[name].append(_seconds(function))
@@ -293,7 +330,7 @@ def _times(case: Case, world: World, group: dist.ProcessGroup) -> dict[str, list
 def measure(port: int) -> dict[str, dict[str, list[float]]]:
     """Return the times of steps of one and of two processes, and of their parts, by case."""
     with TemporaryDirectory() as folder:
-        mp.spawn(_measure, (port, folder), nprocs=2)
+        spawn(_measure, (port, folder), nprocs=2)
         times: dict[str, dict[str, list[float]]] = torch.load(Path(folder) / "times.pt")
     return times
 
@@ -316,9 +353,8 @@ def calibrate(times: dict[str, float], case: Case) -> tuple[Workload, Machine]:
 def compare(measured: dict[str, dict[str, list[float]]]) -> list[str]:
     """Return a table of measured and predicted times of two processes."""
     lines = ["| | efficiency | measured | predicted | ratio |", "|---|---|---|---|---|"]
-    for (title, times), (name, statistic) in product(
-        measured.items(), (("minimum", min), ("median", median))
-    ):
+    statistics: dict[str, Callable[[list[float]], float]] = {"minimum": min, "median": median}
+    for (title, times), (name, statistic) in product(measured.items(), statistics.items()):
         best, case = {key: statistic(values) for key, values in times.items()}, CASES[title]
         work, machine = calibrate(best, case)
         for kind, rows in (("weak", 2 * case.rows), ("strong", case.rows)):
@@ -348,37 +384,32 @@ time of a step that does not depend on the rows."""
 
 def predictions() -> list[str]:
     """Return a table of predicted efficiencies of recipes at the scale of the paper."""
-    from fdsm.paper.catalogue import recipe_of
-
     # Operations of recipes that take gradients themselves cannot be counted by torch.
-    cases = [
-        ("table2", "FD-SSM", (1, 32, 32)),
-        ("table4", "CIFAR-10 FD-DSM", (3, 32, 32)),
-        ("table5", "FD-SSMVR", (3, 32, 32)),
-    ]
     weak, strong = (8, 64, 512, 1024), (8, 64)
     titles = [f"weak, {n:,}" for n in weak] + [f"strong, {n:,}" for n in strong]
     lines = [
-        f"| recipe | weights | GFLOP per row | checkpoint | {' | '.join(titles)} |",
+        f"| training | weights | GFLOP per row | checkpoint | {' | '.join(titles)} |",
         "|---|---|---|---|" + "---|" * len(titles),
     ]
-    for target, name, shape in cases:
-        recipe = recipe_of(target, name, "paper")
-        flops, parameters = flops_per_row(recipe, shape)
-        batch = recipe.plan.batch
+    for name, (build, objective, shape, batch) in PUBLISHED.items():
+        flops, parameters = flops_per_row(build(), objective, shape)
         work = Workload(parameters, flops / FLOPS, LAUNCH, 2 * math.prod(shape))
         found = [weak_efficiency(work, A100, batch, n) for n in weak]
         found += [strong_efficiency(work, A100, batch, n) for n in strong]
         cells = " | ".join(f"{efficiency:.2f}" for efficiency in found)
         lines.append(
-            f"| {target} {name}, batch {batch} | {parameters / 1e6:.1f} M | {flops / 1e9:.0f} "
+            f"| {name}, batch {batch} | {parameters / 1e6:.1f} M | {flops / 1e9:.0f} "
             f"| {work.checkpoint_bytes / 1e6:,.0f} MB | {cells} |"
         )
     return lines
 
 
-if __name__ == "__main__":
-    if "--predict" in sys.argv:
-        print("\n".join(predictions()))
-    else:
-        print("\n".join(compare(measure(int(os.environ.get("MASTER_PORT", "29677"))))))
+def main(arguments: list[str] | None = None) -> None:
+    """Measure two processes and compare them with the model, or print predictions."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks scaling")
+    parser.add_argument(
+        "--predict", action="store_true", help="Print the tables of docs/scaling.md."
+    )
+    parser.add_argument("--port", type=int, default=29677, help="Port for the two processes.")
+    options = parser.parse_args(arguments)
+    print("\n".join(predictions() if options.predict else compare(measure(options.port))))

@@ -1,7 +1,7 @@
 """Find outliers with scikit-learn: a pipeline, a grid search, and reasons.
 
 Run it with `python examples/estimator.py`. It needs scikit-learn (`pip install 'fdsm[sklearn]'`).
-The model learns thirty measurements of benign tumours. Malignant ones, which it has never seen,
+The model learns thirty measurements of benign tumors. Malignant ones, which it has never seen,
 should be outliers.
 """
 

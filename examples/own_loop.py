@@ -1,4 +1,4 @@
-"""Train an unnormalised density on your own tensor, in your own training loop.
+"""Train an unnormalized density on your own tensor, in your own training loop.
 
 Run it with `python examples/own_loop.py`. The data are a Gaussian mixture. Replace them with your
 own tensor of shape `(N, *E)`. The check at the start shows whether the step size suits the model.
@@ -12,7 +12,7 @@ from fdsm.evaluation import check_consistency
 
 
 class Density(nn.Module):
-    """A smooth network minus a quadratic term, so that the density can be normalised."""
+    """A smooth network minus a quadratic term, so that the density can be normalized."""
 
     def __init__(self, features: int, width: int = 128) -> None:
         super().__init__()

@@ -19,6 +19,6 @@ spiral_ebm = EBM(
     optimizer=Adam(5e-3, schedule=CosineSchedule()),
     step_size=ExponentialSchedule(0.2),
     plan=TrainingPlan(iterations=1500, batch=512, num_samples=500),
-    tempering=TemperedSampling(Temperatures(100, 500, 0, 10.0), step=0.03, sigma=1e-3, centre=0.0),
+    tempering=TemperedSampling(Temperatures(100, 500, 0, 10.0), step=0.03, sigma=1e-3, center=0.0),
     ood_sources=(),
 )

@@ -8,6 +8,8 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+__all__ = ["BusyError", "create_folder", "exclusive", "replace_file"]
+
 try:
     import fcntl
 except ImportError:  # Windows, where an open file cannot be renamed

@@ -27,9 +27,9 @@ from .runs import Run, SavedModel, TrainingInterrupted, train
 from .runs.explain import explain
 
 try:
-    from sklearn.base import BaseEstimator, DensityMixin  # type: ignore[import-untyped]
-    from sklearn.utils import check_random_state  # type: ignore[import-untyped]
-    from sklearn.utils.validation import (  # type: ignore[import-untyped]
+    from sklearn.base import BaseEstimator, DensityMixin
+    from sklearn.utils import check_random_state
+    from sklearn.utils.validation import (
         check_is_fitted,
         validate_data,
     )
@@ -39,7 +39,7 @@ except ImportError as error:
     ) from error
 
 if TYPE_CHECKING:
-    import pyarrow as pa  # type: ignore[import-untyped]
+    import pyarrow as pa
 
 Floats = npt.NDArray[np.float64]
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, replace
 
 from .serialize import Json
 
+__all__ = ["Measurement", "format_number"]
+
 
 @dataclass(frozen=True)
 class Measurement:

@@ -10,6 +10,8 @@ from torch import Generator, Tensor
 from .sharding import positions
 from .tensors import require_floating
 
+__all__ = ["Arithmetic", "ConstantNoise", "Geometric"]
+
 
 @dataclass(frozen=True)
 class ConstantNoise:

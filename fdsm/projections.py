@@ -15,6 +15,8 @@ from torch import Generator, Tensor
 from .tensors import dimension, length, randn_like, require_floating, tile
 from .typing import Projection
 
+__all__ = ["Gaussian", "Rademacher", "Sphere"]
+
 
 @dataclass(frozen=True)
 class Sphere:

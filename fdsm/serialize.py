@@ -3,7 +3,7 @@
 Settings of this package are frozen dataclasses of plain values and of other such dataclasses. A
 run records them in its `config.json` and is rebuilt from that record alone, so a default that
 changes in the code later does not change the run. Reading a record only calls the constructors of
-dataclasses of this package, or of a module that the caller loaded and passed on.
+dataclasses of this package, or of a module or package that the caller imported and passed on.
 """
 
 import dataclasses
@@ -16,6 +16,16 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from .untrusted import MAX_QUOTE, InputError, quote, shorten
+
+__all__ = [
+    "Json",
+    "RecordError",
+    "differences",
+    "find_fields",
+    "from_json",
+    "replace_fields",
+    "to_json",
+]
 
 Json = dict[str, Any] | list[Any] | str | int | float | bool | None
 """A value that a JSON file can hold."""
@@ -94,7 +104,7 @@ def from_json(record: Json, trusted: ModuleType | None = None) -> Any:  # ruff: 
 
     Args:
         record: The JSON value. Lists become tuples.
-        trusted: A module outside this package whose classes and functions may be used too.
+        trusted: A module or package outside this one whose classes and functions may be used too.
 
     Returns:
         The value.
@@ -157,9 +167,8 @@ def _is_required(field: "dataclasses.Field[Any]") -> bool:
 def _imported(name: str, trusted: ModuleType | None) -> Any:  # ruff: ignore[any-type]
     """Return a class or function of this package, or of the trusted module, by its full name."""
     module_name, _, attribute = name.rpartition(".")
-    if trusted is not None and module_name == trusted.__name__:
-        module: ModuleType = trusted
-    elif module_name == "fdsm" or module_name.startswith("fdsm."):
+    packages = ["fdsm"] if trusted is None else ["fdsm", trusted.__name__]
+    if any(_is_in(module_name, package) for package in packages):
         try:
             module = importlib.import_module(module_name)
         except ImportError as error:
@@ -170,11 +179,15 @@ def _imported(name: str, trusted: ModuleType | None) -> Any:  # ruff: ignore[any
         raise RecordError(f"{shorten(name, MAX_QUOTE)} is not part of this package")
     value = getattr(module, attribute, None)
     home = str(getattr(value, "__module__", ""))
-    if not isinstance(value, (type, types.FunctionType)) or not (
-        home.startswith("fdsm.") or module is trusted
+    if not isinstance(value, (type, types.FunctionType)) or not any(
+        _is_in(home, package) for package in packages
     ):
         raise RecordError(f"there is no {shorten(name, MAX_QUOTE)} in this version")
     return value
+
+
+def _is_in(module: str, package: str) -> bool:
+    return module == package or module.startswith(f"{package}.")
 
 
 def has_type(value: object, hint: Any) -> bool:  # ruff: ignore[any-type]

@@ -10,6 +10,20 @@ from typing import Any, Literal, Protocol, TypeGuard, runtime_checkable
 
 from torch import Generator, Tensor, nn
 
+__all__ = [
+    "AdditiveCoupling",
+    "DensityFunction",
+    "Derivative",
+    "Elementwise",
+    "HasLogProb",
+    "LogDensity",
+    "NoiseLevels",
+    "Objective",
+    "Projection",
+    "Score",
+    "Step",
+]
+
 
 class HasLogProb(Protocol):
     """An object with a log-density, such as a distribution of `torch.distributions` or zuko."""
@@ -20,10 +34,10 @@ class HasLogProb(Protocol):
 
 
 DensityFunction = Callable[..., Tensor]
-"""`(B, *E), *cond -> (B,)`: a function that returns an unnormalised log-density."""
+"""`(B, *E), *cond -> (B,)`: a function that returns an unnormalized log-density."""
 
 LogDensity = DensityFunction | HasLogProb
-"""An unnormalised log-density (not an energy): a function, or an object with `log_prob`."""
+"""An unnormalized log-density (not an energy): a function, or an object with `log_prob`."""
 
 Score = Callable[..., Tensor]
 """`(B, *E), *cond -> (B, *E)`: the gradient of a log-density with respect to its input."""
@@ -88,7 +102,7 @@ class Objective(Protocol):
 class AdditiveCoupling(Protocol):
     """An invertible layer that adds a network of one part of its input to the other part.
 
-    The layer-wise objectives recognise this protocol, so that models and objectives do not import
+    The layer-wise objectives recognize this protocol, so that models and objectives do not import
     each other.
     """
 

@@ -14,6 +14,8 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+__all__ = ["InputError", "read_json"]
+
 MAX_MESSAGE = 2000
 """Longest message of an error, in characters. The middle of a longer one is left out."""
 MAX_QUOTE = 120

@@ -22,7 +22,7 @@ class Gaussian(nn.Module):
     def log_density(self, x: Tensor, *cond: Tensor) -> Tensor:
         return -self.a * x.flatten(1).square().sum(1) / 2
 
-    def normalised(self, x: Tensor) -> Tensor:
+    def normalized(self, x: Tensor) -> Tensor:
         d = x[0].numel()
         return self.log_density(x) + d * (self.a / (2 * math.pi)).log() / 2
 

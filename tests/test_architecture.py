@@ -115,7 +115,7 @@ def test_no_test_imports_a_test() -> None:
         assert not imported, path
 
 
-def test_every_form_of_import_is_recognised() -> None:
+def test_every_form_of_import_is_recognized() -> None:
     source = """
 import fdsm.cli
 from fdsm import report

@@ -4,7 +4,6 @@ import dataclasses
 import inspect
 import re
 import runpy
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import unquote
@@ -14,12 +13,10 @@ import torch
 from torch import nn
 
 import fdsm
-from fdsm.cli.bench import bench
 from fdsm.cli.check import check
 from fdsm.cli.demo import demo
 from fdsm.cli.evaluate import evaluate
 from fdsm.cli.report import report
-from fdsm.cli.reproduce import reproduce
 from fdsm.cli.sample import sample
 from fdsm.cli.score import score
 from fdsm.cli.train import train
@@ -27,14 +24,12 @@ from fdsm.data import from_path
 from fdsm.derivatives import Autodiff, FiniteDifference
 from fdsm.objectives import SM, SSM
 from fdsm.objectives.directions import Sliced, average_over_directions
-from fdsm.paper.document import write
 from fdsm.projections import Sphere
 from fdsm.recipes import choose_preset
 from fdsm.recipes.settings import setting_paths
 from fdsm.typing import Derivative, Projection
 
 ROOT = Path(fdsm.__file__).parents[1]
-RESULTS = ROOT / "results"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
@@ -150,14 +145,14 @@ def command_lines(page: Path) -> list[tuple[str, set[str]]]:
 
 def options_of(command: Callable[..., None]) -> set[str]:
     """Return the names of the options of a command."""
-    renamed = {"settings": "set", "rows": "row"}
+    renamed = {"settings": "set"}
     names = inspect.signature(command).parameters
     return {renamed.get(name, name).replace("_", "-") for name in names}
 
 
 COMMANDS = {
     command.__name__: options_of(command)
-    for command in (train, score, sample, evaluate, check, report, demo, reproduce, bench)
+    for command in (train, score, sample, evaluate, check, report, demo)
 }
 
 
@@ -173,7 +168,7 @@ def test_settings_in_code_blocks_exist(page: Path, tmp_path: Path) -> None:
     assert set(used) <= known
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_example_of_a_training_loop_learns(capsys: pytest.CaptureFixture[str]) -> None:
     """Modes of variance ¼ that are far apart have an SM loss of -1/(2·¼) per dimension."""
     torch.set_default_dtype(torch.float32)
@@ -182,7 +177,7 @@ def test_the_example_of_a_training_loop_learns(capsys: pytest.CaptureFixture[str
     assert last == pytest.approx(-2, abs=0.25)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.filterwarnings("ignore::fdsm.derivatives.KinkWarning")
 def test_the_example_with_another_library_learns(capsys: pytest.CaptureFixture[str]) -> None:
     """The likelihood, which is not used in training, ends above that of a fitted Gaussian."""
@@ -196,12 +191,3 @@ def test_the_example_with_another_library_learns(capsys: pytest.CaptureFixture[s
         for line in capsys.readouterr().out.splitlines()[-2:]
     )
     assert flow < gaussian - 0.5
-
-
-def test_the_reproduction_is_generated_from_the_results(tmp_path: Path) -> None:
-    results = tmp_path / "results"
-    shutil.copytree(RESULTS, results, ignore=shutil.ignore_patterns("figures"))
-    page = write(ROOT / "docs/reproduction.md.jinja", results, tmp_path / "docs/reproduction.md")
-    assert page.read_bytes() == (ROOT / "docs/reproduction.md").read_bytes()
-    drawn, kept = (sorted(p.name for p in (r / "figures").iterdir()) for r in (results, RESULTS))
-    assert drawn == kept

@@ -183,7 +183,7 @@ def test_a_pipeline_changes_the_log_density_by_the_jacobian() -> None:
     assert (pipeline.predict(new) == alone.predict(new)).all()
 
 
-def test_the_example_finds_malignant_tumours(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_example_finds_malignant_tumors(capsys: pytest.CaptureFixture[str]) -> None:
     path = Path(fdsm.__file__).parents[1] / "examples" / "estimator.py"
     runpy.run_path(str(path), run_name="__main__")
     iterations, auc, benign, malignant, *reasons = capsys.readouterr().out.splitlines()
@@ -321,7 +321,7 @@ except ImportError as error:
 
 
 def test_outliers_among_the_training_rows_are_found() -> None:
-    """A row is not its own neighbour, because the rows are different."""
+    """A row is not its own neighbor, because the rows are different."""
     X = np.random.default_rng(0).normal(size=(200, 3))
     X[:5] = 6 * np.array([[1, 1, 1], [-1, 1, 1], [1, -1, 1], [1, 1, -1], [-1, -1, -1]])
     model = ScoreMatchingDensity(iterations=20, random_state=0)

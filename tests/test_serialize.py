@@ -13,8 +13,6 @@ import torch
 from fdsm.data import Table
 from fdsm.derivatives import FiniteDifference
 from fdsm.objectives import DSM, SSM, Annealed, SlicedDSM
-from fdsm.paper.catalogue import DEMOS, TARGETS
-from fdsm.paper.targets import TableTarget
 from fdsm.projections import Sphere
 from fdsm.recipes import EBM, MLP, Frechet, Recipe, TrainingPlan
 from fdsm.recipes.frechet import for_training
@@ -32,14 +30,6 @@ from fdsm.serialize import (
     type_name,
 )
 
-PAPER_ROWS = [
-    pytest.param(recipe, id=f"{target.name}-{scale}-{row}")
-    for target in (*TARGETS, *DEMOS)
-    if isinstance(target, TableTarget)
-    for scale in ("cpu", "paper")
-    for row, recipe in target.recipes(scale).items()
-]
-
 
 def preset_recipes() -> Iterator[Recipe]:
     """Yield the recipe of every model family, objective and size of data."""
@@ -53,9 +43,7 @@ def preset_recipes() -> Iterator[Recipe]:
                         yield replace(recipe, name=f"{name}-{objective}-{is_images}-{rows}")  # type: ignore[type-var]
 
 
-@pytest.mark.parametrize(
-    "recipe", [*PAPER_ROWS, *preset_recipes()], ids=lambda recipe: recipe.name
-)
+@pytest.mark.parametrize("recipe", preset_recipes(), ids=lambda recipe: recipe.name)
 def test_every_recipe_survives_the_way_to_json_and_back(recipe: Recipe) -> None:
     record = to_json(recipe)
     assert isinstance(record, dict)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
+from fdsm.data import DataError
 from fdsm.data.download import find_file
-from fdsm.data.errors import DataError
 
 from .errors import (
     Error,

@@ -1,4 +1,4 @@
-"""False discoveries of `flagged`, simulated: `python -m benchmarks.outliers.false_discoveries`.
+"""False discoveries of `flagged`, simulated: `python -m benchmarks false-discoveries`.
 
 A model is trained on rows of a known distribution. New rows have the same distribution, and some
 of them get an error in one numeric cell. Of the rows that the procedure of Benjamini and Hochberg
@@ -25,6 +25,7 @@ import fdsm
 from fdsm.atomic_io import replace_file
 from fdsm.outliers import benjamini_hochberg
 
+RESULTS = Path(__file__).parents[1] / "results" / "false_discoveries"
 LEVEL = 0.1
 SETS = 20
 """Number of sets of new rows that are scored by one model, of each composition."""
@@ -224,10 +225,10 @@ def table(names: Sequence[str], out: Path) -> Iterator[str]:
 
 def main(arguments: list[str] | None = None) -> None:
     """Simulate the cases and write a table."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.outliers.false_discoveries")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks false-discoveries")
     parser.add_argument("--only", nargs="+", choices=CASES, default=list(CASES), metavar="CASE")
     parser.add_argument("--fits", type=int, default=30, help="Number of models of each case.")
-    parser.add_argument("--out", type=Path, default=Path("results/outliers/false_discoveries"))
+    parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     options.out.mkdir(parents=True, exist_ok=True)
@@ -235,7 +236,3 @@ def main(arguments: list[str] | None = None) -> None:
     text = __doc__.split("\n\n")[1] + "\n\n" + "\n".join(table(list(CASES), options.out)) + "\n"
     with replace_file(options.out / "README.md") as draft:
         draft.write_text("# False discoveries, simulated\n\n" + text, encoding="utf8")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""How much resampling before the split helps: `python -m benchmarks.outliers.leak FOLDER`.
+"""How much resampling before the split helps: `python -m benchmarks leak FOLDER`.
 
 The common protocol of ADBench resamples a table of fewer than 1,000 rows with replacement to
 1,000 rows, and then splits it into training and test rows. Rows of the test set are then copies
@@ -83,14 +83,10 @@ def percent(measure: Callable[[Table], float], tables: Sequence[Table]) -> str:
 
 def main(arguments: list[str] | None = None) -> None:
     """Compare the two protocols on the small tables of a folder, and print the means."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.outliers.leak")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks leak")
     parser.add_argument("folder", type=Path, help="Folder of .npz files.")
     parser.add_argument("--seeds", type=int, default=3, help="Number of random splits.")
     options = parser.parse_args(arguments)
     tables = [read_table(path) for path in sorted(options.folder.glob("*.npz"))]
     small = [table for table in tables if len(table.train) + len(table.test) < ROWS]
     compare(small, options.seeds).show(Console())
-
-
-if __name__ == "__main__":
-    main()

@@ -41,7 +41,8 @@ class Table:
     @property
     def held_out(self) -> Array:
         """The normal rows of the test set."""
-        return self.test[self.label == 0]
+        rows: Array = self.test[self.label == 0]
+        return rows
 
     def facts(self) -> dict[str, Any]:
         """Return the sizes, for the record of a result."""

@@ -5,8 +5,7 @@ import shlex
 from pathlib import Path
 
 from .options import set_threads
-from .printing import console, log
-from .reproduce import run_targets
+from .printing import console, log, progress, report_files
 from .score import score
 from .train import train
 
@@ -16,7 +15,7 @@ TOP = 5
 
 
 def demo(out: Path = Path("runs/demo")) -> None:
-    """Find tumours in a table, compare five models of digits, and write an HTML report.
+    """Find tumors in a table, compare five models of digits, and write an HTML report.
 
     First `fdsm train` learns the benign rows of scikit-learn's breast-cancer table, and `fdsm
     score` finds the malignant ones and says why. Then DSM, FD-DSM, SSM, FD-SSM and Taylor-SSM
@@ -26,21 +25,51 @@ def demo(out: Path = Path("runs/demo")) -> None:
     Args:
         out: Folder of the results.
     """
-    from ..paper.catalogue import target
-    from ..paper.run_store import RunStore
+    from ..report import RowInfo, TargetInfo, read_folders, terminal, write_page
 
     set_threads(1)
-    table = _find_tumours(out / "breast-cancer")
-    run_targets(
-        [target("digits")],
-        RunStore(out, console=console()),
-        title="A table and five objectives on handwritten digits",
-        page=out / "demo.html",
-        more=[table],
-    )
+    table = _find_tumors(out / "breast-cancer")
+    digits = _compare_objectives(out / "digits")
+    rows = {name: RowInfo("DSM" if name.endswith("DSM") else "SSM") for name in digits}
+    title = "Demonstration: five objectives on 8 × 8 digits"
+    target = TargetInfo("digits", title, rows)
+    console(stderr=False).print(terminal(read_folders(list(digits.values()), [target])))
+    collection = read_folders([table, *digits.values()], [target])
+    page = out / "demo.html"
+    write_page(collection, page, title="A table and five objectives on handwritten digits")
+    report_files([page], json=False)
 
 
-def _find_tumours(folder: Path) -> Path:
+def _compare_objectives(folder: Path) -> dict[str, Path]:
+    """Train one model of digits for each objective. Return the folders by name."""
+    from ..atomic_io import exclusive
+    from ..recipes.digits import DIGITS
+    from ..runs import Run, evaluate, measure_step_costs
+    from ..runs import train as train_run
+
+    runs: dict[str, Run] = {}
+    for recipe in DIGITS:
+        path = folder / recipe.name / "0"
+        origin = {"target": "digits", "row": recipe.name}
+        exists = (path / "config.json").exists()
+        run = Run.open(path) if exists else Run.create(path, recipe, origin=origin)
+        if not (path / "result.json").exists():
+            log(f"digits: {recipe.name}")
+            data = recipe.data.load()
+            saved = train_run(run, data, console=console())
+            with exclusive(path):
+                evaluate(saved, data, progress("digits"), references=False)
+        runs[recipe.name] = run
+    if not all("milliseconds_per_iteration" in run.result for run in runs.values()):
+        log("digits: timing the training steps, interleaved")
+        costs = measure_step_costs(list(runs.values()))
+        for run, cost in zip(runs.values(), costs, strict=True):
+            with exclusive(run.folder):
+                run.write("result.json", run.result | cost.record() | {"timed_with": list(runs)})
+    return {name: run.folder for name, run in runs.items()}
+
+
+def _find_tumors(folder: Path) -> Path:
     """Train on benign rows and score all others, as a user would. Return the folder of the run."""
     run, benign, new = folder / "run", folder / "benign.csv", folder / "new.csv"
     if not new.exists():
@@ -69,7 +98,7 @@ def write_tables(folder: Path) -> None:
     from ..atomic_io import replace_file
 
     try:
-        from sklearn.datasets import load_breast_cancer  # type: ignore[import-untyped]
+        from sklearn.datasets import load_breast_cancer
     except ImportError as error:
         raise ImportError("the demo needs scikit-learn: pip install 'fdsm[demo]'") from error
 

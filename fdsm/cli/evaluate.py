@@ -227,7 +227,7 @@ def _normalization(facts: dict[str, Any]) -> str:
     if not facts["normalized"]:
         return "known up to a constant, so compare it within this run only"
     error = facts["log_partition_error"]
-    return "normalised" + ("" if error is None else f", with an error of {error:.2g} nats")
+    return "normalized" + ("" if error is None else f", with an error of {error:.2g} nats")
 
 
 def _join(words: Sequence[str]) -> str:

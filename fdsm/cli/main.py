@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from tyro.extras import SubcommandApp
 
 from .. import __version__
-from .bench import bench
 from .check import check
 from .demo import demo
 from .evaluate import evaluate
@@ -22,20 +21,18 @@ from .options import UsageError, resume_command
 from .printing import log
 from .processes import prepare_launch
 from .report import report
-from .reproduce import reproduce
 from .sample import sample
 from .score import score
 from .train import train
 
 app = SubcommandApp()
-for _command in (train, score, sample, evaluate, check, report, demo, reproduce, bench):
+for _command in (train, score, sample, evaluate, check, report, demo):
     # tyro keeps the line breaks inside the description of an argument.
     _command.__doc__ = re.sub(r"\n {12}", " ", _command.__doc__ or "")
     app.command(_command)
 
 DESCRIPTION = """Train densities on your own data with score matching, score new data and draw
-samples; or reproduce the paper. `fdsm COMMAND --help` explains a command, `fdsm --version` prints
-the version."""
+samples. `fdsm COMMAND --help` explains a command, `fdsm --version` prints the version."""
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -65,7 +62,6 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def _report_error(error: Exception, command: str = "") -> int:
     """Print an error and return the exit code. Unexpected errors are raised again."""
-    from ..paper.catalogue import UnknownTargetError
     from ..recipes.presets import PresetError
     from ..recipes.settings import SettingError
     from ..runs import (
@@ -95,7 +91,6 @@ def _report_error(error: Exception, command: str = "") -> int:
         PresetError: "",
         SettingError: " (see --set)",
         UnknownRecipeError: "",
-        UnknownTargetError: "",
         UntrustedFileError: ". Add --trust to execute it",
     }
     failures = (ValueError, NonFiniteLossError, OutOfMemory, ImportError, OSError)

@@ -2,7 +2,7 @@
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import FlagCreatePairsOff, Positional, arg
 
@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from ..runs import Run
 
 # The help text of an option without a fixed default states the default, so tyro's hint is off.
-Scale = Literal["cpu", "paper"]
 PathOption = Annotated[Path | None, arg(metavar="PATH", help_behavior_hint="")]
 DeviceOption = Annotated[str | None, arg(metavar="DEVICE", help_behavior_hint="")]
 IntOption = Annotated[int | None, arg(metavar="INT", help_behavior_hint="")]

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from ..untrusted import printable
 
+__all__ = ["console", "log", "print_json", "progress", "report_files"]
+
 if TYPE_CHECKING:
     from rich.console import Console
 

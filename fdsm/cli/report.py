@@ -28,12 +28,11 @@ def report(
     Raises:
         UsageError: If no folder is given.
     """
-    from ..paper.catalogue import target_infos
     from ..report import read_folders, terminal, write_page
 
     if not runs:
         raise UsageError("give at least one folder of a run")
-    collection = read_folders(runs, target_infos())
+    collection = read_folders(runs)
     write_page(collection, out, title=title)
     if not json:
         console(stderr=False).print(terminal(collection))

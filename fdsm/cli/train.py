@@ -290,7 +290,7 @@ def _source(data: str, settings: Sequence[str]) -> "Source":
     from ..data import BUILTIN_NAMES, builtin_source, from_path
 
     keys = [setting.removeprefix("key=") for setting in settings if setting.startswith("key=")]
-    key = keys[-1] if keys else None  # a file of several arrays is recognised by the chosen one
+    key = keys[-1] if keys else None  # a file of several arrays is recognized by the chosen one
     if Path(data).exists():
         return from_path(Path(data).resolve(), key)
     if data in BUILTIN_NAMES:

@@ -1,7 +1,7 @@
 """Data sets: published ones, your own files, and samples of known densities."""
 
 from .dataset import Dataset, Source
-from .download import data_dir
+from .download import data_dir, find_file
 from .errors import DataError
 from .files.arrays import Array, ImageArray
 from .files.from_path import from_path
@@ -84,6 +84,7 @@ __all__ = [
     "Whiten",
     "builtin_source",
     "data_dir",
+    "find_file",
     "frame_from",
     "from_path",
     "iter_frames",

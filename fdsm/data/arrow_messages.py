@@ -13,7 +13,7 @@ import struct
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import pyarrow as pa  # type: ignore[import-untyped]
+    import pyarrow as pa
 
 RECORD_BATCH, DICTIONARY_BATCH = 3, 2
 """Types of messages that have a body."""

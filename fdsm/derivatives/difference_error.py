@@ -134,7 +134,7 @@ def warn_of_error(error: DifferenceError, order: int) -> bool:
         message = (
             f"the {name} difference along v {where}is dominated by rounding (estimated relative "
             f"error {_percent(relative)}). Use Taylor(), a larger step (`step_size` recommends "
-            "one), or float64. This is common at initialisation and usually goes away"
+            "one), or float64. This is common at initialization and usually goes away"
         )
     elif error.truncation > TRUNCATION:
         message = (

@@ -141,7 +141,7 @@ class Observed:
     """A model that is evaluated without side effects, and whose modules are listed.
 
     No graph is kept, unless the model needs gradients inside. Modules compute with copies of their
-    buffers, unless the call initialises their parameters. The random state is restored, and
+    buffers, unless the call initializes their parameters. The random state is restored, and
     compiled modules run eagerly, so that an inspection compiles no code. Batch norm in training
     mode is refused. Effects on other Python objects remain.
 
@@ -180,8 +180,8 @@ class Observed:
                 return self._f(*(arg.clone() for arg in args)).detach()  # may write into them
         finally:
             hook.remove()
-            initialised = any(not torch.equal(p.detach().sum(), s) for p, s in self._sums)
-            for restore in () if initialised else self._restore:
+            initialized = any(not torch.equal(p.detach().sum(), s) for p, s in self._sums)
+            for restore in () if initialized else self._restore:
                 restore()
             self.is_random |= not _equal(random_state(self._device), state)
             restore_random_state(state, self._device)

@@ -21,9 +21,9 @@ def layer_norm(
     eps: float = 1e-5,
     cudnn_enable: bool = True,
 ) -> Tensor:
-    """Normalise over the last dimensions, as `torch.nn.functional.layer_norm`."""
+    """Normalize over the last dimensions, as `torch.nn.functional.layer_norm`."""
     dims = tuple(range(-len(normalized_shape), 0))
-    return _affine(_standardised(input, dims, eps), input, weight, bias)
+    return _affine(_standardized(input, dims, eps), input, weight, bias)
 
 
 def instance_norm(
@@ -36,7 +36,7 @@ def instance_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Normalise each channel over space, as `torch.nn.functional.instance_norm`."""
+    """Normalize each channel over space, as `torch.nn.functional.instance_norm`."""
     arguments = running_mean, running_var, weight, bias, use_input_stats, momentum, eps
     if not use_input_stats:
         return functional.instance_norm(input, *arguments)
@@ -44,7 +44,7 @@ def instance_norm(
         functional.instance_norm(input.detach(), *arguments)
     shape = (-1, *[1] * (input.ndim - 2))
     weight, bias = (p if p is None else p.view(shape) for p in (weight, bias))
-    return _affine(_standardised(input, tuple(range(2, input.ndim)), eps), input, weight, bias)
+    return _affine(_standardized(input, tuple(range(2, input.ndim)), eps), input, weight, bias)
 
 
 def _instance_norm_of_torch(
@@ -58,17 +58,17 @@ def _instance_norm_of_torch(
     eps: float,
     cudnn_enabled: bool,
 ) -> Tensor:
-    """Normalise as `torch.instance_norm`, which takes the arguments in another order."""
+    """Normalize as `torch.instance_norm`, which takes the arguments in another order."""
     return instance_norm(
         input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps
     )
 
 
-def _standardised(x: Tensor, dims: tuple[int, ...], eps: float) -> Tensor:
+def _standardized(x: Tensor, dims: tuple[int, ...], eps: float) -> Tensor:
     r"""Return $(x - μ) / \sqrt{σ² + ε}$; as in torch, half precision is computed in float32."""
     x = x.float() if x.dtype in {torch.float16, torch.bfloat16} else x
-    centred = x - x.mean(dims, keepdim=True)
-    return centred * (centred.square().mean(dims, keepdim=True) + eps).rsqrt()
+    centered = x - x.mean(dims, keepdim=True)
+    return centered * (centered.square().mean(dims, keepdim=True) + eps).rsqrt()
 
 
 def _affine(y: Tensor, like: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:

@@ -1,4 +1,4 @@
-"""State that is kept for each model, and how models are recognised."""
+"""State that is kept for each model, and how models are recognized."""
 
 import sys
 import threading

@@ -106,8 +106,8 @@ def central_nodes(
             f"order {order} with accuracy {accuracy} takes {pairs} distinct positive alphas, "
             f"but got {alphas}"
         )
-    centre = [] if order % 2 else [0]
-    return (*(-node for node in reversed(positive)), *centre, *positive)
+    center = [] if order % 2 else [0]
+    return (*(-node for node in reversed(positive)), *center, *positive)
 
 
 def require_order(order: int) -> None:

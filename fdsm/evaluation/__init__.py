@@ -1,9 +1,7 @@
 """Evaluation of models: losses, likelihood, out-of-distribution detection, FID, references."""
 
-from .classifier import Classifier, train_classifier
 from .consistency import Consistency, check_consistency, gradient_angle
-from .fid import Features, Moments, Pixels, feature_moments, fid, frechet_distance
-from .inception import inception_features
+from .fid import Features, Moments, Pixels, feature_moments, fid, frechet_distance, unit_range
 from .likelihood import bits_per_dim, log_densities, nll
 from .measurement import Measurement, mean_of, median_of
 from .ood import auc, ood_auc, ood_scores, typicality
@@ -16,9 +14,9 @@ from .score_matching import (
     sm_losses,
     sm_losses_of_score,
 )
+from .timing import peak_saved_bytes, single_threaded, time_interleaved
 
 __all__ = [
-    "Classifier",
     "Consistency",
     "Features",
     "FittedDensity",
@@ -37,16 +35,18 @@ __all__ = [
     "fit_gaussian_mixture",
     "frechet_distance",
     "gradient_angle",
-    "inception_features",
     "log_densities",
     "mean_of",
     "median_of",
     "nll",
     "ood_auc",
     "ood_scores",
+    "peak_saved_bytes",
     "relative_fisher_divergence",
+    "single_threaded",
     "sm_losses",
     "sm_losses_of_score",
-    "train_classifier",
+    "time_interleaved",
     "typicality",
+    "unit_range",
 ]

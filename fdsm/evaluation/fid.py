@@ -3,7 +3,7 @@ r"""Fréchet distance between sets of images, in the feature space of a network.
 $$‖μ_1 - μ_2‖² + \mathrm{tr}\left(Σ_1 + Σ_2 - 2 (Σ_1 Σ_2)^{1/2}\right)$$
 
 Distances with different features cannot be compared. Only those with the Inception network of 2015
-(`inception_features`) are "FID". Distances with different numbers of images cannot be compared
+are "FID". Distances with different numbers of images cannot be compared
 either, because of a positive bias of about $1/N$. The settings of a measurement record both.
 """
 
@@ -131,9 +131,9 @@ def feature_moments(
                 f"the features {features.name!r} of {len(part)} images must be finite and of "
                 f"shape ({len(part)}, F), but have shape {tuple(z.shape)}"
             )
-        total, centre = count + len(z), z.mean(0)
-        shift = centre - mean.to(z)
-        scatter = scatter.to(z) + (z - centre).T @ (z - centre)
+        total, center = count + len(z), z.mean(0)
+        shift = center - mean.to(z)
+        scatter = scatter.to(z) + (z - center).T @ (z - center)
         scatter = scatter + torch.outer(shift, shift) * (count * len(z) / total)
         count, mean = total, mean.to(z) + shift * (len(z) / total)
     return Moments(count, mean, scatter / (count - 1))

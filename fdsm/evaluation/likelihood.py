@@ -1,4 +1,4 @@
-r"""Log-likelihood of a density that is normalised or has an estimate of its normalising constant.
+r"""Log-likelihood of a density that is normalized or has an estimate of its normalizing constant.
 
 The value depends on the space of the data: the log-densities of $T(x)$ and of $x$ differ by
 $\log|\det ∇T(x)|$. Table 3 of the paper is in logit space, without this term.
@@ -29,11 +29,11 @@ def nll(
     $$-E[\log \tilde p(T x) - \log Z + \log|\det ∇T(x)|]$$
 
     Args:
-        log_density: The model, `(N, *E) -> (N,)`. It may be unnormalised if `log_partition` is
+        log_density: The model, `(N, *E) -> (N,)`. It may be unnormalized if `log_partition` is
             given.
         x: Test data in the space of the model, $T(x)$, shape `(B, *E)`.
         cond: Further arguments of the model, one row per example.
-        log_partition: $\log Z$, zero for a normalised density. The error of an estimate is added
+        log_partition: $\log Z$, zero for a normalized density. The error of an estimate is added
             in quadrature to the error of the mean. It is too small if the estimate misses a part
             of the density; `bidirectional_log_partition` notices this.
         log_det: $\log|\det ∇T(x)|$ of each row, shape `(B,)`, for example

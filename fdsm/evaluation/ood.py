@@ -175,21 +175,21 @@ def ood_auc(
     )
     inside, outside = _shuffled(inside, generator), _shuffled(outside, generator)
     step = math.sqrt(3 * reference.var().item() / len(reference)) if len(reference) > 1 else 0.0
-    below, centre, above = (
+    below, center, above = (
         auc(*(typicality(values, reference + shift, m) for values in (inside, outside)))
         for shift in (-step, 0.0, step)
     )
-    error = centre.error
+    error = center.error
     if error is not None:
-        error = math.hypot(error, _deviation(below.value, centre.value, above.value))
-    settings = {**centre.settings, "m": m, "reference": len(reference)}
-    return Measurement(centre.value, error, settings)
+        error = math.hypot(error, _deviation(below.value, center.value, above.value))
+    settings = {**center.settings, "m": m, "reference": len(reference)}
+    return Measurement(center.value, error, settings)
 
 
-def _deviation(below: float, centre: float, above: float) -> float:
+def _deviation(below: float, center: float, above: float) -> float:
     """Return the standard deviation of values with the weights 1/6, 2/3 and 1/6."""
-    mean = (below + 4 * centre + above) / 6
-    squares = (below - mean) ** 2 + 4 * (centre - mean) ** 2 + (above - mean) ** 2
+    mean = (below + 4 * center + above) / 6
+    squares = (below - mean) ** 2 + 4 * (center - mean) ** 2 + (above - mean) ** 2
     return math.sqrt(squares / 6)
 
 

@@ -1,6 +1,6 @@
 r"""Reference densities fitted to data: a Gaussian and a Gaussian mixture.
 
-A trained model should be better than these on held-out data. Both are normalised, so they can be
+A trained model should be better than these on held-out data. Both are normalized, so they can be
 compared with it by likelihood and by score-matching loss.
 
 A model trained with denoising score matching learns the density of data with added noise. To
@@ -100,7 +100,7 @@ def fit_gaussian(x: Tensor, noise: float = 0.0) -> FittedDensity:
     r"""Fit a Gaussian with a shrunk covariance.
 
     The covariance is $(1 - ρ) S + ρ \frac{\mathrm{tr} S}{D} I$, with the sample covariance $S$ and
-    the weight $ρ$ of Ledoit and Wolf. It minimises the expected squared error of the covariance,
+    the weight $ρ$ of Ledoit and Wolf. It minimizes the expected squared error of the covariance,
     and goes to zero as the number of rows grows. With $ρ ≥ 10^{-6}$ the covariance is never
     singular, for example if columns are linearly dependent.
 
@@ -135,20 +135,20 @@ def fit_gaussian(x: Tensor, noise: float = 0.0) -> FittedDensity:
     return _with_noise(rows.new_ones(1), mean[None], covariance[None], noise)
 
 
-def shrunk_covariance(centred: Tensor) -> Tensor:
-    """Return the covariance of centred rows with the shrinkage of Ledoit and Wolf.
+def shrunk_covariance(centered: Tensor) -> Tensor:
+    """Return the covariance of centered rows with the shrinkage of Ledoit and Wolf.
 
     Args:
-        centred: Rows with a mean of zero, shape `(N, D)`.
+        centered: Rows with a mean of zero, shape `(N, D)`.
 
     Returns:
         The covariance, shape `(D, D)`.
     """
-    n, d = centred.shape
-    sample = centred.T @ centred / n
+    n, d = centered.shape
+    sample = centered.T @ centered / n
     target = sample.trace() / d * torch.eye(d, dtype=sample.dtype, device=sample.device)
     distance = (sample - target).square().sum()
-    variance = (centred.square().sum(1).square().sum() / n - sample.square().sum()) / n
+    variance = (centered.square().sum(1).square().sum() / n - sample.square().sum()) / n
     shrinkage = (variance / distance).nan_to_num(0.0).clamp(MIN_SHRINKAGE, 1.0)
     return (1 - shrinkage) * sample + shrinkage * target
 
@@ -192,8 +192,8 @@ def fit_gaussian_mixture(
     limit = len(rows) // (ROWS_PER_PARAMETER * rows.shape[1])
     if limit < (components or 2) or importlib.util.find_spec("sklearn") is None:
         return None
-    from sklearn.exceptions import ConvergenceWarning  # type: ignore[import-untyped]
-    from sklearn.mixture import GaussianMixture  # type: ignore[import-untyped]
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.mixture import GaussianMixture
 
     seed = int(torch.randint(2**31 - 1, (), generator=generator))
     array = rows.cpu().numpy()

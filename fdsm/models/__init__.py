@@ -36,6 +36,7 @@ from .normal_equations import (
     DifferencedEquations,
     ExactEquations,
     FullGradientEquations,
+    Kernels,
     NormalEquations,
     SlicedEquations,
 )
@@ -62,6 +63,7 @@ __all__ = [
     "GaussianTailMLP",
     "ImplicitAutoencoder",
     "ImplicitEncoder",
+    "Kernels",
     "MeanOfMembers",
     "MultiInputCNN",
     "MultiInputMLP",

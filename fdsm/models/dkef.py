@@ -144,14 +144,14 @@ class InducedKernels:
 
     Attributes:
         features: The networks.
-        centres: Features of the inducing points, shape `(K, M, F)`.
+        centers: Features of the inducing points, shape `(K, M, F)`.
         log_weights: The part of the logarithms of the kernels that does not depend on `x`, `(K,
             M)`.
         base_scale: Standard deviation of the base measure.
     """
 
     features: "_Features"
-    centres: Tensor
+    centers: Tensor
     log_weights: Tensor
     base_scale: float
 
@@ -193,10 +193,10 @@ class InducedKernels:
         """
         f, jacobian, laplacian = self.features.laplacian(x)
         bend = jacobian.square().sum((2, 3)) + _inner(f, laplacian)
-        straight = torch.baddbmm(-bend[:, :, None], laplacian, self.centres.mT)
+        straight = torch.baddbmm(-bend[:, :, None], laplacian, self.centers.mT)
         gradients, laplacians = [], []
         for k, rest, *parts in zip(
-            self._each(f), straight, f, jacobian, self.centres, strict=True
+            self._each(f), straight, f, jacobian, self.centers, strict=True
         ):
             a = _towards(*parts)
             gradients.append(k[:, None] * a)
@@ -209,19 +209,19 @@ class InducedKernels:
         Their logarithm, $f^T c - ‖f‖²/2$ plus the weights, is one matrix product.
         """
         left = torch.cat([f, -_inner(f, f)[..., None] / 2], -1)
-        right = functional.pad(self.centres, (0, 1), value=1.0)
+        right = functional.pad(self.centers, (0, 1), value=1.0)
         return torch.baddbmm(self.log_weights[:, None], left, right.mT).exp()
 
     def _bend(self, f: Tensor, slope: Tensor, curvature: Tensor) -> tuple[Tensor, Tensor]:
         """Return $a$ and $a² - a'$ of all kernels, shape `(K, B, M)`."""
-        c = self.centres.mT
+        c = self.centers.mT
         a = torch.baddbmm(_inner(f, slope)[:, :, None], slope, c, alpha=-1)
         bend = _inner(slope, slope) + _inner(f, curvature)
         return a, torch.baddbmm(-bend[:, :, None], curvature, c).addcmul(a, a)
 
     def _gradients(self, k: Tensor, f: Tensor, jacobian: Tensor) -> Tensor:
         """Return the sum of $-k a_i$, computed one network at a time to fit into CPU caches."""
-        parts = zip(k, f, jacobian, self.centres, strict=True)
+        parts = zip(k, f, jacobian, self.centers, strict=True)
         return _total([k[:, None] * _towards(f, rows, c) for k, f, rows, c in parts])
 
 

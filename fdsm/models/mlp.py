@@ -45,7 +45,7 @@ class QuadraticMLP(nn.Module):
 
 
 class GaussianTailMLP(nn.Module):
-    r"""A normalisable log-density of vectors, $\mathrm{MLP}(x) - e^{c}‖x‖²/2$.
+    r"""A normalizable log-density of vectors, $\mathrm{MLP}(x) - e^{c}‖x‖²/2$.
 
     The network grows at most linearly, so the learned quadratic term makes $e^f$ integrable. It
     also gives an untrained network a curvature that second differences in float32 can resolve.

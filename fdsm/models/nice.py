@@ -11,7 +11,7 @@ from .layers import Activation, num_elements, perceptron
 
 
 class NICE(nn.Module):
-    r"""A normalizing flow of additive couplings with a diagonal scale. Its output is normalised.
+    r"""A normalizing flow of additive couplings with a diagonal scale. Its output is normalized.
 
     $$\log p(x) = \log N(z; 0, I) + \sum_i s_i, \qquad z = e^s ∘ (f_n ∘ \dots ∘ f_1)(x)$$
 
@@ -60,7 +60,7 @@ class NICE(nn.Module):
         self.scale = Scale(dim)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the normalised log-density in nats, shape `(B, *E) -> (B,)`."""
+        """Return the normalized log-density in nats, shape `(B, *E) -> (B,)`."""
         z = self.encode(x)
         constant = self.scale.log_scale.sum() - z.shape[1] * math.log(2 * math.pi) / 2
         return constant - z.square().sum(1) / 2

@@ -134,7 +134,7 @@ class NoiseConditionalEnsemble(nn.Module):
 
 
 class _MemberLinear(nn.Module):
-    """A linear layer for each member, `(K, B, n) -> (K, B, m)`, initialised like `nn.Linear`."""
+    """A linear layer for each member, `(K, B, n) -> (K, B, m)`, initialized like `nn.Linear`."""
 
     def __init__(self, members: int, inputs: int, outputs: int) -> None:
         super().__init__()

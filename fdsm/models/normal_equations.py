@@ -3,7 +3,7 @@ r"""Score matching of a linear combination of kernels, in closed form.
 The log-density $\log q_0(x) + \sum_j α_j k_j(x)$ is linear in $α$, so its score-matching loss is
 quadratic. With slopes $D_j$ of the kernels, slopes $q$ of $\log q_0$ and curvatures $c_j$, the
 mean over examples of $α^T c + \tfrac12 \sum (D α + q)²$, plus a penalty $\tfrac λ2 ‖α‖²$, is
-minimised by
+minimized by
 
 $$α = -(G + λ I)^{-1} b, \qquad G = E[D^T D], \quad b = E[c + D^T q].$$
 
@@ -87,7 +87,7 @@ class Equations(Protocol):
 
 @dataclass(frozen=True)
 class SlicedEquations:
-    """Exact slopes and curvatures along `v`, for the minimiser of SSM."""
+    """Exact slopes and curvatures along `v`, for the minimizer of SSM."""
 
     def __call__(self, model: Kernels, x: Tensor, v: Tensor) -> NormalEquations:
         """Return the equations of a batch."""
@@ -98,7 +98,7 @@ class SlicedEquations:
 
 @dataclass(frozen=True)
 class DifferencedEquations:
-    r"""Finite differences of the kernels along `v`, for the minimiser of FD-SSM.
+    r"""Finite differences of the kernels along `v`, for the minimizer of FD-SSM.
 
     With $k_±$ the kernels at $x ± v$, the slopes are $(k_+ - k_-)/2$ and the curvatures
     $k_+ + k_- - 2 k_0$. The length of `v` is the step. The published code computes them exactly,
@@ -130,7 +130,7 @@ class DifferencedEquations:
 
 @dataclass(frozen=True)
 class FullGradientEquations:
-    """Exact gradients, and curvatures along `v`, for the minimiser of SSMVR."""
+    """Exact gradients, and curvatures along `v`, for the minimizer of SSMVR."""
 
     def __call__(self, model: Kernels, x: Tensor, v: Tensor) -> NormalEquations:
         """Return the equations of a batch."""
@@ -141,7 +141,7 @@ class FullGradientEquations:
 
 @dataclass(frozen=True)
 class ExactEquations:
-    """Exact gradients and Laplacians, for the minimiser of SM. `v` is not used."""
+    """Exact gradients and Laplacians, for the minimizer of SM. `v` is not used."""
 
     def __call__(self, model: Kernels, x: Tensor, v: Tensor) -> NormalEquations:
         """Return the equations of a batch."""

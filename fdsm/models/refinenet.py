@@ -15,7 +15,7 @@ class RefineNet(nn.Module):
 
     The network has eight residual blocks in four stages, followed by four refining stages from the
     coarsest to the finest. The second stage halves the image; the last two use dilated
-    convolutions instead. Every convolution except the first follows a normalisation with scales
+    convolutions instead. Every convolution except the first follows a normalization with scales
     and shifts for each noise level. Pooling is average pooling. The input is scaled to $[-1, 1]$.
     There are 30,117,635 parameters for CIFAR-10 with the default width, 7,638,657 for MNIST with
     width 64.
@@ -65,7 +65,7 @@ class RefineNet(nn.Module):
             _Refine([wide, wide], width, n, activation),
             _Refine([width, width], width, n, activation, last=3),
         ])
-        self.last = _Normalised(width, channels, n, activation, bias=True)
+        self.last = _Normalized(width, channels, n, activation, bias=True)
 
     def forward(self, x: Tensor, sigma: Tensor) -> Tensor:
         """Return the scores, shape `(B, C, H, W), (B,) -> (B, C, H, W)`.
@@ -91,7 +91,7 @@ class RefineNet(nn.Module):
 
 
 class ConditionalInstanceNorm(nn.Module):
-    r"""Instance normalisation conditioned on the noise level, which also keeps the channel means.
+    r"""Instance normalization conditioned on the noise level, which also keeps the channel means.
 
     $$y_c = γ_c \left[ \frac{x_c - μ_c}{\sqrt{v_c + ϵ}} + α_c \frac{μ_c - m}{\sqrt{w + ϵ}} \right]
       + β_c$$
@@ -113,17 +113,17 @@ class ConditionalInstanceNorm(nn.Module):
         self.embedding = nn.Parameter(torch.cat([scales, torch.zeros(levels, channels)], 1))
 
     def forward(self, x: Tensor, level: Tensor) -> Tensor:
-        """Return the normalised image, shape `(B, C, H, W), (B,) -> (B, C, H, W)`."""
+        """Return the normalized image, shape `(B, C, H, W), (B,) -> (B, C, H, W)`."""
         mean = x.mean((2, 3), keepdim=True)
-        centred = x - mean
-        spread = centred.square().mean((2, 3), keepdim=True)
+        centered = x - mean
+        spread = centered.square().mean((2, 3), keepdim=True)
         means = (mean - mean.mean(1, keepdim=True)) * (mean.var(1, keepdim=True) + 1e-5).rsqrt()
         gamma, alpha, beta = self.embedding[level][:, :, None, None].chunk(3, 1)
-        return gamma * (centred * (spread + 1e-5).rsqrt() + alpha * means) + beta
+        return gamma * (centered * (spread + 1e-5).rsqrt() + alpha * means) + beta
 
 
-class _Normalised(nn.Module):
-    """A 3 × 3 convolution after normalisation and activation."""
+class _Normalized(nn.Module):
+    """A 3 × 3 convolution after normalization and activation."""
 
     def __init__(
         self,
@@ -168,8 +168,8 @@ class _Stage(nn.Module):
         elif halving:
             shortcut = nn.Conv2d(before, after, 1)
 
-        def convolution(before: int, after: int) -> _Normalised:
-            return _Normalised(before, after, levels, activation, bias=True, dilation=dilation)
+        def convolution(before: int, after: int) -> _Normalized:
+            return _Normalized(before, after, levels, activation, bias=True, dilation=dilation)
 
         self.first = _Block(
             convolution(before, before), convolution(before, after), shortcut, pool
@@ -241,7 +241,7 @@ class _Residual(nn.Module):
     def __init__(self, width: int, blocks: int, levels: int, activation: Activation) -> None:
         super().__init__()
         self.convolutions = nn.ModuleList(
-            _Normalised(width, width, levels, activation) for _ in range(2 * blocks)
+            _Normalized(width, width, levels, activation) for _ in range(2 * blocks)
         )
 
     def forward(self, x: Tensor, level: Tensor) -> Tensor:
@@ -252,7 +252,7 @@ class _Residual(nn.Module):
 
 
 class _Fuse(nn.Module):
-    """Normalisation and a convolution to a common width."""
+    """Normalization and a convolution to a common width."""
 
     def __init__(self, before: int, after: int, levels: int) -> None:
         super().__init__()
@@ -265,7 +265,7 @@ class _Fuse(nn.Module):
 
 
 class _Pool(nn.Module):
-    """Normalisation, average pooling over 5 × 5 pixels and a convolution."""
+    """Normalization, average pooling over 5 × 5 pixels and a convolution."""
 
     def __init__(self, width: int, levels: int) -> None:
         super().__init__()

@@ -13,7 +13,7 @@ class QuadraticResNet(nn.Module):
 
     This is the deep model of the paper's Tables 2 and 4. It starts with `width` channels. Blocks
     1, 4 and 7 halve the image with average pooling and double the channels. There are no
-    normalisation layers. It has 62.3 million parameters for 32 × 32 images with the default width.
+    normalization layers. It has 62.3 million parameters for 32 × 32 images with the default width.
 
     The paper states that the activation is ELU, but its final runs used the shifted softplus,
     which is smooth as required by the theory.

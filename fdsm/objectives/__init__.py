@@ -9,6 +9,7 @@ objective is the same class with another derivative engine: FD-SSM is
 from .annealed import Annealed, AnnealedDSM
 from .contrastive import MPF, NCE, NaiveFD
 from .denoising import DSM, MultiscaleDSM, ScoreDSM, SlicedDSM
+from .directions import Sliced
 from .exact import SM
 from .latent import SUMO
 from .layerwise import ApproximateBackprop, CurvaturePropagation
@@ -34,6 +35,7 @@ __all__ = [
     "MultiscaleDSM",
     "NaiveFD",
     "ScoreDSM",
+    "Sliced",
     "SlicedDSM",
     "ViaScore",
 ]

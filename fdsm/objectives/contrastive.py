@@ -47,8 +47,8 @@ class NaiveFD(Sliced):
     def at(self, log_density: LogDensity, x: Tensor, v: Tensor, *cond: Tensor) -> Tensor:
         """Return $J(x, v)$ for given directions."""
 
-        def contrast(centre: Tensor, plus: Tensor) -> Tensor:
-            delta = plus - centre
+        def contrast(center: Tensor, plus: Tensor) -> Tensor:
+            delta = plus - center
             return (delta.square() + 4 * delta) / 2
 
         return _average(self, (0, 1), contrast, log_density, x, v, *cond)
@@ -84,8 +84,8 @@ class NCE(Sliced):
     def at(self, log_density: LogDensity, x: Tensor, v: Tensor, *cond: Tensor) -> Tensor:
         """Return $J(x, v)$ for given directions."""
 
-        def contrast(minus: Tensor, centre: Tensor, plus: Tensor) -> Tensor:
-            return 2 * (softplus(minus - centre) + softplus(plus - centre) - 2 * math.log(2))
+        def contrast(minus: Tensor, center: Tensor, plus: Tensor) -> Tensor:
+            return 2 * (softplus(minus - center) + softplus(plus - center) - 2 * math.log(2))
 
         return _average(self, (-1, 0, 1), contrast, log_density, x, v, *cond)
 
@@ -121,8 +121,8 @@ class MPF(Sliced):
     def at(self, log_density: LogDensity, x: Tensor, v: Tensor, *cond: Tensor) -> Tensor:
         """Return $J(x, v)$ for given directions."""
 
-        def contrast(minus: Tensor, centre: Tensor, plus: Tensor) -> Tensor:
-            return 2 * (((minus - centre) / 2).expm1() + ((plus - centre) / 2).expm1())
+        def contrast(minus: Tensor, center: Tensor, plus: Tensor) -> Tensor:
+            return 2 * (((minus - center) / 2).expm1() + ((plus - center) / 2).expm1())
 
         return _average(self, (-1, 0, 1), contrast, log_density, x, v, *cond)
 

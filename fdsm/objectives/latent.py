@@ -25,6 +25,8 @@ from ..tensors import require_floating
 from ..typing import DensityFunction, Objective
 from .sliced import SSM
 
+__all__ = ["SUMO", "LogWeight", "draw_terms", "iwae", "log_likelihood", "sumo"]
+
 LogWeight = Callable[..., Tensor]
 r"""`(N, *E), (N, *Z), *cond -> (N,)`: $\log p(x, z) - \log q(z|x)$ at $z = z(x, \text{noise})$."""
 

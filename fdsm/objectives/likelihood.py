@@ -1,4 +1,4 @@
-"""Maximum likelihood of normalised models."""
+"""Maximum likelihood of normalized models."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from ..typing import LogDensity
 class MLE:
     r"""The negative log-likelihood, $J(x) = -\log p(x)$, in nats per example.
 
-    It is meaningful only for normalised densities, such as flows. Unlike the other objectives it
+    It is meaningful only for normalized densities, such as flows. Unlike the other objectives it
     is not divided by the dimension.
 
     Example:

@@ -45,7 +45,7 @@ class FisherInformation(Sliced):
       E_{y, v}[J] = \frac1d \, \mathrm{tr}\, I(x)$$
 
     for `y` drawn from $p(y|x)$. Pass `y` as the condition: `objective(f, x, y)`, where `f(x, y)`
-    is the log-likelihood. A good code has a large Fisher information, so minimise the negative
+    is the log-likelihood. A good code has a large Fisher information, so minimize the negative
     of this objective.
 
     Reference:

@@ -22,7 +22,7 @@ MAX_ROWS = 5000
 class Calibration:
     r"""Combine several measures of how unusual a row is, and calibrate them on held-out rows.
 
-    Each measure is centred and scaled by the median and the range from the 10 % to the 90 %
+    Each measure is centered and scaled by the median and the range from the 10 % to the 90 %
     quantile over held-out rows. A weighted sum $z$ is large where the density is low. A row may
     also be suspicious because its density is too high, for example if a sensor is stuck at the
     mean. This is another test, with another sum $h$. Their p-values are combined by a weighted

@@ -13,8 +13,8 @@ from .ebm import (
     ValidationMetric,
 )
 from .flow import Flow
-from .frechet import ClassifierFeatures, Frechet, InceptionFeatures, RandomFeatures
-from .kernel import KernelFamily
+from .frechet import Frechet, RandomFeatures, for_test, for_training, for_validation, images_of
+from .kernel import BASE_SCALE, KernelFamily, adapt_proposal
 from .networks import (
     MLP,
     ByShape,
@@ -26,17 +26,17 @@ from .networks import (
 )
 from .noise_conditional import CrossFittedEBM, NoiseConditionalEBM
 from .presets import Preset, PresetError, choose_preset, prepare_source
-from .recipe import HasLogDensity, HasObjective, Recipe, TrainingPlan, require_parameters
+from .recipe import HasLogDensity, HasObjective, Recipe, TrainingPlan, require_parameters, seeded
 from .score_network import ScoreNetwork
 
 __all__ = [
+    "BASE_SCALE",
     "EBM",
     "MLP",
     "VAE",
     "WAE",
     "Autoencoder",
     "ByShape",
-    "ClassifierFeatures",
     "ConditionalMLP",
     "ConditionalResNet",
     "ConvVAE",
@@ -49,7 +49,6 @@ __all__ = [
     "HasObjective",
     "HeldOut",
     "ImageAutoencoder",
-    "InceptionFeatures",
     "KernelFamily",
     "Network",
     "NoiseConditionalEBM",
@@ -66,7 +65,13 @@ __all__ = [
     "TemperedSampling",
     "TrainingPlan",
     "ValidationMetric",
+    "adapt_proposal",
     "choose_preset",
+    "for_test",
+    "for_training",
+    "for_validation",
+    "images_of",
     "prepare_source",
     "require_parameters",
+    "seeded",
 ]

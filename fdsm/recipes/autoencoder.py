@@ -15,7 +15,7 @@ from ..sharding import over_rows
 from ..tensors import dot
 from ..training import AlternatingSteps, GradientStep, OptimizerConfig, RMSprop
 from ..typing import Objective, Step
-from .frechet import Frechet, InceptionFeatures
+from .frechet import Frechet, RandomFeatures
 from .recipe import Recipe, TrainingPlan
 
 
@@ -194,7 +194,7 @@ class ImageAutoencoder(_ImplicitAutoencoderRecipe):
     width: int = 64
     optimizer: OptimizerConfig = RMSprop(1e-4)
     plan: TrainingPlan = TrainingPlan()
-    distance: Frechet = Frechet(InceptionFeatures(), 10_000)
+    distance: Frechet = Frechet(RandomFeatures(), 10_000, name="frechet_random")
     provenance: str = field(default="", repr=False)
 
     def build(self, shape: torch.Size) -> nn.Module:

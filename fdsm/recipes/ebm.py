@@ -1,6 +1,6 @@
 r"""Energy-based models as in the paper (Tables 2 and 4, Figure 3).
 
-A model is one unnormalised log-density. Multi-scale DSM and FD-DSM train it on data with several
+A model is one unnormalized log-density. Multi-scale DSM and FD-DSM train it on data with several
 noise levels, so that its score is useful far from the data and can be followed to draw samples.
 SSM and its variants train it on the data alone.
 """
@@ -128,14 +128,14 @@ class TemperedSampling:
         step: Length of a step.
         sigma: Noise level of the model, removed by the last step.
         spread: Standard deviation $s$ of the initial states.
-        centre: Mean $c$ of the initial states.
+        center: Mean $c$ of the initial states.
     """
 
     schedule: Temperatures = Temperatures()
     step: float = 0.02
     sigma: float = 0.1
     spread: float = 1.0
-    centre: float = 0.5
+    center: float = 0.5
 
 
 @dataclass(frozen=True)
@@ -250,7 +250,7 @@ class EBM(Recipe):
         z = torch.randn(n, *shape, generator=generator, device=generator.device)
         return tempered_langevin(
             score_of(model),
-            how.centre + how.spread * z,
+            how.center + how.spread * z,
             how.schedule,
             step=how.step,
             sigma=how.sigma,

@@ -1,6 +1,6 @@
 """Normalizing flows (NICE; Table 3 of the paper).
 
-A flow is a normalised density, so it has a likelihood, whichever objective it was trained with.
+A flow is a normalized density, so it has a likelihood, whichever objective it was trained with.
 Likelihoods are in nats in the space of the model, as published.
 """
 
@@ -97,5 +97,5 @@ class Flow(Recipe):
         return model
 
     def log_density(self, model: nn.Module) -> LogDensity:
-        """Return the flow itself, which is a normalised log-density."""
+        """Return the flow itself, which is a normalized log-density."""
         return model

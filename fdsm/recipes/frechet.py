@@ -1,22 +1,20 @@
 """The Fréchet distance of a model's samples, with all settings that it depends on.
 
 The features, the number of samples and the choice of images all change the value, so they are part
-of a recipe. Only the features of the Inception network give the FID. Without its weights, a small
-classifier or random convolutions are used instead; their distances only compare with each other.
+of a recipe. Only the features of the Inception network give the FID. Distances with other features
+only compare with each other.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
-from ..data import Dataset, Source
-from ..data.download import find_file
-from ..evaluation import Features, Measurement, fid, inception_features, train_classifier
-from ..evaluation.random_features import RandomConvolutions
+from ..data import Dataset
+from ..evaluation import Features, Measurement, fid
+from .random_features import RandomConvolutions
 
 
 class FeatureSource(Protocol):
@@ -25,50 +23,6 @@ class FeatureSource(Protocol):
     def load(self) -> Features:
         """Return the feature extractor on the CPU."""
         ...
-
-
-@dataclass(frozen=True)
-class InceptionFeatures:
-    """The 2,048 features of the Inception network of 2015, which define the FID.
-
-    Attributes:
-        weights: The file with the weights, see `fdsm.evaluation.inception`: its name in the
-            folder of the data or in `inception` there, or its path.
-    """
-
-    weights: str = "pt_inception-2015-12-05-6726825d.pth"
-
-    def load(self) -> Features:
-        """Return the network. Raises `DataError` if its weights are not found."""
-        path = find_file(self.weights, ("inception", ""))
-        return inception_features(path)
-
-
-@dataclass(frozen=True)
-class ClassifierFeatures:
-    """The last hidden layer of a small classifier, trained when first needed.
-
-    It is trained once per process with a fixed seed, so it is always the same on one machine.
-
-    Attributes:
-        data: Labelled images. The first training rows are used.
-        images: Number of images.
-        epochs: Number of epochs.
-        width: Number of channels of the first layer.
-        features: Number of features.
-        seed: Random seed.
-    """
-
-    data: Source
-    images: int = 20_000
-    epochs: int = 3
-    width: int = 8
-    features: int = 32
-    seed: int = 0
-
-    def load(self) -> Features:
-        """Return the trained classifier."""
-        return _classifier(self)
 
 
 @dataclass(frozen=True)
@@ -164,18 +118,3 @@ def shown(data: Dataset, y: Tensor) -> Tensor:
     """Return model inputs or samples as images from 0 to 1, rounded to the stored levels."""
     x = data.inverse_transform(y)
     return x if x.is_floating_point() else x.float() / int(data.train.max())
-
-
-@cache
-def _classifier(features: ClassifierFeatures) -> Features:
-    data = features.data.load()
-    if data.labels is None:
-        raise ValueError(f"{data.record['name']} has no labels to train a classifier on")
-    return train_classifier(
-        images_of(data, data.train[: features.images]),
-        data.labels[0][: features.images],
-        seed=features.seed,
-        epochs=features.epochs,
-        width=features.width,
-        features=features.features,
-    )

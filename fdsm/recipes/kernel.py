@@ -1,7 +1,7 @@
 r"""Deep kernel exponential families for tables (Table 1 of the paper).
 
 The coefficients of the kernels are solved for on one half of every batch. The loss on the other
-half trains all other parameters, so that the solution generalises to new data. As in the published
+half trains all other parameters, so that the solution generalizes to new data. As in the published
 code, the equations use exact derivatives even if the loss uses finite differences.
 """
 
@@ -60,7 +60,7 @@ class KernelFamily(Recipe):
         optimizer: The optimizer of all other parameters.
         plan: Length of the training.
         penalty_steps: Number of steps that tune the penalty on the validation rows at the end.
-        partition_samples: Number of samples for the estimate of the normaliser.
+        partition_samples: Number of samples for the estimate of the normalizer.
         chain_steps: Number of HMC steps for samples, after the same number to adapt the step.
         provenance: Source of the settings.
     """
@@ -148,7 +148,7 @@ class KernelFamily(Recipe):
     ) -> dict[str, Measurement]:
         """Return the exact score-matching loss and the likelihood of the test rows.
 
-        The loss has heavy tails, so its median is returned too. The normaliser is estimated twice
+        The loss has heavy tails, so its median is returned too. The normalizer is estimated twice
         by importance sampling: with samples of the base measure, as published, and with a tenth of
         that number of samples of a proposal adapted to the density. A small effective sample size
         shows that an estimate is not reliable. A region that both proposals miss does not show;
@@ -198,7 +198,7 @@ class KernelFamily(Recipe):
 
     @property
     def is_normalized(self) -> bool:
-        """The normaliser is estimated separately."""
+        """The normalizer is estimated separately."""
         return False
 
     @property
@@ -207,7 +207,7 @@ class KernelFamily(Recipe):
         return 0.0
 
     def log_density(self, model: nn.Module) -> LogDensity:
-        """Return the solved family as an unnormalised log-density."""
+        """Return the solved family as an unnormalized log-density."""
         return lambda x: cast(Tensor, model(x.double()))
 
     def normal_equations(self, model: DKEF, x: Tensor, generator: Generator) -> NormalEquations:
@@ -247,20 +247,20 @@ def _likelihood(f: LogDensity, x: Tensor, found: LogPartition) -> Measurement:
 
 @dataclass(frozen=True, eq=False)
 class LocalGaussians:
-    r"""A mixture of Gaussians around rows, each with the covariance of neighbouring rows.
+    r"""A mixture of Gaussians around rows, each with the covariance of neighboring rows.
 
     $$q(x) = \frac1K \sum_k N(x; c_k, L_k L_k^T)$$
 
     Attributes:
-        centres: The rows $c_k$, shape `(K, D)`.
+        centers: The rows $c_k$, shape `(K, D)`.
         factors: The triangular factors $L_k$ of the covariances, shape `(K, D, D)`.
     """
 
-    centres: Tensor
+    centers: Tensor
     factors: Tensor
 
     @classmethod
-    def of(cls, rows: Tensor, scale: float, neighbours: int = 100, most: int = 1000) -> Self:
+    def of(cls, rows: Tensor, scale: float, neighbors: int = 100, most: int = 1000) -> Self:
         r"""Return the Gaussians around the first rows.
 
         A tenth of each covariance is $\bar λ I$, with $\bar λ$ the mean of its diagonal, but at
@@ -269,31 +269,31 @@ class LocalGaussians:
         Args:
             rows: Rows of data, shape `(N, D)`.
             scale: Factor of the standard deviations.
-            neighbours: Number of nearest rows, the row itself included, that give a covariance.
+            neighbors: Number of nearest rows, the row itself included, that give a covariance.
             most: Maximum number of components.
 
         Returns:
             The proposal.
         """
-        centres, count = rows[:most], min(neighbours, len(rows))
-        nearest = torch.cdist(centres, rows).topk(count, largest=False).indices
-        differences = rows[nearest] - centres[:, None]
+        centers, count = rows[:most], min(neighbors, len(rows))
+        nearest = torch.cdist(centers, rows).topk(count, largest=False).indices
+        differences = rows[nearest] - centers[:, None]
         covariances = differences.mT @ differences / count
         spread = covariances.diagonal(dim1=1, dim2=2).mean(1)
         spread = spread.clamp(min=max(spread.quantile(0.1).item(), 1e-12))
         eye = torch.eye(rows.shape[1], dtype=rows.dtype, device=rows.device)
         covariances = 0.9 * covariances + 0.1 * spread[:, None, None] * eye
-        return cls(centres, scale * torch.linalg.cholesky(covariances))
+        return cls(centers, scale * torch.linalg.cholesky(covariances))
 
     def sample(self, n: int, generator: Generator | None = None) -> Tensor:
         """Return `n` independent samples, shape `(n, D)`."""
-        device = self.centres.device
-        chosen = torch.randint(len(self.centres), (n,), device=device, generator=generator)
-        c, factors = self.centres[chosen], self.factors[chosen]
+        device = self.centers.device
+        chosen = torch.randint(len(self.centers), (n,), device=device, generator=generator)
+        c, factors = self.centers[chosen], self.factors[chosen]
         return c + (factors @ randn_like(c, generator)[..., None]).squeeze(-1)
 
     def log_density(self, x: Tensor) -> Tensor:
-        """Return $log q(x)$, normalised, shape `(N, D) -> (N,)`."""
+        """Return $log q(x)$, normalized, shape `(N, D) -> (N,)`."""
         i, j = torch.triu_indices(*self.factors.shape[1:], device=x.device)
         monomials = torch.cat([x[:, i] * x[:, j], x, torch.ones_like(x[:, :1])], 1)
         return (monomials @ self._coefficients.T).logsumexp(1)
@@ -301,13 +301,13 @@ class LocalGaussians:
     @cached_property
     def _coefficients(self) -> Tensor:
         """The log-densities of the components as quadratic polynomials, one per row."""
-        precisions, d = torch.cholesky_inverse(self.factors), self.centres.shape[1]
-        i, j = torch.triu_indices(d, d, device=self.centres.device)
+        precisions, d = torch.cholesky_inverse(self.factors), self.centers.shape[1]
+        i, j = torch.triu_indices(d, d, device=self.centers.device)
         squares = -precisions[:, i, j] * torch.where(i == j, 0.5, 1.0).to(precisions.dtype)
-        linear = (precisions @ self.centres[..., None]).squeeze(-1)
+        linear = (precisions @ self.centers[..., None]).squeeze(-1)
         log_volume = self.factors.diagonal(dim1=1, dim2=2).log().sum(1)
-        log_volume = log_volume + d * math.log(2 * math.pi) / 2 + math.log(len(self.centres))
-        constant = -(self.centres * linear).sum(1) / 2 - log_volume
+        log_volume = log_volume + d * math.log(2 * math.pi) / 2 + math.log(len(self.centers))
+        constant = -(self.centers * linear).sum(1) / 2 - log_volume
         return torch.cat([squares, linear, constant[:, None]], 1)
 
 
@@ -323,10 +323,10 @@ def adapt_proposal(
     """Return a proposal for importance sampling of a density that was trained on rows.
 
     Args:
-        log_density: The density, not normalised, `(N, D) -> (N,)`.
+        log_density: The density, not normalized, `(N, D) -> (N,)`.
         rows: The rows, shape `(N, D)`.
         broad: A proposal with the tails of the density, a component of the result.
-        pilot: Number of samples in each round. A twentieth of them become centres.
+        pilot: Number of samples in each round. A twentieth of them become centers.
         rounds: Number of rounds.
         generator: Random generator. Default: torch's global one.
 

@@ -97,7 +97,7 @@ class Recipe(ABC):
 
     @abstractmethod
     def build(self, shape: torch.Size) -> nn.Module:
-        """Return an untrained model for events of a shape, initialised by torch's generator."""
+        """Return an untrained model for events of a shape, initialized by torch's generator."""
 
     def before_training(self, model: nn.Module, data: Dataset, generator: Generator) -> None:
         """Prepare the model using the data, before the first iteration."""
@@ -176,7 +176,7 @@ class HasLogDensity(Protocol):
 
 @runtime_checkable
 class HasObjective(Protocol):
-    """A recipe that minimises a single objective of a log-density or score."""
+    """A recipe that minimizes a single objective of a log-density or score."""
 
     @property
     def objective(self) -> Objective:

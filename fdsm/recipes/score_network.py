@@ -23,8 +23,7 @@ from ..training import Adam, GradientStep, OptimizerConfig, objective_loss
 from ..typing import Objective, Score, Step
 from .frechet import (
     Frechet,
-    InceptionFeatures,
-    for_training,
+    RandomFeatures,
 )
 from .recipe import Recipe, TrainingPlan
 
@@ -61,7 +60,7 @@ class ScoreNetwork(Recipe):
     step_size: float = 2e-5
     denoise: bool = False
     test_rows: int = 2000
-    distance: Frechet = Frechet(InceptionFeatures(), 50_000, for_training, images=50_000)
+    distance: Frechet = Frechet(RandomFeatures(), 1000, name="frechet_random")
     watched: Frechet | None = None
     provenance: str = field(default="", repr=False)
 

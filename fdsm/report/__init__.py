@@ -4,29 +4,43 @@
 for the terminal, and `write_page(collection, path)` writes a self-contained HTML page.
 """
 
-from .aggregate import Collection, Experiment, Group
-from .format import metric_info
-from .page import write_page
+from .aggregate import Collection, Experiment, Group, mean_of_numbers
+from .figure import Line, Panel
+from .format import format_duration, format_published, format_ratio, metric_info, typeset
+from .page import period, write_page
 from .read import read_folders
-from .records import RunRecord, StudyRecord
-from .render import markdown, terminal
-from .tables import group_table, study_table
+from .records import STEP_TIME, RunRecord, StudyRecord
+from .render import escape, markdown, render_template, terminal
+from .tables import ONE_SEED, format_mean, group_table, study_table
 from .target import PublishedValue, RowInfo, TargetInfo
 
 __all__ = [
+    "ONE_SEED",
+    "STEP_TIME",
     "Collection",
     "Experiment",
     "Group",
+    "Line",
+    "Panel",
     "PublishedValue",
     "RowInfo",
     "RunRecord",
     "StudyRecord",
     "TargetInfo",
+    "escape",
+    "format_duration",
+    "format_mean",
+    "format_published",
+    "format_ratio",
     "group_table",
     "markdown",
+    "mean_of_numbers",
     "metric_info",
+    "period",
     "read_folders",
+    "render_template",
     "study_table",
     "terminal",
+    "typeset",
     "write_page",
 ]

@@ -1,6 +1,6 @@
 """Plots as SVG: shared style, panels of studies, and two-dimensional densities.
 
-Plots are drawn without pyplot, and the same data give the same bytes. Colours are drawn with
+Plots are drawn without pyplot, and the same data give the same bytes. Colors are drawn with
 placeholders that the page replaces by variables of its style sheet, so that one plot works on a
 light and on a dark background. Text stays text.
 """
@@ -29,23 +29,25 @@ try:
 except ImportError as error:
     raise ImportError("the report needs matplotlib: pip install 'fdsm[report]'") from error
 
+__all__ = ["DARK", "LIGHT", "page_style", "plot_panels", "svg_file"]
+
 LIGHT = ("#2c42b3", "#c47706", "#03a676", "#ae82c2", "#18014e", "#724c22")
-"""Line colours on white, distinguishable with any colour vision."""
+"""Line colors on white, distinguishable with any color vision."""
 
 DARK = ("#6c92e0", "#dc6b1a", "#2be392", "#ffc4ec", "#8b52fa", "#dcf266")
-"""The same colours on a dark background."""
+"""The same colors on a dark background."""
 
 DASHES = ("", "5 2", "1.5 1.5")
-"""Dash patterns of the first, second and third use of the same colour."""
+"""Dash patterns of the first, second and third use of the same color."""
 
 MARKERS = ("o", "s", "^")
-"""Markers of the first, second and third use of the same colour in a panel."""
+"""Markers of the first, second and third use of the same color in a panel."""
 
 REFERENCE_DASHES: tuple[tuple[float, ...], ...] = ((5, 2), (1.5, 1.5), (6, 2, 1.5, 2))
 """Dash patterns of references."""
 
 INK, RULE, PAPER = "#123456", "#abcdef", "#fedcba"
-"""Placeholders for the colours of text, rules and background."""
+"""Placeholders for the colors of text, rules and background."""
 
 ARROW_EVERY = 5
 """Distance between the arrows of a score, in points of the grid."""
@@ -100,7 +102,7 @@ def page_style() -> AbstractContextManager[None]:
 
 
 def line_style(place: int) -> tuple[str, str]:
-    """Return the dash pattern and the colour of the group at a place in its experiment."""
+    """Return the dash pattern and the color of the group at a place in its experiment."""
     return DASHES[place // len(LIGHT) % len(DASHES)], LIGHT[place % len(LIGHT)]
 
 
@@ -119,8 +121,8 @@ def svg_element(figure: Figure, salt: str) -> str:
         r'<svg [^>]*?(viewBox="[^"]*")[^>]*>', r'<svg \1 aria-hidden="true">', drawn, count=1
     )
     drawn = re.sub(r'<g id="[^"]*"', "<g", drawn).replace("xlink:href", "href")
-    for index, colour in enumerate(LIGHT):
-        drawn = drawn.replace(colour, f"var(--c{index})")
+    for index, color in enumerate(LIGHT):
+        drawn = drawn.replace(color, f"var(--c{index})")
     drawn = drawn.replace(INK, "var(--ink)").replace(RULE, "var(--rule)")
     return drawn.replace(PAPER, "var(--paper)").strip()
 
@@ -154,7 +156,7 @@ def _svg(figure: Figure, salt: str) -> str:
 
 
 def plot_panels(panels: Sequence[Panel]) -> list[Plot]:
-    """Plot the panels of a study. A curve has the same colour in all panels.
+    """Plot the panels of a study. A curve has the same color in all panels.
 
     Args:
         panels: The panels.
@@ -165,16 +167,14 @@ def plot_panels(panels: Sequence[Panel]) -> list[Plot]:
     lines = [line for panel in panels for line in panel.lines]
     measured = dict.fromkeys(line.name for line in lines if not line.reference)
     references = dict.fromkeys(line.name for line in lines if line.reference)
-    colours = {name: place for place, name in enumerate(measured)}
+    colors = {name: place for place, name in enumerate(measured)}
     dashes = {name: place for place, name in enumerate(references)}
     with page_style():
-        plots = [_plot_panel(panel, colours, dashes) for panel in panels]
+        plots = [_plot_panel(panel, colors, dashes) for panel in panels]
     return [plot for plot in plots if plot is not None]
 
 
-def _plot_panel(
-    panel: Panel, colours: Mapping[str, int], dashes: Mapping[str, int]
-) -> Plot | None:
+def _plot_panel(panel: Panel, colors: Mapping[str, int], dashes: Mapping[str, int]) -> Plot | None:
     shown = [(line, mask) for line in panel.lines if (mask := _drawable(line, panel)).any()]
     if not shown:
         return None
@@ -185,7 +185,7 @@ def _plot_panel(
         if line.reference:
             _draw_reference(axes, line, mask, dashes[line.name])
         else:
-            _draw_measured(axes, line, mask, colours[line.name], log=panel.y_log)
+            _draw_measured(axes, line, mask, colors[line.name], log=panel.y_log)
     axes.set(xlabel=panel.x_label, ylabel=panel.y_label)
     if panel.x_log:
         set_log_scale(axes, "x")
@@ -215,13 +215,13 @@ def _draw_reference(axes: Axes, line: Line, mask: Mask, place: int) -> None:
 
 def _draw_measured(axes: Axes, line: Line, mask: Mask, place: int, *, log: bool) -> None:
     x, y = np.array(line.x)[mask], np.array(line.y)[mask]
-    colour = LIGHT[place % len(LIGHT)]
+    color = LIGHT[place % len(LIGHT)]
     marker = MARKERS[place // len(LIGHT) % len(MARKERS)] if len(x) <= 40 else ""
-    axes.plot(x, y, color=colour, linewidth=1.7, marker=marker, markersize=3.8, label=line.name)
+    axes.plot(x, y, color=color, linewidth=1.7, marker=marker, markersize=3.8, label=line.name)
     if line.error:
         error = np.nan_to_num(np.array(line.error)[mask])
         low = np.maximum(y - error, y.min() / 3) if log else y - error
-        axes.fill_between(x, low, y + error, color=colour, alpha=0.18, linewidth=0)
+        axes.fill_between(x, low, y + error, color=color, alpha=0.18, linewidth=0)
 
 
 def set_log_scale(axes: Axes, which: Literal["x", "y"]) -> None:
@@ -280,7 +280,7 @@ def plot_densities(groups: Sequence[Group]) -> Plot | None:
         groups: The groups of an experiment.
 
     Returns:
-        One panel per group, with the true density in grey if it is known. `None` if no model is
+        One panel per group, with the true density in gray if it is known. `None` if no model is
         two-dimensional.
     """
     grids = [(place, group, group.counted[0].density_grid) for place, group in enumerate(groups)]
@@ -299,12 +299,12 @@ def plot_densities(groups: Sequence[Group]) -> Plot | None:
             panel.set_visible(False)
     known = any("true_score" in arrays for _, _, arrays in found)
     caption = "Contours: log-density. Arrows: score, where the density is high."
-    truth = " Grey: true density." if known else ""
+    truth = " Gray: true density." if known else ""
     return Plot("Learned densities", caption + truth, figure, wide=True)
 
 
-def _draw_density(panel: Axes, arrays: Arrays, colour: str) -> None:
-    for name, ink, width in (("true", INK, 0.9), ("model", colour, 0.6)):
+def _draw_density(panel: Axes, arrays: Arrays, color: str) -> None:
+    for name, ink, width in (("true", INK, 0.9), ("model", color, 0.6)):
         if f"{name}_score" in arrays:
             _draw_field(panel, arrays, name, ink, width)
     panel.set(aspect="equal", xticks=[], yticks=[])

@@ -188,17 +188,17 @@ def _have_different_scales(values: Sequence[Array]) -> bool:
 def _draw_group(
     panel: Axes, group: Group, place: int, curve: GetCurve, *, against_time: bool
 ) -> None:
-    dashes, colour = line_style(place)
+    dashes, color = line_style(place)
     style = (0, tuple(float(d) for d in dashes.split())) if dashes else "solid"
     axis = 1 if against_time else 0
     for run in group.runs:
         seed = running_median(curve(run), len(curve(run).values) // (2 * MAX_POINTS))
-        panel.plot(seed[axis], seed[2], color=colour, linewidth=0.7, alpha=0.4)
+        panel.plot(seed[axis], seed[2], color=color, linewidth=0.7, alpha=0.4)
     mean = mean_curve([curve(run) for run in group.counted])
     panel.plot(
         mean[axis],
         mean[2],
-        color=colour,
+        color=color,
         linewidth=1.9,
         linestyle=style,
         marker="o" if mean.shape[1] <= UNSMOOTHED_POINTS else "",

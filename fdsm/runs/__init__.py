@@ -2,8 +2,9 @@
 
 from .evaluate import evaluate
 from .recipe_file import UnknownRecipeError, recipe_from_file
-from .run import Run, RunError, UnfinishedRunError, UntrustedFileError
+from .run import Run, RunError, UnfinishedRunError, UntrustedFileError, environment_info
 from .saved_model import SavedModel, Scores
+from .step_cost import StepCost, measure_step_costs
 from .train import TrainingInterrupted, train
 
 __all__ = [
@@ -11,11 +12,14 @@ __all__ = [
     "RunError",
     "SavedModel",
     "Scores",
+    "StepCost",
     "TrainingInterrupted",
     "UnfinishedRunError",
     "UnknownRecipeError",
     "UntrustedFileError",
+    "environment_info",
     "evaluate",
+    "measure_step_costs",
     "recipe_from_file",
     "train",
 ]

@@ -24,7 +24,7 @@ from ..recipes.recipe import HasLogDensity
 from ..samplers import Progress
 from ..serialize import Json, to_json
 from ..tensors import dimension, randn_like
-from ..training.loggers import records
+from ..training.loggers import read_metrics
 from ..typing import LogDensity
 from .density_grid import save_density_grid
 from .samples import save_samples
@@ -98,7 +98,7 @@ def evaluate(
 
 
 def _write_table_summary(saved: SavedModel, data: Dataset, samples: Tensor) -> float | None:
-    """Write `table.json` for the report. Return how well a classifier recognises samples."""
+    """Write `table.json` for the report. Return how well a classifier recognizes samples."""
     detector, schema = saved.detector, data.schema
     assert detector is not None
     assert schema is not None
@@ -130,7 +130,7 @@ def classifier_auc(samples: Tensor, rows: Tensor) -> float | None:
         without scikit-learn, or with fewer than 20 rows.
     """
     try:
-        from sklearn.ensemble import RandomForestClassifier  # type: ignore[import-untyped]
+        from sklearn.ensemble import RandomForestClassifier
     except ImportError:
         return None
     n = min(len(samples), len(rows), CLASSIFIER_ROWS)
@@ -159,7 +159,7 @@ def compare_with_references(
         saved: A model with a log-density.
         data: Its data set.
         f: The log-density, trained without the test rows.
-        estimated_nll: The negative log-likelihood of an unnormalised model, if it was estimated.
+        estimated_nll: The negative log-likelihood of an unnormalized model, if it was estimated.
 
     Returns:
         One record per metric: its name, the model's value, those of the references, and the names
@@ -306,7 +306,7 @@ def _correlation_problems(names: list[str], drawn: Tensor, known: Tensor) -> lis
 
 def _milliseconds(saved: SavedModel) -> float:
     """Return the median time of an iteration, or the mean if none was logged."""
-    logged = records(saved.run.folder / "metrics.jsonl")
+    logged = read_metrics(saved.run.folder / "metrics.jsonl")
     times = [record["milliseconds"] for record in logged if "milliseconds" in record]
     mean = 1000 * saved.progress["seconds"] / max(saved.progress["iterations"], 1)
     return statistics.median(times) if times else float(mean)

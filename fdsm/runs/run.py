@@ -114,12 +114,20 @@ class Run:
         return run
 
     @classmethod
-    def open(cls, folder: Path, *, trust: bool = False, device: str | None = None) -> Self:
+    def open(
+        cls,
+        folder: Path,
+        *,
+        trust: bool = False,
+        package: ModuleType | None = None,
+        device: str | None = None,
+    ) -> Self:
         """Open an existing run from its `config.json`.
 
         Args:
             folder: Directory of the run.
             trust: Whether to execute the file that the recipe is defined in, if there is one.
+            package: A package whose classes the recipe may use, besides those of fdsm.
             device: Device to use, if not the one it was trained on.
 
         Returns:
@@ -143,7 +151,7 @@ class Run:
         if file and not trust:
             raise UntrustedFileError(f"the recipe of {folder} is code in {file}")
         try:
-            recipe = _read_recipe(record, load_file(Path(str(file))) if file else None)
+            recipe = _read_recipe(record, load_file(Path(str(file))) if file else package)
         except (ValueError, TypeError) as error:
             cause = f"{file} has changed, or it is damaged" if file else "it was edited or damaged"
             if (maker := _maker(config)) != _maker(environment_info()):

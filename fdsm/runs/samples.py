@@ -14,7 +14,7 @@ from ..data import TableSchema
 from ..data.tables.write import write_frames
 
 if TYPE_CHECKING:
-    import pyarrow as pa  # type: ignore[import-untyped]
+    import pyarrow as pa
     from PIL.Image import Image
 
 MIN_WIDTH = 320
@@ -103,7 +103,7 @@ def grid(images: Tensor) -> "Image":
 
     Args:
         images: Values from zero to one, shape `(N, C, H, W)`. Values outside are clipped. With
-            three channels they are colours; otherwise the first channel is shown.
+            three channels they are colors; otherwise the first channel is shown.
 
     Returns:
         The picture, enlarged by a whole factor if it is small.

@@ -44,7 +44,7 @@ class Scores(NamedTuple):
     Attributes:
         score: How unusual the row is. Larger is more unusual; 3 means one row in 1,000.
         p_value: Probability that a normal row has at least this score.
-        log_density: $\log p(x)$, up to a constant unless the model is normalised.
+        log_density: $\log p(x)$, up to a constant unless the model is normalized.
     """
 
     score: Tensor
@@ -208,7 +208,7 @@ class SavedModel:
         return torch.where(missing.cpu()[chosen], torch.nan, samples)
 
     def log_density(self, rows: Tensor) -> Tensor:
-        r"""Return the log-density of rows of data, up to a constant unless it is normalised.
+        r"""Return the log-density of rows of data, up to a constant unless it is normalized.
 
         This is the density of the data, $\log p(Tx) + \log|\det T'(x)|$ for the transform $T$.
         Missing cells are filled from similar training rows.

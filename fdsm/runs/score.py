@@ -28,10 +28,10 @@ from .saved_model import SavedModel
 from .table_summary import histogram
 
 if TYPE_CHECKING:
-    import pyarrow as pa  # type: ignore[import-untyped]
+    import pyarrow as pa
 
 MARK, HEADER = "scores", ("p_value", "log_density", "problem")
-"""How files of scores are recognised. Files of fdsm 0.2.0 have these columns too."""
+"""How files of scores are recognized. Files of fdsm 0.2.0 have these columns too."""
 BLOCK = 50_000
 """Number of rows that are in memory at once."""
 EXPLAINED_P, EXPLAINED_ROWS = 0.05, 2000

@@ -1,4 +1,4 @@
-"""Samplers and estimators of normalising constants, for log-densities and scores."""
+"""Samplers and estimators of normalizing constants, for log-densities and scores."""
 
 from .ais import AnnealedWeights, ais, log_likelihood_ais, sigmoid_schedule
 from .ancestral import ancestral_sampling

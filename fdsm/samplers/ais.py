@@ -1,4 +1,4 @@
-r"""Annealed importance sampling (AIS) of a normalising constant.
+r"""Annealed importance sampling (AIS) of a normalizing constant.
 
 Chains start at samples of a prior and pass through the densities
 
@@ -98,7 +98,7 @@ def ais(
     generator: Generator | None = None,
     progress: Progress | None = None,
 ) -> AnnealedWeights:
-    r"""Return weights whose mean is the normalising constant of a target density.
+    r"""Return weights whose mean is the normalizing constant of a target density.
 
     The error of `log_partition` is estimated from the weights. It is too small, without a notice,
     if the chains miss a mode or a spike of the target, or if it has heavy tails. Before you rely
@@ -113,8 +113,8 @@ def ais(
         Wu et al. (2017), https://arxiv.org/abs/1611.04273, for decoders.
 
     Args:
-        log_prior: Normalised log-density of the prior, `(B, *E) -> (B,)`.
-        log_target: Unnormalised log-density of the target, `(B, *E) -> (B,)`. It may be minus
+        log_prior: Normalized log-density of the prior, `(B, *E) -> (B,)`.
+        log_target: Unnormalized log-density of the target, `(B, *E) -> (B,)`. It may be minus
             infinity.
         x: Independent samples of the prior, one per chain, shape `(B, *E)`.
         temperatures: Inverse temperatures $β$ from 0 to 1. Default: `sigmoid_schedule()`.

@@ -1,4 +1,4 @@
-r"""Importance sampling of a normalising constant.
+r"""Importance sampling of a normalizing constant.
 
 $$Z = ∫ f(x) dx = E_q \left[ \frac{f(x)}{q(x)} \right]$$
 
@@ -36,14 +36,14 @@ PARTITION_CHAINS, PARTITION_MOVES = 500, 10
 
 
 class Proposal(Protocol):
-    """A distribution that can be sampled and has a normalised log-density."""
+    """A distribution that can be sampled and has a normalized log-density."""
 
     def sample(self, n: int, generator: Generator | None = None) -> Tensor:
         """Return `n` independent samples, shape `(n, *E)`."""
         ...
 
     def log_density(self, x: Tensor) -> Tensor:
-        """Return its log-density, normalised, `(N, *E) -> (N,)`."""
+        """Return its log-density, normalized, `(N, *E) -> (N,)`."""
         ...
 
 
@@ -51,10 +51,10 @@ class Proposal(Protocol):
 class GaussianMixtureProposal:
     r"""Mixture of equal isotropic Gaussians, $q(x) = \frac1K \sum_k N(x; c_k, s²I)$.
 
-    With one row of zeros as the centre it is $N(0, s²I)$. With rows of data it covers the data.
+    With one row of zeros as the center it is $N(0, s²I)$. With rows of data it covers the data.
 
     Attributes:
-        centres: The means $c_k$, shape `(K, *E)`. Samples have their dtype and device.
+        centers: The means $c_k$, shape `(K, *E)`. Samples have their dtype and device.
         scale: The standard deviation $s$.
 
     Example:
@@ -63,32 +63,32 @@ class GaussianMixtureProposal:
         tensor([-4.8363])
     """
 
-    centres: Tensor
+    centers: Tensor
     scale: float
 
     def __post_init__(self) -> None:
         require_positive(scale=self.scale)
-        check_values(self.centres)
-        if self.centres.ndim == 0 or self.centres.numel() == 0:
+        check_values(self.centers)
+        if self.centers.ndim == 0 or self.centers.numel() == 0:
             raise ValueError(
-                "a mixture needs at least one centre, one per row, but the shape of centres is "
-                f"{tuple(self.centres.shape)}"
+                "a mixture needs at least one center, one per row, but the shape of centers is "
+                f"{tuple(self.centers.shape)}"
             )
 
     def sample(self, n: int, generator: Generator | None = None) -> Tensor:
         """Return `n` independent samples, shape `(n, *E)`."""
-        device = self.centres.device
-        chosen = torch.randint(len(self.centres), (n,), device=device, generator=generator)
-        x = self.centres[chosen]
+        device = self.centers.device
+        chosen = torch.randint(len(self.centers), (n,), device=device, generator=generator)
+        x = self.centers[chosen]
         return x + self.scale * randn_like(x, generator)
 
     def log_density(self, x: Tensor) -> Tensor:
         """Return $log q(x)$, shape `(N, *E) -> (N,)`."""
-        rows, centres = (a.reshape(len(a), -1) for a in (x, self.centres))
-        distances = torch.cdist(rows, centres, compute_mode="donot_use_mm_for_euclid_dist")
+        rows, centers = (a.reshape(len(a), -1) for a in (x, self.centers))
+        distances = torch.cdist(rows, centers, compute_mode="donot_use_mm_for_euclid_dist")
         exponents = -distances.square() / (2 * self.scale**2)
         log_volume = dimension(x) * math.log(2 * math.pi * self.scale**2) / 2
-        return exponents.logsumexp(1) - math.log(len(centres)) - log_volume
+        return exponents.logsumexp(1) - math.log(len(centers)) - log_volume
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class MixtureProposal:
         return candidates[chosen, torch.arange(n, device=device)]
 
     def log_density(self, x: Tensor) -> Tensor:
-        """Return its log-density, normalised, shape `(N, *E) -> (N,)`."""
+        """Return its log-density, normalized, shape `(N, *E) -> (N,)`."""
         parts = torch.stack([q.log_density(x) for q in self.proposals])
         return parts.logsumexp(0) - math.log(len(parts))
 
@@ -152,7 +152,7 @@ def importance_log_partition(
     generator: Generator | None = None,
     progress: Progress | None = None,
 ) -> LogPartition:
-    r"""Estimate $\log Z$ of an unnormalised log-density with importance sampling.
+    r"""Estimate $\log Z$ of an unnormalized log-density with importance sampling.
 
     The error is estimated from the weights. It is too small, without a notice, if the proposal
     misses a mode or a spike of the density, or has lighter tails. Before you rely on the estimate,

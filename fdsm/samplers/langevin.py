@@ -2,11 +2,11 @@ r"""Langevin dynamics, which samples a density from its score.
 
 $$x ← x + a \, s(x) + \sqrt{2aT} \, z, \qquad z ∼ N(0, I)$$
 
-For small steps $a$ the stationary distribution is $p^{1/T}$. The discretisation error is not
+For small steps $a$ the stationary distribution is $p^{1/T}$. The discretization error is not
 corrected: for a Gaussian with variance $λ$ along some direction the stationary variance is
 $Tλ / (1 - a/2λ)$, which is too large, and for $a ≥ 2λ$ the chain diverges.
 
-Another common parametrisation has a step $e$ with $a = e²/2$; `tempered_langevin` uses it, as its
+Another common parametrization has a step $e$ with $a = e²/2$; `tempered_langevin` uses it, as its
 source does.
 
 Call `model.eval()` before sampling from a network with dropout.
@@ -99,7 +99,7 @@ def score_lipschitz(
 ) -> float:
     r"""Estimate the Lipschitz constant of a score near `x`, the largest curvature of its density.
 
-    Power iteration with differences of the score: $u ← (s(x + hu) - s(x)) / h$, normalised, from a
+    Power iteration with differences of the score: $u ← (s(x + hu) - s(x)) / h$, normalized, from a
     random direction. The distance $h = 1 / \sqrt L$ follows the current estimate $L$, so that it
     matches the length scale of the density in any units.
 

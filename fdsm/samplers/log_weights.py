@@ -1,6 +1,6 @@
 r"""Means of weights that are given by their logarithms.
 
-$\hat Z = \frac1n \sum_i w_i$ is an unbiased estimate of a normalising constant $Z$. Its logarithm
+$\hat Z = \frac1n \sum_i w_i$ is an unbiased estimate of a normalizing constant $Z$. Its logarithm
 is biased: its mean is too low by about half its variance. The bias is largest if few weights
 dominate the sum.
 """

@@ -13,7 +13,7 @@ from .callbacks import (
 from .checkpoint import CheckpointError, Checkpoints
 from .compiled import CompiledUpdate, CompileWarning, compiled_step
 from .fit import Interrupted, OutOfMemory, fit
-from .loggers import JsonLines, TensorBoard
+from .loggers import JsonLines, TensorBoard, read_metrics
 from .metrics import NonFiniteLossError
 from .optimizers import Adam, OptimizerConfig, RMSprop
 from .schedules import (
@@ -60,5 +60,6 @@ __all__ = [
     "derived_seed",
     "fit",
     "objective_loss",
+    "read_metrics",
     "scale_step_size",
 ]

@@ -36,7 +36,7 @@ class JsonLines:
             warnings.warn(
                 f"{path} is missing. Records up to iteration {iteration:,} are lost", stacklevel=2
             )
-        kept = [json.dumps(r) + "\n" for r in records(path) if r["iteration"] <= iteration]
+        kept = [json.dumps(r) + "\n" for r in read_metrics(path) if r["iteration"] <= iteration]
         with replace_file(path) as draft:
             draft.write_text("".join(kept), encoding="utf-8")
 
@@ -47,7 +47,7 @@ class JsonLines:
             file.write(line)
 
 
-def records(path: Path) -> list[dict[str, Any]]:
+def read_metrics(path: Path) -> list[dict[str, Any]]:
     """Return the complete records of a file; an empty list if the file does not exist.
 
     Damaged lines are left out, and a warning names them.

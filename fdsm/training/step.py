@@ -24,7 +24,7 @@ def objective_loss(
     r"""Return the loss of a model under an objective, with a schedule of the step size $ε$.
 
     Args:
-        objective: The objective to minimise.
+        objective: The objective to minimize.
         model: A log-density or a score.
         step_size: Factor of the radius of the objective's projection during training. Theorem 2
             of the paper requires that it goes to zero.
@@ -79,7 +79,7 @@ class GradientStep:
         """Build the optimizer of the parameters of a module.
 
         Args:
-            loss: The loss to minimise.
+            loss: The loss to minimize.
             module: The module to train.
             optimizer: Settings of the optimizer.
             iterations: Total number of iterations, for the schedules.

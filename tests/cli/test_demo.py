@@ -7,7 +7,7 @@ import pytest
 
 from fdsm.cli import demo
 from fdsm.cli.train import train
-from fdsm.paper.tables import digits
+from fdsm.recipes import digits
 
 from ..recipes.recipe_cases import tiny
 from .cli_cases import run_text
@@ -28,12 +28,12 @@ def test_half_of_the_benign_rows_are_for_training(tmp_path: Path) -> None:
     assert not known & {tuple(row.values())[:-1] for row in rows["new"]}
 
 
-def test_demo_finds_tumours_compares_five_methods_and_keeps_them(
+def test_demo_finds_tumors_compares_five_methods_and_keeps_them(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    names = [row.name for row in digits.CPU]
+    names = [row.name for row in digits.DIGITS]
     assert names == ["DSM", "FD-DSM", "SSM", "FD-SSM", "Taylor-SSM"]
-    monkeypatch.setattr(digits, "CPU", tuple(replace(tiny, name=name) for name in names))
+    monkeypatch.setattr(digits, "DIGITS", tuple(replace(tiny, name=name) for name in names))
     quick = ("plan.num_samples=100", "levels.count=10")
     monkeypatch.setattr(demo, "train", partial(train, iterations=20, settings=quick))
     out, _ = run_text(["demo", "--out", "demo"], capsys)

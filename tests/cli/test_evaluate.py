@@ -87,7 +87,7 @@ def test_summary_of_numbers_has_the_error_of_the_normalizing_constant(
     assert saved.log_partition is not None
     assert [result["log_partition"], result["log_partition_error"]] == list(saved.log_partition)
     error = saved.log_partition[1]
-    assert summary(out)["Log-density"] == f"normalised, with an error of {error:.2g} nats."
+    assert summary(out)["Log-density"] == f"normalized, with an error of {error:.2g} nats."
 
 
 def test_references_are_compared_in_words(
@@ -160,12 +160,12 @@ def test_next_commands_can_be_run(
     assert run_json(["evaluate", "my run"], capsys)["next"] == [c.strip() for c in commands]
 
 
-def test_flow_is_normalised_without_an_error(
+def test_flow_is_normalized_without_an_error(
     table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out, _ = run_text(["train", str(table), "--model=flow", "--iterations=5"], capsys)
     text = summary(out)
-    assert text["Log-density"] == "normalised."
+    assert text["Log-density"] == "normalized."
     assert text["Outlier score"] == "the log-density."
     assert "Samples" not in text
     assert text["Calibration"].endswith(

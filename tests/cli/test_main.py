@@ -101,8 +101,9 @@ def test_interruption_has_its_exit_code(
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("fdsm.paper.catalogue.target", interrupt)
-    code, error = run_fails(["reproduce", "table1"], capsys)
+    monkeypatch.setattr("fdsm.data.from_path", interrupt)
+    Path("x.csv").touch()
+    code, error = run_fails(["train", "x.csv"], capsys)
     assert code == 130
     assert "interrupted. Files already written are complete." in error
 

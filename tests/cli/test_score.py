@@ -40,7 +40,7 @@ def test_scoring_imports_neither_the_compiler_nor_plots(trained: Path, table: Pa
     command = [sys.executable, "-c", f"{code}; print(*sys.modules)"]
     root = Path(fdsm.__file__).parents[1]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
-    slow = {"torch._dynamo", "sympy", "sklearn", "matplotlib", "rich.console", "PIL", "fdsm.paper"}
+    slow = {"torch._dynamo", "sympy", "sklearn", "matplotlib", "rich.console", "PIL"}
     assert slow & set(done.stdout.split()) == set()
 
 

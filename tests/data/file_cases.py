@@ -81,7 +81,7 @@ def encode_png(array: Bytes) -> bytes:
 
 
 def write_images(folder: Path, n: int = 20, *shape: int) -> list[Bytes]:
-    """Write colour images called 00.png, 01.png, … and return them."""
+    """Write color images called 00.png, 01.png, … and return them."""
     folder.mkdir(parents=True, exist_ok=True)
     arrays = [random_bytes(*(shape or (32, 32, 3)), seed=i) for i in range(n)]
     for i, array in enumerate(arrays):

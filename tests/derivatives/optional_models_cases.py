@@ -59,7 +59,7 @@ def normflows(*flows: Make) -> Model:
     library = package("normflows")
     base = library.distributions.base.DiagGaussian(4)
     module = library.NormalizingFlow(base, [make(library) for make in flows]).double()
-    module.log_prob(torch.randn(20, 4))  # initialises ActNorm
+    module.log_prob(torch.randn(20, 4))  # initializes ActNorm
     return log_density(module.log_prob, module.eval(), torch.randn(3, 4) * 0.7)
 
 
@@ -269,8 +269,8 @@ def gaussian_process() -> Model:
 
 
 def kernel(name: str) -> Model:
-    module, centres = getattr(package("gpytorch").kernels, name)(), torch.randn(5, 3)
-    f = lambda x: module(x, centres).to_dense().log().sum(1)
+    module, centers = getattr(package("gpytorch").kernels, name)(), torch.randn(5, 3)
+    f = lambda x: module(x, centers).to_dense().log().sum(1)
     return log_density(f, module, torch.randn(3, 3))
 
 

@@ -178,7 +178,7 @@ def second_difference(f: nn.Module, x: Tensor, v: Tensor) -> tuple[float, list[s
 def test_ordinary_networks_are_not_warned_about(
     width: int, inputs: int, activation: Callable[[], nn.Module], generator: Generator
 ) -> None:
-    """At initialisation in float32, where the error is below three per cent."""
+    """At initialization in float32, where the error is below three per cent."""
     f = network(width, activation, inputs).float()
     x = torch.randn(64, inputs, generator=generator).float()
     error, messages = second_difference(f, x, Sphere(0.3).sample(x, generator))

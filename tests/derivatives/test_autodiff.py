@@ -107,21 +107,21 @@ def test_works_inside_autocast(generator: Generator) -> None:
     assert (rough - exact).norm() < 0.1 * exact.norm()
 
 
-def standardised(h: Tensor) -> Tensor:
-    centred = h - h.mean(-1, keepdim=True)
-    return centred / (centred.square().mean(-1, keepdim=True) + 1e-5).sqrt()
+def standardized(h: Tensor) -> Tensor:
+    centered = h - h.mean(-1, keepdim=True)
+    return centered / (centered.square().mean(-1, keepdim=True) + 1e-5).sqrt()
 
 
 def in_channels(h: Tensor) -> Tensor:
     """Standardize each of two halves."""
-    return standardised(h.view(-1, 2, 3)).flatten(1)
+    return standardized(h.view(-1, 2, 3)).flatten(1)
 
 
 NORMS = {
-    "LayerNorm": (nn.LayerNorm(6).double(), standardised),
-    "LayerNorm without weights": (nn.LayerNorm(6, elementwise_affine=False), standardised),
-    "layer_norm": (lambda h: functional.layer_norm(h, (6,)), standardised),
-    "torch.layer_norm": (lambda h: torch.layer_norm(h, (6,)), standardised),
+    "LayerNorm": (nn.LayerNorm(6).double(), standardized),
+    "LayerNorm without weights": (nn.LayerNorm(6, elementwise_affine=False), standardized),
+    "layer_norm": (lambda h: functional.layer_norm(h, (6,)), standardized),
+    "torch.layer_norm": (lambda h: torch.layer_norm(h, (6,)), standardized),
     "InstanceNorm1d": (lambda h: nn.InstanceNorm1d(2)(h.view(-1, 2, 3)).flatten(1), in_channels),
     "InstanceNorm1d, tracking": (
         lambda h: nn.InstanceNorm1d(2, track_running_stats=True)(h.view(-1, 2, 3)).flatten(1),
@@ -142,8 +142,8 @@ def test_gradients_through_norms_are_right(name: str, generator: Generator) -> N
     w = torch.randn(6, 6, generator=generator, requires_grad=True)
     x, v = torch.randn(2, 4, 6, generator=generator)
     results = []
-    for normalise in (norm, by_hand):
-        density = lambda x, normalise=normalise: normalise(x @ w).tanh().sum(1)
+    for normalize in (norm, by_hand):
+        density = lambda x, normalize=normalize: normalize(x @ w).tanh().sum(1)
         losses = (
             Autodiff().jet(density, x, v, 2)[2],
             SSM(Autodiff()).at(density, x, v),

@@ -245,31 +245,31 @@ def test_batch_norm_is_refused_in_a_compiled_loss(
         loss(x, v)
 
 
-class Initialised(nn.Module):
-    """A layer that standardises its first batch, as ActNorm does."""
+class Initialized(nn.Module):
+    """A layer that standardizes its first batch, as ActNorm does."""
 
     def __init__(self) -> None:
         super().__init__()
         self.scale = nn.Parameter(torch.ones(3))
-        self.register_buffer("is_initialised", torch.tensor(False))
+        self.register_buffer("is_initialized", torch.tensor(False))
 
     def forward(self, x: Tensor) -> Tensor:
-        if not self.is_initialised:
+        if not self.is_initialized:
             self.scale.data.copy_(1 / x.std(0))
-            self.is_initialised.fill_(True)
+            self.is_initialized.fill_(True)
         return (x * self.scale).square().sum(1)
 
 
 @pytest.mark.parametrize("engine", [*ENGINES, Taylor()], ids=str)
-def test_layers_that_initialise_themselves(
+def test_layers_that_initialize_themselves(
     engine: FiniteDifference | Autodiff | Taylor, generator: Generator
 ) -> None:
     x, v = torch.randn(2, 16, 3, generator=generator)
     if isinstance(engine, Taylor):
-        model = Initialised()
+        model = Initialized()
         model(x)
     else:
-        model = Initialised()
+        model = Initialized()
     _, slope = engine.jet(model, x, v, 1)
     torch.testing.assert_close(slope, 2 * (x * v / x.var(0)).sum(1))
 
@@ -294,7 +294,7 @@ def test_batch_norm_in_evaluation_mode_is_a_function(generator: Generator) -> No
     assert model.net[1].num_batches_tracked == 0
 
 
-def normalised() -> nn.Module:
+def normalized() -> nn.Module:
     return nn.Sequential(
         spectral_norm(nn.Linear(3, 8)), nn.Softplus(), nn.Linear(8, 1), nn.Flatten(0)
     )
@@ -302,14 +302,14 @@ def normalised() -> nn.Module:
 
 @pytest.mark.parametrize("engine", [FiniteDifference(parallel=False), FiniteDifference(chunk=3)])
 def test_changing_buffers_are_refused_over_several_calls(engine: FiniteDifference) -> None:
-    net, x = normalised(), torch.randn(4, 3)
+    net, x = normalized(), torch.randn(4, 3)
     with pytest.raises(RuntimeError, match=r"changes its buffers.*parallel=True"):
         engine.jet(net, x, x, 2)
     engine.jet(net.eval(), x, x, 2)
 
 
 def test_changing_buffers_are_no_harm_in_one_call() -> None:
-    net, (x, v) = normalised(), torch.randn(2, 4, 3)
+    net, (x, v) = normalized(), torch.randn(2, 4, 3)
     curvature = FiniteDifference().jet(net, x, 1e-3 * v, 2)[2]
     torch.testing.assert_close(
         curvature, Autodiff().jet(net.eval(), x, 1e-3 * v, 2)[2], rtol=1e-3, atol=0

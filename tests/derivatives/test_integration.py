@@ -99,7 +99,7 @@ def batches() -> list[Tensor]:
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.timeout(120)
 def test_data_parallel_training_is_training(tmp_path: Path) -> None:
     with warnings.catch_warnings():

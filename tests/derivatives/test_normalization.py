@@ -65,7 +65,7 @@ def test_values_and_first_derivatives_are_those_of_torch(
 def test_half_precision_is_computed_in_float32(
     name: str, dtype: torch.dtype, generator: Generator
 ) -> None:
-    """The mean, 30, is cancelled without a loss. Only the result is rounded."""
+    """The mean, 30, is canceled without a loss. Only the result is rounded."""
     function, shape, call = CALLS[name]
     x = (30 + torch.randn(2, 3, 4, generator=generator)).to(dtype)
     one, zero = torch.ones(shape, dtype=dtype), torch.zeros(shape, dtype=dtype)

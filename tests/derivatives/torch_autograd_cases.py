@@ -145,7 +145,7 @@ def written_in_slices() -> Model:
     return log_density(f, module, data())
 
 
-def centred() -> Model:
+def centered() -> Model:
     """Return a model that subtracts the mean of the batch, so that examples depend on it."""
     module = mlp()
     return log_density(lambda x: module(x - x.mean(0)), module, data())
@@ -168,7 +168,7 @@ GRAPHS: dict[str, Case] = {
     "gradient of hidden units": Case(gradient_of_hidden_units),
     "accumulated in place": Case(accumulated, **NO_RULE),
     "written in slices": Case(written_in_slices, **NO_RULE),
-    "batch mean subtracted": Case(centred, fd="refused", autodiff="refused"),
+    "batch mean subtracted": Case(centered, fd="refused", autodiff="refused"),
     "attention between examples": Case(
         attention_between_examples, fd="refused", autodiff="refused"
     ),

@@ -28,7 +28,6 @@ from fdsm.evaluation import (
     ood_auc,
     ood_scores,
     relative_fisher_divergence,
-    train_classifier,
     typicality,
 )
 from fdsm.objectives import SSM
@@ -50,7 +49,6 @@ FUNCTIONS: dict[str, Callable[[Any], object]] = {
     "check_consistency": lambda x: check_consistency(SSM(FiniteDifference()), Model(), x),
     "exact_sm_loss": lambda x: exact_sm_loss(Model(), x),
     "fid": lambda x: fid(Pixels(), x.reshape(-1, 1, 1, 2), x.reshape(-1, 1, 1, 2)),
-    "train_classifier": lambda x: train_classifier(x.reshape(-1, 1, 1, 2), x[:, 0]),
     "exact_sm_loss_of_score": lambda x: exact_sm_loss_of_score(lambda x: -x, x),
     "fisher_divergence": lambda x: fisher_divergence(lambda x: -x, lambda x: -x, x),
     "fit_gaussian": fit_gaussian,

@@ -27,11 +27,11 @@ def test_log_partition_is_added_with_its_error(generator: Generator) -> None:
     x = torch.randn(10, 3, generator=generator)
     log_z = 1.5 * math.log(2 * math.pi)
     exact = nll(lambda x: Normal(0.0, 1.0).log_prob(x).sum(1), x)
-    unnormalised = lambda x: -x.square().sum(1) / 2
-    measured = nll(unnormalised, x, log_partition=log_z)
+    unnormalized = lambda x: -x.square().sum(1) / 2
+    measured = nll(unnormalized, x, log_partition=log_z)
     assert measured.value == pytest.approx(exact.value)
     assert measured.error == pytest.approx(exact.error)
-    estimated = nll(unnormalised, x, log_partition=Measurement(log_z, 0.7))
+    estimated = nll(unnormalized, x, log_partition=Measurement(log_z, 0.7))
     assert estimated.value == pytest.approx(exact.value)
     assert exact.error is not None
     assert estimated.error == pytest.approx(math.hypot(exact.error, 0.7))

@@ -46,9 +46,9 @@ def test_gaussian_agrees_with_torch(generator: Generator) -> None:
 @pytest.mark.parametrize("rows", [5, 20, 1000])
 def test_shrinkage_is_that_of_scikit_learn(rows: int, generator: Generator) -> None:
     x = torch.randn(rows, 10, generator=generator) * torch.linspace(0.1, 3, 10)
-    centred = x - x.mean(0)
-    expected, _ = ledoit_wolf(centred.numpy(), assume_centered=True)
-    torch.testing.assert_close(shrunk_covariance(centred), torch.from_numpy(expected))
+    centered = x - x.mean(0)
+    expected, _ = ledoit_wolf(centered.numpy(), assume_centered=True)
+    torch.testing.assert_close(shrunk_covariance(centered), torch.from_numpy(expected))
 
 
 @pytest.mark.parametrize("kind", ["dependent columns", "constant column", "two rows"])
@@ -63,7 +63,7 @@ def test_covariance_is_never_singular(kind: str, generator: Generator) -> None:
     assert torch.linalg.eigvalsh(gaussian.covariances).min() > 1e-7
 
 
-def test_both_are_normalised(generator: Generator) -> None:
+def test_both_are_normalized(generator: Generator) -> None:
     axes = torch.linspace(-20, 25, 600), torch.linspace(-20, 25, 600)
     cell = (45 / 599) ** 2
     for density in densities(generator):

@@ -19,7 +19,7 @@ PRELOADED = [
     "filelock", "pooch", "pyarrow.csv", "pyarrow.feather", "pyarrow.parquet", "pytest",
     "rich.progress", "rich.table", "sklearn.ensemble", "sklearn.mixture", "torch._dynamo",
     "fdsm.cli.main", "fdsm.data.tables.text_file", "fdsm.data.tables.inference",
-    "fdsm.evaluation", "fdsm.paper.catalogue", "fdsm.recipes.presets", "fdsm.report",
+    "fdsm.evaluation", "fdsm.recipes.presets", "fdsm.report",
     "fdsm.report.plots", "fdsm.runs.distributed", "fdsm.runs.samples", "fdsm.runs.score",
     "tests.runs.run_cases",
 ]  # fmt: skip

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from fdsm.runs import Run
 from fdsm.training import checkpoint
-from fdsm.training.loggers import records
+from fdsm.training.loggers import read_metrics
 
 from ..cli.cli_cases import write_measurements
 from ..runs.run_cases import identical, last_checkpoint, logged_metrics, model_file
@@ -154,7 +154,7 @@ def _paused(command: Command | Pair) -> bool:
 
 def logged_iteration(folder: Path) -> int:
     """Return the last iteration in the metrics."""
-    return max((r["iteration"] for r in records(folder / "metrics.jsonl")), default=0)
+    return max((r["iteration"] for r in read_metrics(folder / "metrics.jsonl")), default=0)
 
 
 def saved_iteration(folder: Path) -> int:

@@ -36,7 +36,7 @@ def test_kills_inside_checkpoint_writes_change_nothing(kills: Kills) -> None:
         kills.kill_one_run(in_writes=True)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.timeout(3600)
 def test_a_hundred_kills_change_nothing(kills: Kills) -> None:
     while kills.count < 100:
@@ -45,7 +45,7 @@ def test_a_hundred_kills_change_nothing(kills: Kills) -> None:
     assert {"training", "after training"} <= set(kills.stages)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.timeout(3600)
 def test_kills_of_two_processes_change_nothing(tmp_path: Path) -> None:
     kills = Kills(tmp_path, random.Random(0), Pair)
@@ -90,7 +90,7 @@ def test_kill_between_the_last_checkpoint_and_the_model(
     require_same_result(finished, whole)
 
 
-@pytest.mark.parametrize("phase", ["half", pytest.param("flushed", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("phase", ["half", pytest.param("flushed", marks=pytest.mark.nightly)])
 def test_kill_inside_the_report_keeps_the_old_one(
     phase: str, finished: Path, tmp_path: Path
 ) -> None:

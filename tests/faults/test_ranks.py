@@ -75,7 +75,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return Run.open(folder)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("rank", [0, 1])
 @pytest.mark.parametrize("rendezvous", ["--standalone", "--master-port=29713"])
 def test_a_killed_process_is_restarted_and_the_run_ends_the_same(
@@ -93,7 +93,7 @@ def test_a_killed_process_is_restarted_and_the_run_ends_the_same(
     assert not list(folder.parent.glob(f"{folder.name}-*"))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_killed_process_without_restarts_is_reported(undisturbed: Run) -> None:
     folder = undisturbed.folder.parent / "ended"
     with launch(folder, "--standalone") as process:
@@ -107,7 +107,7 @@ def test_a_killed_process_without_restarts_is_reported(undisturbed: Run) -> None
     assert lines[0].endswith(f"Continue with: fdsm train --resume {folder}")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_stopped_process_leads_to_a_time_out(undisturbed: Run) -> None:
     folder = undisturbed.folder.parent / "stopped"
     with launch(folder, "--standalone", options=("--timeout", "3")) as process:
@@ -121,7 +121,7 @@ def test_a_stopped_process_leads_to_a_time_out(undisturbed: Run) -> None:
     assert Run.open(folder).checkpoints.numbered()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_to_torchrun_stops_all_processes_after_a_checkpoint(
     undisturbed: Run, number: signal.Signals

@@ -83,7 +83,7 @@ class Failing:
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=["Python", "GPU", "CPU", "MPS"])
-def test_errors_of_allocators_are_recognised(error: Exception, generator: Generator) -> None:
+def test_errors_of_allocators_are_recognized(error: Exception, generator: Generator) -> None:
     with pytest.raises(OutOfMemory, match=r"iteration 1: .* a batch of shape \(4, 2\) \(.+\)"):
         fit(Failing(error), lambda *_: torch.zeros(4, 2), 3, generator=generator)
 
@@ -228,6 +228,6 @@ def test_clock_that_is_set_back_changes_nothing(
 
 
 def _records(run: Run) -> list[dict[str, float]]:
-    from fdsm.training.loggers import records
+    from fdsm.training.loggers import read_metrics
 
-    return records(run.folder / "metrics.jsonl")
+    return read_metrics(run.folder / "metrics.jsonl")

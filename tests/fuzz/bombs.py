@@ -36,7 +36,7 @@ Make = Callable[[Path], Path]
 
 
 def pictures(count: int, side: int, mode: str) -> Make:
-    """Return a maker of a folder of PNG files with pixels of one colour."""
+    """Return a maker of a folder of PNG files with pixels of one color."""
 
     def make(folder: Path) -> Path:
         (folder / "photos").mkdir()

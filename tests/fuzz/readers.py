@@ -194,13 +194,6 @@ def _settings(folder: Path, file: Path) -> Iterable[str]:
     return []
 
 
-def _bench_record(folder: Path, file: Path) -> Iterable[str]:
-    from fdsm.benchmarks.results.record import Record, read_record
-
-    read_record(file, Record)
-    return []
-
-
 TABLES = ("t.csv", "t.tsv", "t.txt", "semicolon.data", "t.csv.gz")
 BINARY_TABLES = ("t.parquet", "t.feather", "plain.feather", "t.arrow")
 REPORTED = tuple(f"run/{name}" for name in (
@@ -269,5 +262,4 @@ READERS: Sequence[Reader] = (
     Reader("report pages", "run", REPORTED, _write_report, share=0.05),
     Reader("pages of studies", "study", ("study/study.json",), _write_report, share=0.05),
     Reader("settings", "settings", ("settings.txt",), _settings, (change_cells,), " "),
-    Reader("benchmark records", "bench", ("record.json",), _bench_record),
 )

@@ -93,9 +93,9 @@ def _write_arrays(parent: Path) -> None:
 
 def _write_images(parent: Path) -> None:
     write_images(parent / "folder" / "photos", 12, 9, 8, 3)
-    grey = {f"class{i % 2}/{i:02}.png": encode_png(random_bytes(8, 8, seed=i)) for i in range(12)}
+    gray = {f"class{i % 2}/{i:02}.png": encode_png(random_bytes(8, 8, seed=i)) for i in range(12)}
     folder = _folder(parent, "zip")
-    write_zip(folder / "photos.zip", grey)
+    write_zip(folder / "photos.zip", gray)
     from PIL import Image
 
     for suffix in ("jpg", "gif", "bmp", "tiff", "webp", "ppm"):
@@ -171,9 +171,6 @@ def _write_runs(parent: Path) -> None:
     (_folder(parent, "settings") / "settings.txt").write_text(
         "\n".join(settings), encoding="utf-8"
     )
-    results = Path(__file__).parents[2] / "results" / "bench"
-    smallest = min(results.glob("*.json"), key=lambda path: path.stat().st_size)
-    (_folder(parent, "bench") / "record.json").write_bytes(smallest.read_bytes())
     study = _folder(parent, "study") / "study"
     study.mkdir(exist_ok=True)
     (study / "study.json").write_text(STUDY, encoding="utf-8")

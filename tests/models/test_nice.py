@@ -1,4 +1,4 @@
-"""NICE: Jacobian, inverse, normalisation, samples and layers."""
+"""NICE: Jacobian, inverse, normalization, samples and layers."""
 
 import math
 from itertools import pairwise

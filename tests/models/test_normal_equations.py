@@ -1,4 +1,4 @@
-"""The solution of the normal equations minimises the loss of the corresponding objective."""
+"""The solution of the normal equations minimizes the loss of the corresponding objective."""
 
 import math
 from collections.abc import Callable
@@ -61,7 +61,7 @@ pairs = pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
 
 @pairs
 @pytest.mark.parametrize("projection", [Sphere(0.3), Rademacher(math.sqrt(D))], ids=str)
-def test_solution_minimises_the_penalised_loss(
+def test_solution_minimizes_the_penalized_loss(
     pair: tuple[Equations, Callable[[Projection], SM | SSM | ViaScore]],
     projection: Projection,
     problem: Problem,

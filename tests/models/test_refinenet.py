@@ -140,7 +140,7 @@ def test_refining_goes_from_coarse_to_fine(generator: Generator) -> None:
 
 
 def test_images_are_scaled_to_the_symmetric_interval(generator: Generator) -> None:
-    """The input of the first convolution is `2x - 1`, zero for a grey image."""
+    """The input of the first convolution is `2x - 1`, zero for a gray image."""
     model, seen = RefineNet(1, width=2, levels=LEVELS), []
     model.first.register_forward_hook(lambda module, given, _: seen.append(given[0]))
     x = torch.rand(1, 1, 8, 8, generator=generator)

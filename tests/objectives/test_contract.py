@@ -62,7 +62,7 @@ def log_weight(a: Tensor, x: Tensor, noise: Tensor) -> Tensor:
 
 VIEWS: dict[str, Callable[[Gaussian, Tensor], object]] = {
     "log_density": lambda model, x: model.log_density,
-    "normalised": lambda model, x: model.normalised,
+    "normalized": lambda model, x: model.normalized,
     "score": lambda model, x: model.score,
     "layers": lambda model, x: model.layers(x),
     "latent": lambda model, x: lambda x, noise: log_weight(model.a, x, noise),
@@ -129,7 +129,7 @@ CASES = {
         "log_density",
         oracles.annealed_sm(torch.tensor([SIGMA], dtype=torch.float64)),
     ),
-    "mle": Case(MLE(), "normalised", oracles.mle),
+    "mle": Case(MLE(), "normalized", oracles.mle),
     "nce": Case(NCE(FD, Sphere(1.0)), "log_density", oracles.nce(1.0)),
     "nce-small": Case(NCE(FD, Sphere(EPS)), "log_density", oracles.sm, bias=EPS**2),
     "mpf": Case(MPF(FD, Sphere(1.0)), "log_density", oracles.mpf(1.0)),
@@ -213,7 +213,7 @@ def test_numpy_arrays_are_refused(case: Case) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [name for name, case in CASES.items() if case.view in {"log_density", "normalised"}]
+    "name", [name for name, case in CASES.items() if case.view in {"log_density", "normalized"}]
 )
 def test_distributions_are_log_densities(name: str) -> None:
     if name == "annealed-constant":

@@ -108,8 +108,8 @@ def test_bound_holds_and_does_not_grow_as_the_step_shrinks(
     independent = []
     for _ in range(10):
         v = Sphere(radius).sample(x, generator)
-        plus, minus, centre = (estimates(y, generator) for y in (x + v, x - v, x))
-        independent.append((plus + minus - 2 * centre + (plus - minus) ** 2 / 8) / radius**2)
+        plus, minus, center = (estimates(y, generator) for y in (x + v, x - v, x))
+        independent.append((plus + minus - 2 * center + (plus - minus) ** 2 / 8) / radius**2)
     assert torch.cat(independent).mean() > truth + 0.1 / radius**2
 
 

@@ -162,7 +162,7 @@ def test_gradient_is_exact_at_any_depth(make: type, generator: Generator) -> Non
     torch.testing.assert_close(both, expected)
 
 
-def test_couplings_are_recognised_by_their_attributes() -> None:
+def test_couplings_are_recognized_by_their_attributes() -> None:
     assert [is_additive_coupling(layer) for layer in nice()] == [True] * 4 + [False] * 2
 
 

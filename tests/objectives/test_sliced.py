@@ -21,8 +21,8 @@ def test_fd_ssm_is_equation_9(
 ) -> None:
     x, v, cond = sample(event, conditioned, generator)
     log_p = network(event, 0, conditioned)
-    plus, minus, centre = log_p(x + v, *cond), log_p(x - v, *cond), log_p(x, *cond)
-    expected = (plus + minus - 2 * centre + (plus - minus) ** 2 / 8) / EPS**2
+    plus, minus, center = log_p(x + v, *cond), log_p(x - v, *cond), log_p(x, *cond)
+    expected = (plus + minus - 2 * center + (plus - minus) ** 2 / 8) / EPS**2
     actual = SSM(engine, Sphere(EPS)).at(log_p, x, v, *cond)
     torch.testing.assert_close(actual, expected, **EXACT)
 

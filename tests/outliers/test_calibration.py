@@ -129,7 +129,7 @@ def test_ties_are_at_least_as_unusual() -> None:
     assert p.tolist() == pytest.approx([41 / 101, 1.0])
 
 
-def test_measures_are_centred_scaled_and_weighted() -> None:
+def test_measures_are_centered_scaled_and_weighted() -> None:
     """Both measures have median 0 and range 1 between the quantiles after scaling."""
     ranks = torch.linspace(0, 1, 1001)
     values = torch.stack([8 * ranks, -3 + 0.5 * ranks.flip(0)])

@@ -23,7 +23,7 @@ tiny = EBM(
     Adam(5e-3, schedule=CosineSchedule()),
     step_size=ExponentialSchedule(0.5),
     plan=TrainingPlan(40, 32, 5, 10, 10, ema_decay=0.9, num_samples=8),
-    tempering=TemperedSampling(Temperatures(2, 5, 0, 10.0), 0.1, 1e-3, spread=1.0, centre=0.0),
+    tempering=TemperedSampling(Temperatures(2, 5, 0, 10.0), 0.1, 1e-3, spread=1.0, center=0.0),
     sm_eval_rows=10,
 )
 

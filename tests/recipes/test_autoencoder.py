@@ -112,7 +112,7 @@ def test_reconstruction_is_a_negative_log_likelihood(generator: Generator) -> No
 def test_decoder_of_one_image_has_no_error_and_no_distance(
     kind: type[ConvVAE] | type[ConvWAE], generator: Generator
 ) -> None:
-    """All images are grey, and so are all samples."""
+    """All images are gray, and so are all samples."""
     images = torch.full((100, 3, 16, 16), 191, dtype=torch.uint8)
     images[0] = 255
     chain = Chain((ToFloat(), Affine(2.0, -1.0)))
@@ -120,20 +120,20 @@ def test_decoder_of_one_image_has_no_error_and_no_distance(
     recipe = replace(IMAGES, kind=kind)
     model = recipe.build(torch.Size([3, 16, 16]))
     (decoder,) = (part for part in model.modules() if isinstance(part, DecoderCNN))
-    grey = torch.tensor(2 * 191 / 255 - 1)
+    gray = torch.tensor(2 * 191 / 255 - 1)
     with torch.no_grad():
         weight, bias = decoder.network[-2].parameters()
         weight.zero_()
-        bias.fill_(grey.atanh())
+        bias.fill_(gray.atanh())
     found = recipe.evaluate(model, data, generator)
     assert found["frechet_random"].value == pytest.approx(0, abs=1e-6)
     assert found["reconstruction"].value == pytest.approx(0, abs=1e-6)
     samples = recipe.sample(model, torch.Size([3, 16, 16]), 4, generator, silent)
-    torch.testing.assert_close(samples, grey.expand(4, 3, 16, 16))
+    torch.testing.assert_close(samples, gray.expand(4, 3, 16, 16))
     with torch.no_grad():
         bias.zero_()
     black = recipe.validate(model, data, generator)["reconstruction"]
-    assert black == pytest.approx(768 * grey.item() ** 2, rel=1e-4)
+    assert black == pytest.approx(768 * gray.item() ** 2, rel=1e-4)
 
 
 @pytest.mark.parametrize("recipe", [BINARY, IMAGES], ids=["binary", "images"])

@@ -79,7 +79,7 @@ def test_true_density_has_no_fisher_divergence_and_its_samples_are_right() -> No
             return mixture.log_density(x)
 
     tempering = TemperedSampling(
-        Temperatures(100, 500, 0, 10.0), 0.1, 1e-3, spread=1.0, centre=0.0
+        Temperatures(100, 500, 0, 10.0), 0.1, 1e-3, spread=1.0, center=0.0
     )
     recipe = replace(tiny, data=SyntheticData(mixture, n=1000), tempering=tempering)
     data, generator = recipe.data.load(), Generator().manual_seed(0)
@@ -90,11 +90,11 @@ def test_true_density_has_no_fisher_divergence_and_its_samples_are_right() -> No
     assert (x[:, 0] > 0).float().mean().item() == pytest.approx(0.5, abs=0.15)
 
 
-def test_chains_start_around_the_given_centre(
+def test_chains_start_around_the_given_center(
     monkeypatch: pytest.MonkeyPatch, generator: Generator
 ) -> None:
     monkeypatch.setattr("fdsm.recipes.ebm.tempered_langevin", lambda score, start, *_, **__: start)
-    recipe = replace(tiny, tempering=replace(tiny.tempering, centre=0.5, spread=2.0))
+    recipe = replace(tiny, tempering=replace(tiny.tempering, center=0.5, spread=2.0))
     start = recipe.sample(Normal(), torch.Size([2]), 20_000, generator, silent)
     torch.testing.assert_close(start.mean(0), torch.full((2,), 0.5), atol=0.06, rtol=0)
     torch.testing.assert_close(start.std(0), torch.full((2,), 2.0), atol=0.06, rtol=0)

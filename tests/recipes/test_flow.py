@@ -39,7 +39,7 @@ def test_maximum_likelihood_reaches_the_entropy_of_a_gaussian() -> None:
     torch.testing.assert_close(samples.T.cov(), expected, atol=0.15, rtol=0)
 
 
-def test_log_density_is_normalised() -> None:
+def test_log_density_is_normalized() -> None:
     recipe = flow(MLE())
     torch.manual_seed(0)
     f = recipe.log_density(recipe.build(torch.Size([2])))
@@ -53,7 +53,7 @@ def test_log_density_is_normalised() -> None:
 @pytest.mark.parametrize(
     "objective", [MLE(), DSM(0.1), ApproximateBackprop(), CurvaturePropagation()], ids=repr
 )
-def test_step_minimises_the_objective_of_the_model(
+def test_step_minimizes_the_objective_of_the_model(
     objective: Objective, generator: Generator
 ) -> None:
     recipe = flow(objective)

@@ -7,18 +7,16 @@ import pytest
 import torch
 from torch import Generator, Tensor
 
-from fdsm.data import Affine, Chain, DataError, Dataset, Digits, Noise, ToFloat
+from fdsm.data import Affine, Chain, Dataset, Digits, Noise, ToFloat
 from fdsm.evaluation import Features, Pixels, fid
-from fdsm.evaluation.random_features import RandomConvolutions
 from fdsm.recipes.frechet import (
-    ClassifierFeatures,
     Frechet,
-    InceptionFeatures,
     RandomFeatures,
     for_test,
     for_training,
     for_validation,
 )
+from fdsm.recipes.random_features import RandomConvolutions
 
 CPU = torch.device("cpu")
 
@@ -99,26 +97,5 @@ def test_seed_decides_random_features() -> None:
     assert torch.equal(first(images), again(images))
     assert not torch.equal(first(images), other(images))
     assert "seed 1" in other.name
-    grey = images.expand(-1, 3, -1, -1)
-    torch.testing.assert_close(first(images), first(grey))
-
-
-def test_classifier_is_trained_once_and_recognises_digits() -> None:
-    source = ClassifierFeatures(Digits(transform=ToFloat(16)), images=1200, epochs=20)
-    classifier = source.load()
-    assert classifier is ClassifierFeatures(source.data, images=1200, epochs=20).load()
-    assert float(classifier.name.split()[-1]) > 0.9
-    data = source.data.load()
-    real = data.transform.deterministic(data.test)
-    how = Frechet(source, 150, images=150)
-    near = how(lambda n: data.transform.deterministic(data.train[:n]), data, CPU).value
-    far = how(lambda n: real[:n].flip(-1), data, CPU).value
-    assert near < far / 2
-
-
-def test_missing_inception_weights_name_the_place_for_them(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: object
-) -> None:
-    monkeypatch.setenv("FDSM_DATA", str(tmp_path))
-    with pytest.raises(DataError, match=r"Put it at .*inception.*pt_inception"):
-        InceptionFeatures("pt_inception-missing.pth").load()
+    gray = images.expand(-1, 3, -1, -1)
+    torch.testing.assert_close(first(images), first(gray))

@@ -120,21 +120,21 @@ def test_local_gaussians_are_a_density_with_the_moments_of_their_samples(
     generator: Generator,
 ) -> None:
     rows = torch.randn(60, 2, generator=generator) * torch.tensor([1.0, 3.0])
-    near = LocalGaussians.of(rows, 1.0, neighbours=8)
+    near = LocalGaussians.of(rows, 1.0, neighbors=8)
     axis = torch.linspace(-20, 20, 201)
     density = near.log_density(torch.cartesian_prod(axis, axis)).exp()
     assert density.sum().item() * 0.2**2 == pytest.approx(1, abs=5e-3)
     x = near.sample(50_000, generator)
     covariances = near.factors @ near.factors.mT
-    expected = near.centres.T.cov(correction=0) + covariances.mean(0)
+    expected = near.centers.T.cov(correction=0) + covariances.mean(0)
     torch.testing.assert_close(x.T.cov(), expected, rtol=0.03, atol=0.1)
     torch.testing.assert_close(x.mean(0), rows.mean(0), rtol=0, atol=0.1)
 
 
 def test_local_gaussians_follow_their_formula(generator: Generator) -> None:
     rows = torch.randn(20, 3, generator=generator)
-    near = LocalGaussians.of(rows, 0.5, neighbours=7, most=4)
-    parts = MultivariateNormal(near.centres, scale_tril=near.factors)
+    near = LocalGaussians.of(rows, 0.5, neighbors=7, most=4)
+    parts = MultivariateNormal(near.centers, scale_tril=near.factors)
     x = torch.randn(5, 3, generator=generator)
     log_parts = parts.log_prob(x[:, None])  # type: ignore[no-untyped-call]
     expected = log_parts.logsumexp(1) - math.log(4)

@@ -28,7 +28,7 @@ class TrueScore(nn.Module):
         return -(weights * both).sum(0) / variance
 
 
-def two_greys() -> Dataset:
+def two_grays() -> Dataset:
     images = torch.tensor([0.3, 0.7]).repeat(250)[:, None, None, None].expand(-1, 1, 4, 4)
     return splits(images, images, images)
 
@@ -51,8 +51,8 @@ def network(samples: int = 500) -> ScoreNetwork:
 
 def test_true_score_draws_the_images_and_has_no_distance(generator: Generator) -> None:
     recipe = network()
-    measured = recipe.evaluate(TrueScore(), two_greys(), generator)
-    zero = recipe.evaluate(cast(nn.Module, lambda x, sigma: 0 * x), two_greys(), generator)
+    measured = recipe.evaluate(TrueScore(), two_grays(), generator)
+    zero = recipe.evaluate(cast(nn.Module, lambda x, sigma: 0 * x), two_grays(), generator)
     assert measured["fid"].value < zero["fid"].value / 100
     assert measured["denoising"].value == pytest.approx(0, abs=0.1)
     assert zero["denoising"].value == pytest.approx(1, abs=0.1)
@@ -65,9 +65,9 @@ def test_true_score_draws_the_images_and_has_no_distance(generator: Generator) -
 
 
 def test_distance_at_validation_is_optional(generator: Generator) -> None:
-    watched = network(60).validate(TrueScore(), two_greys(), generator)
+    watched = network(60).validate(TrueScore(), two_grays(), generator)
     assert list(watched) == ["denoising", "fid"]
-    alone = replace(network(), watched=None).validate(TrueScore(), two_greys(), generator)
+    alone = replace(network(), watched=None).validate(TrueScore(), two_grays(), generator)
     assert list(alone) == ["denoising"]
 
 

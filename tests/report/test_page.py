@@ -370,7 +370,7 @@ def test_a_run_with_an_empty_config_is_shown(tmp_path: Path) -> None:
     assert period(read_folders([folder]).runs) == ""
 
 
-def test_more_groups_than_colours_are_dashed(tmp_path: Path) -> None:
+def test_more_groups_than_colors_are_dashed(tmp_path: Path) -> None:
     folders = [write_run(tmp_path / "runs" / f"{i}", "SSM", 0) for i in range(8)]
     for place, folder in enumerate(folders):
         edit(folder / "config.json", {"recipe.name": f"method {place:02}"})

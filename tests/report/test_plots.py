@@ -59,13 +59,13 @@ def test_plots_are_the_same_every_time(tmp_path: Path) -> None:
     )
     assert once == again
     assert all('fill="#ffffff"' in one and "xmlns=" in one for one in once)
-    assert not any(colour in one for one in once for colour in ("#123456", "#abcdef", "#fedcba"))
+    assert not any(color in one for one in once for color in ("#123456", "#abcdef", "#fedcba"))
     for one in plot_panels(found.panels):
         assert "#" not in svg_element(one.figure, "s").replace("url(#", "").replace('href="#', "")
 
 
 def test_density_grid_is_drawn_for_two_dimensional_models_only(tmp_path: Path) -> None:
-    """The true density is drawn first and in the colour of the text, then the model."""
+    """The true density is drawn first and in the color of the text, then the model."""
     for method in ("DSM", "SSM"):
         write_run(tmp_path / method, method, 0)
     assert plot_densities(read_folders([tmp_path]).groups) is None
@@ -76,7 +76,7 @@ def test_density_grid_is_drawn_for_two_dimensional_models_only(tmp_path: Path) -
     np.savez(tmp_path / "SSM" / "density_grid.npz", allow_pickle=False, axis=axis, **arrays)
     plot = plot_densities(read_folders([tmp_path]).groups)
     assert plot is not None
-    assert "Grey: true density." in plot.caption
+    assert "Gray: true density." in plot.caption
     (panel,) = plot.figure.axes
     assert panel.get_title() == "SSM"
     arrows = [one.get_facecolor()[0, :3] for one in panel.collections if isinstance(one, Quiver)]

@@ -1,4 +1,4 @@
-"""Curves show the logged values, in colours that can be told apart."""
+"""Curves show the logged values, in colors that can be told apart."""
 
 import itertools
 import re
@@ -113,7 +113,7 @@ def test_a_run_with_few_logged_values_is_plotted(tmp_path: Path) -> None:
     assert [one.title for one in drawn] == ["training loss against iteration"]
 
 
-def test_plots_are_the_same_every_time_and_use_the_colours_of_the_page(kept: list[Path]) -> None:
+def test_plots_are_the_same_every_time_and_use_the_colors_of_the_page(kept: list[Path]) -> None:
     collection = read_folders(kept)
     draw = lambda: [plot_training(collection.groups)[i].figure for i in (0, -1)]
     first = [svg_element(figure, "a") for figure in draw()]
@@ -126,8 +126,8 @@ def test_plots_are_the_same_every_time_and_use_the_colours_of_the_page(kept: lis
         assert "http" not in one
 
 
-def linear(colour: str) -> Array:
-    c = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+def linear(color: str) -> Array:
+    c = np.array([int(color[i : i + 2], 16) for i in (1, 3, 5)]) / 255
     return np.where(c <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4)
 
 
@@ -145,17 +145,17 @@ VISIONS = {
     "deutan": [[0.3673, 0.8606, -0.2280], [0.2801, 0.6725, 0.0474], [-0.0118, 0.0429, 0.9689]],
     "tritan": [[1.2555, -0.0767, -0.1788], [-0.0784, 0.9308, 0.1476], [0.0047, 0.6914, 0.3039]],
 }
-"""Machado, Oliveira, Fernandes (2009): how colours look without one kind of cone."""
+"""Machado, Oliveira, Fernandes (2009): how colors look without one kind of cone."""
 
 
-@pytest.mark.parametrize(("colours", "background"), [(LIGHT, "#ffffff"), (DARK, "#17191d")])
-def test_colours_can_be_told_apart_with_any_colour_vision(
-    colours: tuple[str, ...], background: str
+@pytest.mark.parametrize(("colors", "background"), [(LIGHT, "#ffffff"), (DARK, "#17191d")])
+def test_colors_can_be_told_apart_with_any_color_vision(
+    colors: tuple[str, ...], background: str
 ) -> None:
     for vision in VISIONS.values():
-        seen = [lab(np.array(vision) @ linear(colour)) for colour in colours]
+        seen = [lab(np.array(vision) @ linear(color)) for color in colors]
         for a, b in itertools.combinations(seen, 2):
             assert np.linalg.norm(a - b) > 20
-    for colour in colours:
-        light = [float(linear(c) @ [0.2126, 0.7152, 0.0722]) for c in (colour, background)]
+    for color in colors:
+        light = [float(linear(c) @ [0.2126, 0.7152, 0.0722]) for c in (color, background)]
         assert (max(light) + 0.05) / (min(light) + 0.05) > 3

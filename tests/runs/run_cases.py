@@ -16,7 +16,7 @@ from fdsm.recipes.settings import change_settings
 from fdsm.runs import Run, SavedModel, train
 from fdsm.runs.train import Training
 from fdsm.training import IterationEvent, checkpoint
-from fdsm.training.loggers import records
+from fdsm.training.loggers import read_metrics
 
 from ..recipes.recipe_cases import tiny
 
@@ -96,7 +96,7 @@ def model_file(run: Run) -> dict[str, Any]:
 def logged_metrics(run: Run) -> list[dict[str, Any]]:
     """Return the lines of `metrics.jsonl` without their times."""
     times = {"seconds", "milliseconds"}
-    lines = records(run.folder / "metrics.jsonl")
+    lines = read_metrics(run.folder / "metrics.jsonl")
     return [{k: v for k, v in line.items() if k not in times} for line in lines]
 
 

@@ -27,8 +27,8 @@ def test_grid_holds_the_values_and_scores_of_model_and_truth(tmp_path: Path) -> 
         torch.from_numpy(arrays["model_log_density"]), -points.square().sum(2) / 2
     )
     torch.testing.assert_close(torch.from_numpy(arrays["model_score"]), -points)
-    centre = points - torch.tensor([1.0, 0.0])
-    torch.testing.assert_close(torch.from_numpy(arrays["true_score"]), -centre)
+    center = points - torch.tensor([1.0, 0.0])
+    torch.testing.assert_close(torch.from_numpy(arrays["true_score"]), -center)
     assert np.array_equal(arrays["data"], x[:2000].numpy())
 
 

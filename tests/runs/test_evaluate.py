@@ -26,7 +26,7 @@ from fdsm.objectives import MLE
 from fdsm.recipes import EBM, Flow
 from fdsm.runs import Run, RunError, SavedModel, evaluate, train
 from fdsm.runs.evaluate import classifier_auc, compare_with_references, sample_problems
-from fdsm.training.loggers import records
+from fdsm.training.loggers import read_metrics
 
 from ..recipes.recipe_cases import silent, tiny
 from .run_cases import (
@@ -126,7 +126,7 @@ def test_model_of_noisy_data_is_compared_on_noisy_data(tmp_path: Path) -> None:
     assert one["better"] == BOTH
 
 
-def test_normalised_models_are_compared_by_likelihood_too(tmp_path: Path) -> None:
+def test_normalized_models_are_compared_by_likelihood_too(tmp_path: Path) -> None:
     recipe = Flow("flow", MLE(), GAUSSIAN)
     truth = Density(GaussianDensity((0.0, 0.0)))
     found = compare(tmp_path / "a", truth, recipe)
@@ -261,7 +261,7 @@ def test_images_are_compared_as_a_whole() -> None:
     assert problem == "all values: the standard deviation is 0 times that of the data"
 
 
-def test_one_sample_is_too_few_for_a_judgement() -> None:
+def test_one_sample_is_too_few_for_a_judgment() -> None:
     data = normal_table()
     assert sample_problems(data.train.mean(0, keepdim=True), data) == []
     assert sample_problems(data.train[:10] * 3, data) == []
@@ -325,7 +325,7 @@ def test_run_that_stopped_before_its_first_log_entry_is_evaluated(
     assert result["iterations"] == 10
     assert result["milliseconds_per_iteration"] > 0
     assert "samples" not in result
-    assert all(r["validation"]["loss"] is None for r in records(run.folder / "metrics.jsonl"))
+    assert all(r["validation"]["loss"] is None for r in read_metrics(run.folder / "metrics.jsonl"))
 
 
 def test_evaluation_uses_the_test_rows_in_shuffled_order(

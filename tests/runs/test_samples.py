@@ -18,12 +18,12 @@ def test_images_are_laid_out_row_by_row() -> None:
     images = torch.arange(6).view(6, 1, 1, 1).expand(6, 1, 200, 200) / 5
     picture = np.asarray(grid(images))
     assert picture.shape == (2 * 201 + 1, 3 * 201 + 1)
-    centres = picture[101::201, 101::201]
-    assert centres.tolist() == [[0, 51, 102], [153, 204, 255]]
+    centers = picture[101::201, 101::201]
+    assert centers.tolist() == [[0, 51, 102], [153, 204, 255]]
     assert picture[0, 0] == 128
 
 
-def test_colours_are_kept_and_values_clipped(tmp_path: Path) -> None:
+def test_colors_are_kept_and_values_clipped(tmp_path: Path) -> None:
     image = torch.tensor([-5.0, 8.0, 99.0]).view(1, 3, 1, 1).expand(1, 3, 400, 400)
     files = save_samples(tmp_path, image, 16.0)
     assert [file.name for file in files] == ["samples.npy", "samples.png"]

@@ -64,9 +64,9 @@ def saved(tmp_path: Path) -> SavedModel:
 
 def test_log_density_is_that_of_the_data(saved: SavedModel) -> None:
     rows = torch.tensor([[8.0, 8.0], [0.0, 4.0], [20.0, 8.0]])
-    normalised = saved.log_density(rows) - torch.log(torch.tensor(2 * torch.pi))
-    assert normalised.dtype == torch.float64
-    torch.testing.assert_close(normalised, TARGET.log_density(rows).double(), rtol=1e-5, atol=1e-5)
+    normalized = saved.log_density(rows) - torch.log(torch.tensor(2 * torch.pi))
+    assert normalized.dtype == torch.float64
+    torch.testing.assert_close(normalized, TARGET.log_density(rows).double(), rtol=1e-5, atol=1e-5)
 
 
 def test_score_is_minus_the_logarithm_of_the_tail_probability(saved: SavedModel) -> None:
@@ -339,7 +339,7 @@ def test_samples_have_as_many_missing_cells_as_the_data(mixed: SavedModel) -> No
     assert found[3].item() == pytest.approx(23 / 200, abs=0.04)
 
 
-def test_density_of_a_table_is_normalised_if_its_constant_is_known(tmp_path: Path) -> None:
+def test_density_of_a_table_is_normalized_if_its_constant_is_known(tmp_path: Path) -> None:
     """The integral over a grid of the two columns is one."""
     saved = train_table(tmp_path / "run", write_table(tmp_path / "table.csv", 200, seed=1), 200)
     assert saved.log_partition is not None

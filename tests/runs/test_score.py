@@ -110,7 +110,7 @@ def test_columns_are_found_by_name_in_any_order(saved: SavedModel, tmp_path: Pat
 def test_columns_of_the_same_name_are_kept(saved: SavedModel, tmp_path: Path) -> None:
     new, out = tmp_path / "new.csv", tmp_path / "scores.csv"
     new.write_text("a,score,b\n0,mine,2\n")
-    for _ in range(2):  # the file is recognised as scores the second time
+    for _ in range(2):  # the file is recognized as scores the second time
         score_file(saved, new, out)
     (row,) = read(out)
     assert row["score"] == "mine"
@@ -497,7 +497,7 @@ def scores_of_all_and_some_training_rows(
     return scores[0][:-10], scores[1]
 
 
-def test_training_rows_are_not_their_own_neighbours_in_any_file(
+def test_training_rows_are_not_their_own_neighbors_in_any_file(
     mixed: SavedModel, tmp_path: Path
 ) -> None:
     """The training rows are different, so a copy of a row is that row.
@@ -508,7 +508,7 @@ def test_training_rows_are_not_their_own_neighbours_in_any_file(
     assert part == pytest.approx(whole, abs=0.02)
 
 
-def test_the_training_file_is_recognised_if_its_rows_repeat(tmp_path: Path) -> None:
+def test_the_training_file_is_recognized_if_its_rows_repeat(tmp_path: Path) -> None:
     """In another file, copies of rows that repeat are expected, and normal."""
     x = torch.randint(0, 7, (150, 2), generator=torch.Generator().manual_seed(0)).tolist()
     path = tmp_path / "train.csv"

@@ -15,7 +15,7 @@ from fdsm.recipes.settings import change_settings
 from fdsm.runs import Run, RunError, SavedModel, TrainingInterrupted, recipe_from_file, train
 from fdsm.runs.train import Training
 from fdsm.training import GradientStep, IterationEvent, NonFiniteLossError, checkpoint
-from fdsm.training.loggers import records
+from fdsm.training.loggers import read_metrics
 from fdsm.typing import Step
 
 from ..recipes.recipe_cases import dropping, tiny
@@ -74,7 +74,7 @@ def test_metrics_logged_after_the_last_checkpoint_are_removed_on_resume(
         patch.setattr(Training, "_count", count)
         with pytest.raises(KeyboardInterrupt):
             train(run)
-    assert records(run.folder / "metrics.jsonl")[-1]["iteration"] == 25
+    assert read_metrics(run.folder / "metrics.jsonl")[-1]["iteration"] == 25
     train(Run.open(run.folder))
     assert identical(last_checkpoint(run), last_checkpoint(uninterrupted))
     assert logged_metrics(run) == logged_metrics(uninterrupted)

@@ -1,4 +1,4 @@
-"""Densities with known moments and normalising constants, and a test of moments."""
+"""Densities with known moments and normalizing constants, and a test of moments."""
 
 import math
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 
 @dataclass(frozen=True, eq=False)
 class Normal:
-    """$N(m, C)$ without its normaliser."""
+    """$N(m, C)$ without its normalizer."""
 
     mean: Tensor
     covariance: Tensor
@@ -41,7 +41,7 @@ def correlated() -> Normal:
 
 
 def standard_normal(x: Tensor) -> Tensor:
-    """Return the log-density of $N(0, I)$ with its normaliser."""
+    """Return the log-density of $N(0, I)$ with its normalizer."""
     x = x.flatten(1)
     return -(x.square() + math.log(2 * math.pi)).sum(1) / 2
 

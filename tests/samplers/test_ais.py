@@ -1,4 +1,4 @@
-"""Annealed importance sampling against normalisers in closed form, in 32 dimensions."""
+"""Annealed importance sampling against normalizers in closed form, in 32 dimensions."""
 
 import math
 from itertools import pairwise
@@ -30,7 +30,7 @@ def pair(x: Tensor) -> Tensor:
     return parts.logsumexp(0)
 
 
-def test_normalising_constant_of_a_correlated_normal(generator: Generator) -> None:
+def test_normalizing_constant_of_a_correlated_normal(generator: Generator) -> None:
     target, x = wide(), torch.randn(300, D, generator=generator)
     found = ais(
         standard_normal, target.log_density, x, temperatures=sigmoid_schedule(250),
@@ -44,7 +44,7 @@ def test_normalising_constant_of_a_correlated_normal(generator: Generator) -> No
     assert plain.effective_sample_size < 15  # it is not an easy one
 
 
-def test_normalising_constant_of_a_mixture(generator: Generator) -> None:
+def test_normalizing_constant_of_a_mixture(generator: Generator) -> None:
     x = torch.randn(800, D, generator=generator)
     found = ais(
         standard_normal, pair, x, temperatures=sigmoid_schedule(200), step_size=0.2,
@@ -104,7 +104,7 @@ def test_forward_and_reverse_estimates_bound_the_true_value(generator: Generator
 
 
 def test_weights_are_zero_where_the_target_is_zero(generator: Generator) -> None:
-    """Half of a standard normal without its normaliser."""
+    """Half of a standard normal without its normalizer."""
     half = lambda x: torch.where(x[:, 0] > 0, -x.square().sum(1) / 2, -torch.inf)
     x = torch.randn(4000, 2, generator=generator)
     found = ais(

@@ -1,4 +1,4 @@
-"""Importance sampling against normalisers and effective sample sizes in closed form."""
+"""Importance sampling against normalizers and effective sample sizes in closed form."""
 
 import math
 
@@ -98,30 +98,30 @@ def test_result_does_not_depend_on_the_batch_size(
     assert sum(proposal.portions) == 100
 
 
-def test_half_of_a_density_has_half_the_normalising_constant(generator: Generator) -> None:
+def test_half_of_a_density_has_half_the_normalizing_constant(generator: Generator) -> None:
     half = lambda x: torch.where(x[:, 0] > 0, -x.square().sum(1) / 2, -torch.inf)
     found = importance_log_partition(half, normal(2, 1.0), 10_000, generator=generator)
     assert abs(found.value - math.log(math.pi)) < 5 * found.error
     assert found.effective_sample_size == pytest.approx(5000, rel=0.05)
 
 
-def test_mixture_is_normalised_and_its_samples_follow_it(generator: Generator) -> None:
-    centres, s = torch.tensor([[-1.0, 0.0], [2.0, 1.0], [2.0, -1.0]]), 0.5
-    mixture = MixtureProposal((GaussianMixtureProposal(centres, s), normal(2, 1.0)))
+def test_mixture_is_normalized_and_its_samples_follow_it(generator: Generator) -> None:
+    centers, s = torch.tensor([[-1.0, 0.0], [2.0, 1.0], [2.0, -1.0]]), 0.5
+    mixture = MixtureProposal((GaussianMixtureProposal(centers, s), normal(2, 1.0)))
     axis = torch.linspace(-6, 7, 301)
     mass = mixture.log_density(torch.cartesian_prod(axis, axis)).exp().sum()
     assert (mass * (axis[1] - axis[0]) ** 2).item() == pytest.approx(1, abs=1e-6)
     n = 50_000
     x = mixture.sample(n, generator)
-    mean = centres.mean(0) / 2
-    spread = (centres.T @ centres / 3 + s**2 * torch.eye(2) + torch.eye(2)) / 2
+    mean = centers.mean(0) / 2
+    spread = (centers.T @ centers / 3 + s**2 * torch.eye(2) + torch.eye(2)) / 2
     v = spread - mean[:, None] * mean
     assert ((x.mean(0) - mean).abs() < 5 * (v.diagonal() / n).sqrt()).all()
     torch.testing.assert_close(x.T.cov(), v, rtol=0, atol=0.06)
 
 
 def test_proposals_support_images(generator: Generator) -> None:
-    """N(0, I) without its normaliser on events of shape (1, 2, 2)."""
+    """N(0, I) without its normalizer on events of shape (1, 2, 2)."""
     q = GaussianMixtureProposal(torch.zeros(1, 1, 2, 2, dtype=torch.float32), 1.2)
     assert q.sample(3, generator).shape == (3, 1, 2, 2)
     assert q.sample(3, generator).dtype == torch.float32
@@ -144,7 +144,7 @@ def test_invalid_arguments_are_refused() -> None:
         importance_log_partition(lambda x: x, q, 10)
     with pytest.raises(ValueError, match="scale must be a positive number"):
         normal(1, 0.0)
-    with pytest.raises(ValueError, match="at least one centre"):
+    with pytest.raises(ValueError, match="at least one center"):
         GaussianMixtureProposal(torch.zeros(0, 2), 1.0)
     with pytest.raises(TypeError, match="floating-point"):
         GaussianMixtureProposal(torch.zeros(1, 2, dtype=torch.long), 1.0)

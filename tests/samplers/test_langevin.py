@@ -146,9 +146,9 @@ def test_annealing_has_the_moments_of_the_discrete_chain(generator: Generator) -
 def blurred_pair(x: Tensor, sigma: Tensor) -> Tensor:
     """The score of 0.8 N(-4, 0.3²) + 0.2 N(4, 0.3²), blurred."""
     variance = (0.09 + sigma.square())[:, None]
-    centres, shares = torch.tensor([-4.0, 4.0]), torch.tensor([0.8, 0.2])
-    odds = (shares.log() - (x - centres).square() / (2 * variance)).softmax(1)
-    return ((odds @ centres)[:, None] - x) / variance
+    centers, shares = torch.tensor([-4.0, 4.0]), torch.tensor([0.8, 0.2])
+    odds = (shares.log() - (x - centers).square() / (2 * variance)).softmax(1)
+    return ((odds @ centers)[:, None] - x) / variance
 
 
 def test_annealing_finds_the_weights_of_distant_modes(generator: Generator) -> None:

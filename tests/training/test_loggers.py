@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from fdsm.training import JsonLines, TensorBoard
-from fdsm.training.loggers import records
+from fdsm.training.loggers import read_metrics
 from fdsm.untrusted import InputError
 
 
@@ -17,7 +17,7 @@ def test_resumed_log_drops_records_after_the_checkpoint(tmp_path: Path) -> None:
     with path.open("a") as file:
         file.write('{"iteration": 6, "lo')  # the process was killed
     JsonLines(path, iteration=3)({"iteration": 4, "loss": 2.0})
-    assert [(r["iteration"], r["loss"]) for r in records(path)] == [
+    assert [(r["iteration"], r["loss"]) for r in read_metrics(path)] == [
         (1, 1.0), (2, 1.0), (3, 1.0), (4, 2.0),
     ]  # fmt: skip
 
@@ -26,7 +26,7 @@ def test_damaged_lines_are_named_and_left_out(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     path.write_bytes(b'{"iteration": 1}\n{"iter\n{"iteration": 2}\n7\n\xff\n{"iteration": 3')
     with pytest.warns(UserWarning, match=r"metrics.jsonl is damaged in line 2, 4, 5\. These"):
-        assert [record["iteration"] for record in records(path)] == [1, 2]
+        assert [record["iteration"] for record in read_metrics(path)] == [1, 2]
 
 
 def test_missing_log_of_a_run_that_is_resumed_is_named(tmp_path: Path) -> None:
@@ -55,4 +55,4 @@ def test_a_pipe_in_the_place_of_the_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     os.mkfifo(path)
     with pytest.raises(InputError, match=re.escape(f"{path} is a pipe")):
-        records(path)
+        read_metrics(path)

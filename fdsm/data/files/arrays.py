@@ -24,7 +24,7 @@ from .archives import require_method
 from .table import limit_cells, split_frame
 
 if TYPE_CHECKING:
-    import pyarrow as pa  # type: ignore[import-untyped]
+    import pyarrow as pa
 
     from ..tables.columns import Problems
 

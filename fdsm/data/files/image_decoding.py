@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image as Picture
 
 GREY = {"1", "L", "LA", "La", "I;16", "I;16B", "I;16L"}
-"""Pillow's modes of greyscale images."""
+"""Pillow's modes of grayscale images."""
 
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 """Pillow's formats that are read, whatever the name of a file says. Pillow gives PostScript files
@@ -43,7 +43,7 @@ class ImageDecoder:
     Attributes:
         size: Height and width of the result.
         crop: Size of the central square, at most the shorter side. Default: the shorter side.
-        channels: 1 for greyscale, 3 for colour. Default: colour if any image has colour.
+        channels: 1 for grayscale, 3 for color. Default: color if any image has color.
     """
 
     size: int
@@ -74,17 +74,17 @@ class ImageDecoder:
         result = torch.empty(
             len(names), self.channels or 3, self.size, self.size, dtype=torch.uint8
         )
-        grey, budget = True, _PixelBudget(archive)
+        gray, budget = True, _PixelBudget(archive)
         with ThreadPoolExecutor(1) as alone, ThreadPoolExecutor() as pool:
             decoded = pool.map(lambda name: self._decode(archive, name, budget, alone), names)
             try:
                 for i, image in enumerate(decoded):
                     result[i] = torch.from_numpy(image)
-                    grey = grey and len(image) == 1
+                    gray = gray and len(image) == 1
             except DataError:
                 pool.shutdown(cancel_futures=True)
                 raise
-        return result[:, :1].contiguous() if grey else result
+        return result[:, :1].contiguous() if gray else result
 
     def _decode(
         self, archive: Archive, name: str, budget: "_PixelBudget", alone: Executor
@@ -118,15 +118,15 @@ class ImageDecoder:
     def _crop_and_resize(self, image: "Picture") -> Bytes:
         from PIL import Image
 
-        grey = image.mode in GREY if self.channels is None else self.channels == 1
-        image = image.convert("L" if grey else "RGB")
+        gray = image.mode in GREY if self.channels is None else self.channels == 1
+        image = image.convert("L" if gray else "RGB")
         side = min(*image.size, self.crop or max(image.size))
         left, top = round((image.width - side) / 2), round((image.height - side) / 2)
         image = image.crop((left, top, left + side, top + side))
         if side != self.size:
             image = image.resize((self.size, self.size), Image.Resampling.BILINEAR)
         levels = np.array(image)
-        return levels[None] if grey else levels.transpose(2, 0, 1)
+        return levels[None] if gray else levels.transpose(2, 0, 1)
 
 
 class _PixelBudget:

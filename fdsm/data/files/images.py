@@ -28,7 +28,7 @@ class ImageFolder:
         size: Height and width of the stored images.
         crop: Size of the central square, at most the shorter side. Default: the shorter side.
             The paper's ImageNet images have `size=128, crop=128`.
-        channels: 1 for greyscale, 3 for colour. Default: colour if any image has colour.
+        channels: 1 for grayscale, 3 for color. Default: color if any image has color.
         limit: Maximum number of images, drawn at random. Default: all.
         validation: Fraction of the images for validation.
         test: Fraction of the images for the test.

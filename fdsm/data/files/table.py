@@ -28,7 +28,7 @@ from ..tables.frame import (
 from ..transforms import Chain, EncodeColumns, Transform
 
 if TYPE_CHECKING:
-    import pyarrow as pa  # type: ignore[import-untyped]
+    import pyarrow as pa
 
     from ..tables.text_file import Frame
 

@@ -1,4 +1,4 @@
-"""CIFAR-10: 50,000 + 10,000 colour images of 32x32."""
+"""CIFAR-10: 50,000 + 10,000 color images of 32x32."""
 
 import io
 import pickle

@@ -50,8 +50,8 @@ class GaussianDensity:
 
     def score(self, x: Tensor) -> Tensor:
         """Return $-C^{-1}(x - m)$, shape `(B, D) -> (B, D)`."""
-        centred = (x - x.new_tensor(self.mean)).T
-        return -torch.cholesky_solve(centred, self._factor(x)).T
+        centered = (x - x.new_tensor(self.mean)).T
+        return -torch.cholesky_solve(centered, self._factor(x)).T
 
     def _covariance(self, like: Tensor) -> Tensor:
         if self.covariance is None:
@@ -177,7 +177,7 @@ def spiral(
     """Return a mixture of narrow Gaussians along spirals: a thin structure with a known density.
 
     Args:
-        arms: Number of spirals that start at the centre.
+        arms: Number of spirals that start at the center.
         turns: Number of turns of each spiral.
         points: Number of Gaussians per spiral.
         radius: Radius at the outer end.

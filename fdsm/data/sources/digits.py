@@ -37,7 +37,7 @@ class Digits:
     def load(self) -> Dataset:
         """Read the data set. Raises `ImportError` if scikit-learn is missing."""
         try:
-            from sklearn.datasets import load_digits  # type: ignore[import-untyped]
+            from sklearn.datasets import load_digits
         except ImportError as error:
             raise ImportError("Digits needs scikit-learn: pip install 'fdsm[digits]'") from error
         found = load_digits()

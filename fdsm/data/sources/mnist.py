@@ -1,4 +1,4 @@
-"""MNIST and Fashion-MNIST: 60,000 + 10,000 greyscale images of 28x28."""
+"""MNIST and Fashion-MNIST: 60,000 + 10,000 grayscale images of 28x28."""
 
 import gzip
 import io

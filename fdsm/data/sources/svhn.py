@@ -1,4 +1,4 @@
-"""SVHN: house numbers, 73,257 + 26,032 colour images of 32x32."""
+"""SVHN: house numbers, 73,257 + 26,032 color images of 32x32."""
 
 import math
 import struct

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa  # type: ignore[import-untyped]
-import pyarrow.compute as pc  # type: ignore[import-untyped]
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from .cells import ISO, UNITS, Floats
 from .columns import Categorical, Column, Constant, DateTime, Numeric, UsedColumn

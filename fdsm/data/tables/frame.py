@@ -16,7 +16,7 @@ from .plain_types import plain_types
 from .text_format import require_names
 
 if TYPE_CHECKING:
-    import pyarrow as pa  # type: ignore[import-untyped]
+    import pyarrow as pa
     from pyarrow import parquet
 
     from .text_file import Frame
@@ -272,7 +272,7 @@ def _expand(table: "pa.Table", file: "parquet.ParquetFile", size: int) -> "pa.Ta
 def _require_short_dictionaries(table: "pa.Table", size: int) -> None:
     """Raise `DataError` if the texts of dictionaries, one for each row, are too large."""
     import pyarrow as pa
-    import pyarrow.compute as pc  # type: ignore[import-untyped]
+    import pyarrow.compute as pc
 
     total = 0
     for column in table.columns:

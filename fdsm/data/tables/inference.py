@@ -3,8 +3,8 @@
 from functools import cache
 
 import numpy as np
-import pyarrow as pa  # type: ignore[import-untyped]
-import pyarrow.compute as pc  # type: ignore[import-untyped]
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from ..errors import DataError
 from .cells import (

@@ -11,7 +11,7 @@ from .plain_types import plain_types
 from .text_format import positions, require_names
 
 if TYPE_CHECKING:
-    import pyarrow as pa  # type: ignore[import-untyped]
+    import pyarrow as pa
 
 
 _NOT_A_TABLE = (
@@ -81,7 +81,7 @@ def _convert(table: object) -> "pa.Table":
             require_names([str(name) for name in table.columns], "the table")
             return _from_columns({str(name): table[name] for name in table.columns})
     if hasattr(table, "__dataframe__"):
-        from pyarrow.interchange import from_dataframe  # type: ignore[import-untyped]
+        from pyarrow.interchange import from_dataframe
 
         return from_dataframe(table)
     if isinstance(table, _Lazy):

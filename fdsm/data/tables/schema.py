@@ -25,7 +25,7 @@ from .columns import (
 )
 
 if TYPE_CHECKING:
-    import pyarrow as pa  # type: ignore[import-untyped]
+    import pyarrow as pa
 
 MAX_NAMES = 12
 """Largest number of numeric columns whose names are shown."""

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 import numpy as np
-import pyarrow as pa  # type: ignore[import-untyped]
-import pyarrow.compute as pc  # type: ignore[import-untyped]
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
 from ..errors import DataError

@@ -11,7 +11,7 @@ from .schema import TableSchema
 from .text_format import GAPS, MISSING
 
 if TYPE_CHECKING:
-    import pyarrow as pa  # type: ignore[import-untyped]
+    import pyarrow as pa
     from pyarrow import parquet
 
 WRITTEN_SUFFIXES = (".csv", ".parquet")
@@ -26,7 +26,7 @@ def write_frames(path: Path, suffix: str, frames: "Iterable[pa.Table]", mark: st
         path: The file.
         suffix: The format, `".csv"` or `".parquet"`.
         frames: The blocks, with the same columns.
-        mark: Metadata of a parquet file, by which `is_marked` recognises it.
+        mark: Metadata of a parquet file, by which `is_marked` recognizes it.
 
     Raises:
         DataError: If a column has a type that parquet files cannot hold.
@@ -199,7 +199,7 @@ def _types(frame: "pa.Table", schema: TableSchema) -> "dict[str, pa.DataType]":
 def _cast(column: "pa.ChunkedArray", kind: "pa.DataType") -> "pa.ChunkedArray":
     """Return a column of text in another type. Texts that mean a missing cell are missing."""
     import pyarrow as pa
-    import pyarrow.compute as pc  # type: ignore[import-untyped]
+    import pyarrow.compute as pc
 
     trimmed = pc.utf8_trim_whitespace(column)
     if pa.types.is_boolean(kind):

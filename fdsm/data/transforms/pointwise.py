@@ -118,7 +118,7 @@ class Dequantize(Identity):
 
 @dataclass(frozen=True)
 class Jitter(Identity):
-    """Add centred uniform noise: `x + width · (U - 1/2)`.
+    """Add centered uniform noise: `x + width · (U - 1/2)`.
 
     The paper dequantizes with `ToFloat()` and `Jitter(1 / 256)` for NICE and the autoencoders.
 

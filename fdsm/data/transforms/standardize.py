@@ -93,7 +93,7 @@ class Standardize(_Fitted):
 class Whiten(_Fitted):
     r"""Map rows to their principal components, scaled to variance 1: $z = \sqrt n (x - m) V / s$.
 
-    $U \, \mathrm{diag}(s) \, V^T$ is the singular value decomposition of the `n` centred training
+    $U \, \mathrm{diag}(s) \, V^T$ is the singular value decomposition of the `n` centered training
     rows. There is no regularizer, so the covariance of the training rows becomes exactly the
     identity; linearly dependent columns raise an error. Computed in float64, since columns of a
     table may differ by many orders of magnitude.

@@ -1,7 +1,7 @@
 """Plots of a run on a table: scores, calibration, columns and correlations.
 
-The data are drawn in the first colour, and samples or new rows in the second. Each is also drawn
-with another shape, so that the plots can be read without colours.
+The data are drawn in the first color, and samples or new rows in the second. Each is also drawn
+with another shape, so that the plots can be read without colors.
 """
 
 import itertools
@@ -31,7 +31,7 @@ from .records import (
 )
 
 DATA, NEW = LIGHT[:2]
-"""Colours of the data, and of samples or new rows."""
+"""Colors of the data, and of samples or new rows."""
 
 REACH = 1.5
 """The axis of scores ends at this many widths of the range of known rows beyond that range."""
@@ -187,7 +187,7 @@ def plot_calibration(calibration: Calibration) -> Plot:
         figure.legend(loc="outside lower left", ncols=3, frameon=False, handlelength=2.2)
     caption = (
         f"The counts should scatter around {format_number(expected)}. For uniform "
-        "p-values, a count lies in the grey range with a probability of about 95 %, so about one "
+        "p-values, a count lies in the gray range with a probability of about 95 %, so about one "
         f"of the {bins} bins lies outside. High counts on the left: too many normal rows get "
         "small p-values."
     )
@@ -337,9 +337,9 @@ def _plot_matrix(names: Sequence[str], matrix: NDArray[np.float64]) -> Figure:
 
 def _draw_cell(axes: Axes, row: int, column: int, value: float, *, numbers: bool) -> None:
     side = 0.92 * math.sqrt(min(abs(value), 1.0))
-    corner, colour = (column - side / 2, row - side / 2), DATA if value > 0 else NEW
-    axes.add_patch(Rectangle(corner, side, side, fill=False, edgecolor=colour, linewidth=0.7))
+    corner, color = (column - side / 2, row - side / 2), DATA if value > 0 else NEW
+    axes.add_patch(Rectangle(corner, side, side, fill=False, edgecolor=color, linewidth=0.7))
     if value > 0:
-        axes.add_patch(Rectangle(corner, side, side, color=colour, alpha=0.35, linewidth=0))
+        axes.add_patch(Rectangle(corner, side, side, color=color, alpha=0.35, linewidth=0))
     if numbers:
         axes.text(column, row, typeset(f"{value:.2f}"), ha="center", va="center", fontsize=8)

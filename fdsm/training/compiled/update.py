@@ -148,7 +148,7 @@ def compiled_step(
     them as a condition, a tensor. See `CompiledUpdate` for details.
 
     Args:
-        objective: The objective to minimise.
+        objective: The objective to minimize.
         model: A log-density or a score.
         optimizer: An optimizer of `torch.optim` for the parameters of the model. Its learning rate
             can change at any time, for example by a scheduler of torch.

@@ -5,16 +5,19 @@ The gradient is that of one process with all rows, up to rounding: gradients are
 """
 
 from ...sharding import Shard, ShardedDraws
-from .checks import NotShardable, UnsynchronisedGradients, require_same_gradients
+from .checks import NotShardable, UnsynchronizedGradients, require_same_gradients
 from .loss import DistributedLoss
 from .update import ShardedUpdate
+from .world import ALONE, World
 
 __all__ = [
+    "ALONE",
     "DistributedLoss",
     "NotShardable",
     "Shard",
     "ShardedDraws",
     "ShardedUpdate",
-    "UnsynchronisedGradients",
+    "UnsynchronizedGradients",
+    "World",
     "require_same_gradients",
 ]

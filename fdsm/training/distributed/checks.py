@@ -21,7 +21,7 @@ class NotShardable(ValueError):
     """A loss that several processes cannot compute together, and why."""
 
 
-class UnsynchronisedGradients(RuntimeError):
+class UnsynchronizedGradients(RuntimeError):
     """The gradients of processes that train together differ."""
 
 
@@ -35,7 +35,7 @@ def require_same_gradients(parameters: Iterable[nn.Parameter]) -> None:
         parameters: The parameters, in the same order in all processes.
 
     Raises:
-        UnsynchronisedGradients: If they differ, in all processes.
+        UnsynchronizedGradients: If they differ, in all processes.
     """
     marks = torch.stack([_mark(p.grad) for p in parameters])
     lowest, highest = marks.clone(), marks.clone()
@@ -43,7 +43,7 @@ def require_same_gradients(parameters: Iterable[nn.Parameter]) -> None:
     distributed.all_reduce(highest, distributed.ReduceOp.MAX)
     different = int((lowest != highest).any(1).sum())
     if different:
-        raise UnsynchronisedGradients(
+        raise UnsynchronizedGradients(
             f"{different} of {len(marks)} gradients differ between the processes. The loss must "
             "be inside the module that is wrapped, and unused parameters must be searched: use "
             "fdsm.training.distributed.DistributedLoss"

@@ -107,7 +107,7 @@ class FullyShardedUpdate(ShardedUpdate):
         return part
 
     @contextmanager
-    def _unsynchronised(self) -> Generator[None]:
+    def _unsynchronized(self) -> Generator[None]:
         part = cast(FSDPModule, self.part)
         part.set_requires_gradient_sync(False)
         try:

@@ -40,7 +40,7 @@ class DistributedLoss:
         """Wrap a model and its objective.
 
         Args:
-            objective: The objective to minimise.
+            objective: The objective to minimize.
             model: A log-density or a score, the same in all processes. Do not wrap it before.
             optimizer: The optimizer of its parameters.
 

@@ -85,7 +85,7 @@ class ShardedUpdate(Update):
         # unless unused parameters are searched.
         return DistributedDataParallel(part, find_unused_parameters=True)
 
-    def _unsynchronised(self) -> AbstractContextManager[None]:
+    def _unsynchronized(self) -> AbstractContextManager[None]:
         """Return a context in which backward passes do not communicate."""
         if isinstance(self.part, DistributedDataParallel):
             return self.part.no_sync()
@@ -120,7 +120,7 @@ class ShardedUpdate(Update):
             if generator is not None and state is not None:
                 generator.set_state(state)  # all parts use the random numbers of one batch
             last = i == len(shards) - 1
-            with nullcontext() if last else self._unsynchronised():
+            with nullcontext() if last else self._unsynchronized():
                 loss = self.part(shard, tuple(rows), generator, progress)
                 loss.backward()
             total += loss.detach().to(total.dtype) / self.world.size

@@ -1,4 +1,4 @@
-"""Tests of cropping, resizing and colour conversion of images."""
+"""Tests of cropping, resizing and color conversion of images."""
 
 import io
 import time
@@ -36,16 +36,16 @@ def test_a_crop_without_resizing_keeps_the_pixels(tmp_path: Path) -> None:
     assert np.array_equal(rows[0, 0].numpy(), array[8:14, 12:18])
 
 
-def test_images_have_colour_if_any_file_has(tmp_path: Path) -> None:
-    grey = file_cases.random_bytes(32, 32)
-    (tmp_path / "grey.png").write_bytes(file_cases.encode_png(grey))
+def test_images_have_color_if_any_file_has(tmp_path: Path) -> None:
+    gray = file_cases.random_bytes(32, 32)
+    (tmp_path / "gray.png").write_bytes(file_cases.encode_png(gray))
     assert ImageFolder(tmp_path).rows().shape == (1, 1, 32, 32)
     (tmp_path / "red.png").write_bytes(
         file_cases.encode_png(np.full((32, 32, 3), [255, 0, 0], np.uint8))
     )
     rows = ImageFolder(tmp_path).rows()
     assert rows.shape == (2, 3, 32, 32)
-    assert torch.equal(rows[0], torch.from_numpy(grey).expand(3, 32, 32))
+    assert torch.equal(rows[0], torch.from_numpy(gray).expand(3, 32, 32))
     assert rows[1].float().mean((1, 2)).tolist() == [255, 0, 0]
     forced = ImageFolder(tmp_path, channels=1).rows()
     assert forced.shape == (2, 1, 32, 32)

@@ -69,9 +69,9 @@ def test_the_preparation_is_the_published_one(home: Home) -> None:
     shuffled = shuffled[:, :11]
     gaps = [np.median(np.diff(np.unique(column))) for column in shuffled.T]
     shuffled = shuffled + random.uniform(-1, 1, shuffled.shape) * gaps
-    centred = shuffled - shuffled.mean(0)
-    _, s, vt = np.linalg.svd(centred, full_matrices=False)
-    white = centred @ (vt.T / s * np.sqrt(len(x)))
+    centered = shuffled - shuffled.mean(0)
+    _, s, vt = np.linalg.svd(centered, full_matrices=False)
+    white = centered @ (vt.T / s * np.sqrt(len(x)))
     noisy = white + 0.05 * random.standard_normal(white.shape)
 
     rows = torch.cat([data.train, data.validation, data.test])

@@ -1,4 +1,4 @@
-"""Tables are written in blocks, as csv or parquet, and recognised again."""
+"""Tables are written in blocks, as csv or parquet, and recognized again."""
 
 from pathlib import Path
 
@@ -39,7 +39,7 @@ def test_dates_and_durations_that_python_cannot_represent_are_written(tmp_path: 
     assert lines[1:] == [f"<value out of range: {2**31 - 1}>,{2**62}", "1970-01-01,"]
 
 
-def test_files_are_recognised_by_mark_or_columns(tmp_path: Path) -> None:
+def test_files_are_recognized_by_mark_or_columns(tmp_path: Path) -> None:
     for suffix in (".csv", ".parquet"):
         write_frames(tmp_path / f"t{suffix}", suffix, BLOCKS, "scores")
     assert is_marked(tmp_path / "t.parquet", "scores", ["anything"])

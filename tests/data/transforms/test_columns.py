@@ -53,7 +53,7 @@ def test_inputs_have_mean_0_and_numbers_variance_1_over_known_cells() -> None:
             assert float(y[:, block].square().nanmean()) == pytest.approx(1, abs=1e-5)
 
 
-def test_categories_are_centred_one_hot_vectors() -> None:
+def test_categories_are_centered_one_hot_vectors() -> None:
     codes = torch.tensor([[0.0], [0.0], [1.0], [2.0]])
     fitted = EncodeColumns((3,)).fit(codes)
     expected = torch.eye(3)[[0, 0, 1, 2]] - torch.tensor([0.5, 0.25, 0.25])

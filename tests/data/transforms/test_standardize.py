@@ -19,10 +19,10 @@ def test_whitened_rows_have_the_identity_as_covariance() -> None:
 
 def test_whiten_equals_the_published_formula() -> None:
     fitted = Whiten().fit(TABLE)
-    centred = TABLE - TABLE.mean(0)
-    _, s, vt = torch.linalg.svd(centred, full_matrices=False)
+    centered = TABLE - TABLE.mean(0)
+    _, s, vt = torch.linalg.svd(centered, full_matrices=False)
     published = vt.T / s * math.sqrt(len(TABLE))
-    torch.testing.assert_close(fitted.deterministic(TABLE), centred @ published)
+    torch.testing.assert_close(fitted.deterministic(TABLE), centered @ published)
 
 
 def test_whiten_is_accurate_in_float32() -> None:

@@ -124,8 +124,8 @@ def assert_rule(
         rtol: As in `assert_agrees`.
     """
     start, fixed = x.detach().clone()[None], x.detach().clone()[None]
-    centre = fixed + torch.linspace(0.4, 0.8, x.numel(), dtype=x.dtype).view_as(fixed)
-    curve = lambda x: 0.25 * (x - centre).square()
+    center = fixed + torch.linspace(0.4, 0.8, x.numel(), dtype=x.dtype).view_as(fixed)
+    curve = lambda x: 0.25 * (x - center).square()
     curved = lambda x: x + (curve(x) - curve(fixed))
     straight = lambda x: _combined(_unchanging(f, x[0]))[None]
     bent = lambda x: _combined(_unchanging(f, curved(x)[0]))[None]

@@ -77,10 +77,10 @@ def quotient(x: Tensor, w: Parameters) -> Tensor:
     return x / (1.5 + w(WIDTH, 1).square() + x.square())
 
 
-def normalised(x: Tensor, w: Parameters) -> Tensor:
-    centred = x - x.mean((1, 2), keepdim=True)
-    variance = centred.square().mean((1, 2), keepdim=True)
-    return w(WIDTH, 1) * centred * (variance + 0.1).rsqrt()
+def normalized(x: Tensor, w: Parameters) -> Tensor:
+    centered = x - x.mean((1, 2), keepdim=True)
+    variance = centered.square().mean((1, 2), keepdim=True)
+    return w(WIDTH, 1) * centered * (variance + 0.1).rsqrt()
 
 
 def attended(x: Tensor, w: Parameters) -> Tensor:
@@ -109,7 +109,7 @@ def powers(x: Tensor, w: Parameters) -> Tensor:
 
 
 LAYERS: list[Layer] = [
-    dense, mixed, convolved, grouped, residual, in_place, gated, quotient, normalised, attended,
+    dense, mixed, convolved, grouped, residual, in_place, gated, quotient, normalized, attended,
     shuffled, halves, masked, powers,
     by(torch.tanh), by(functional.softplus), by(functional.silu), by(functional.gelu),
     by(functional.mish), by(torch.sin), by(lambda x: functional.gelu(x, approximate="tanh")),

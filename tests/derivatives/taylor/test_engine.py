@@ -202,7 +202,7 @@ def test_nothing_is_kept_where_gradients_are_off(engine: Derivative) -> None:
     assert not curvature.requires_grad
 
 
-def test_vectorising_inside_a_model_is_refused() -> None:
+def test_vectorizing_inside_a_model_is_refused() -> None:
     with pytest.raises(MissingRule, match=r"`torch\.vmap`"):
         Taylor().jet(torch.vmap(lambda row: row.sum()), torch.ones(2, 3), torch.ones(2, 3), 1)
 

@@ -125,7 +125,7 @@ def test_errors_of_compiled_losses(generator: Generator) -> None:
         compiled(density()[:-1], x, v)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.filterwarnings("ignore")  # of torch, of itself
 def test_inductor(generator: Generator) -> None:
     torch.compiler.reset()
@@ -297,13 +297,13 @@ def test_dropout_has_one_mask(generator: Generator) -> None:
 
 
 @pytest.mark.parametrize(
-    "parametrised",
+    "parametrized",
     [parametrizations.spectral_norm, parametrizations.weight_norm, parametrizations.orthogonal],
 )
-def test_parametrised_weights(
-    parametrised: Callable[[nn.Module], nn.Module], generator: Generator
+def test_parametrized_weights(
+    parametrized: Callable[[nn.Module], nn.Module], generator: Generator
 ) -> None:
-    model = nn.Sequential(parametrised(nn.Linear(3, 8)), nn.Tanh(), *density()[2:]).eval()
+    model = nn.Sequential(parametrized(nn.Linear(3, 8)), nn.Tanh(), *density()[2:]).eval()
     assert_agrees(model, torch.randn(5, 3, generator=generator), *model.parameters())
 
 
@@ -378,7 +378,7 @@ def test_reentrant_checkpoints_are_refused(generator: Generator) -> None:
 # Several processes
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("way", workers.WAYS)
 def test_training_in_two_processes_is_training(way: str, tmp_path: Path) -> None:

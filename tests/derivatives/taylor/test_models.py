@@ -36,46 +36,14 @@ from fdsm.objectives import (
     SlicedDSM,
     ViaScore,
 )
-from fdsm.paper.tables import table2 as deep_ebm
-from fdsm.paper.tables import table3 as nice_mnist
-from fdsm.paper.tables import table5 as ncsn
-from fdsm.paper.tables import table6_mnist as autoencoder_mnist
-from fdsm.paper.tables import toy_densities as density
 from fdsm.projections import Sphere
-from fdsm.recipes.recipe import Recipe
-from fdsm.serialize import replace_fields
-from fdsm.typing import Derivative, Objective
+from fdsm.typing import Objective
 
 from ...models.contract_cases import CASES, Case
+from .loss_cases import assert_same_loss, loss_and_gradients
 
 LEVELS = Geometric(1.0, 0.1, 3)
 pytestmark = pytest.mark.filterwarnings("ignore::fdsm.derivatives.KinkWarning")
-
-
-def assert_same_loss(
-    objective: Objective, f: Callable[..., Tensor], model: nn.Module, *inputs: Tensor
-) -> None:
-    """Check the losses of an objective by Taylor, and their gradients, against Autodiff."""
-    truth, found = (
-        loss_and_gradients(
-            replace_fields(objective, "derivative", lambda _, e=engine: e), f, model, inputs
-        )
-        for engine in (Autodiff(), Taylor())
-    )
-    for a, b in zip(found, truth, strict=True):
-        scale = max(1.0, b.abs().max().item())
-        torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-10 * scale)
-
-
-def loss_and_gradients(
-    objective: Objective, f: Callable[..., Tensor], model: nn.Module, inputs: tuple[Tensor, ...]
-) -> list[Tensor]:
-    losses = objective(f, *inputs, generator=Generator().manual_seed(3))
-    weights = torch.linspace(0.5, 1.5, len(losses))
-    gradients = torch.autograd.grad(
-        losses @ weights, list(model.parameters()), retain_graph=True, materialize_grads=True
-    )
-    return [losses.detach(), *gradients]
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
@@ -168,55 +136,3 @@ def test_encoders(generator: Generator) -> None:
     x, noise = torch.rand(3, 1, 3, 3, generator=generator), torch.randn(3, 2, generator=generator)
     f = lambda x, noise: model[1](model[0](x, noise))
     assert_same_loss(SSM(), f, model, x, noise)
-
-
-RECIPES: dict[str, tuple[Recipe, tuple[int, ...]]] = {
-    f"{family}, {recipe.name}": (recipe, shape)
-    for family, table, shape in (
-        ("deep_ebm", deep_ebm.CPU, (1, 16, 16)),
-        ("density", density.CPU, (2,)),
-        ("ncsn", ncsn.CPU, (1, 8, 8)),
-        ("nice_mnist", nice_mnist.CPU, (16,)),
-    )
-    for recipe in table
-    if "SSM" in recipe.name or recipe.name == "FD-DSM"
-}
-
-
-@pytest.mark.parametrize("name", RECIPES)
-def test_recipes(name: str, generator: Generator) -> None:
-    recipe, shape = RECIPES[name]
-    model = recipe.build(torch.Size(shape))
-    x = torch.rand(2, *shape, generator=generator)
-    assert_same_loss(cast(Any, recipe).objective, model, model, x)
-
-
-PAPER: dict[str, tuple[Recipe, tuple[int, ...], Objective]] = {
-    "deep_ebm": (deep_ebm.PAPER[0], (1, 32, 32), SSM(projection=Sphere(1.0))),
-    "ncsn": (ncsn.PAPER[0], (3, 32, 32), Annealed(SSMVR())),
-    "nice_mnist": (nice_mnist.PAPER[0], (784,), SSM(projection=Sphere(1.0))),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", PAPER)
-def test_models_of_the_size_of_the_paper(name: str, generator: Generator) -> None:
-    recipe, shape, objective = PAPER[name]
-    model = recipe.build(torch.Size(shape)).float()
-    x = torch.rand(1, *shape, generator=generator).float()
-
-    def loss(engine: Derivative) -> Tensor:
-        changed = replace_fields(objective, "derivative", lambda _: engine)
-        with torch.no_grad():
-            return changed(model, x, generator=Generator().manual_seed(3))
-
-    torch.testing.assert_close(loss(Taylor()), loss(Autodiff()), rtol=1e-3, atol=1e-6)
-
-
-@pytest.mark.parametrize("kind", ["VAE", "WAE"])
-def test_scores_of_autoencoders(kind: str, generator: Generator) -> None:
-    recipe = next(row for row in autoencoder_mnist.CPU if row.name == f"{kind} SSMVR")
-    auto = cast(Any, recipe.build(torch.Size((1, 28, 28))))
-    x = torch.rand(2, 1, 28, 28, generator=generator)
-    z = auto.encode(x, generator).detach()
-    assert_same_loss(recipe.objective, auto.score, auto.score, z, *auto.score_conditions(x))

@@ -109,7 +109,7 @@ class Attention(nn.Module):
         return self.net(h, h, h, need_weights=False)[0].square().sum((1, 2))
 
 
-class Labelled(nn.Module):
+class Labeled(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.embedding, self.net = nn.Embedding(6, 3), nn.Linear(3, 1)
@@ -119,7 +119,7 @@ class Labelled(nn.Module):
         return y.squeeze(1)
 
 
-class OneHot(Labelled):
+class OneHot(Labeled):
     def forward(self, x: Tensor, label: Tensor) -> Tensor:
         codes = nn.functional.one_hot(label).to(x)  # as many columns as the largest label
         return super().forward(x, label) * codes.shape[1]
@@ -501,7 +501,7 @@ CASES: dict[str, Case] = {
         lambda: Value(parametrizations.orthogonal(nn.Linear(3, 3))), TAYLOR
     ),
     "pruned": Case(pruned, None, refused=HOOKS),
-    "labels": Case(Labelled, TAYLOR, labels=True),
+    "labels": Case(Labeled, TAYLOR, labels=True),
     "one-hot labels": Case(OneHot, None, labels=True, refused="numbers in a tensor"),
     "checkpoint": Case(Checkpointed, refused="a parameter that is not part of the module"),
     "autograd function": Case(lambda: WithFunction(Square), FD),

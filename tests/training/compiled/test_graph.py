@@ -89,29 +89,29 @@ def test_tensors_outside_of_the_module_are_read_at_each_step() -> None:
     pair.require_equal(metrics)
 
 
-class Centred(nn.Module):
+class Centered(nn.Module):
     """A density with a buffer, a frozen parameter and a tied weight, as users write them."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.register_buffer("centre", torch.tensor([0.5, 0.0, -0.5]))
+        self.register_buffer("center", torch.tensor([0.5, 0.0, -0.5]))
         self.scale = nn.Parameter(torch.tensor(2.0), requires_grad=False)
         self.first = nn.Linear(3, 3)
         self.second = nn.Linear(3, 3, bias=False)
         self.second.weight = self.first.weight
 
     def forward(self, x: Tensor) -> Tensor:
-        h = self.second(self.first((x - self.centre) / self.scale).tanh())
+        h = self.second(self.first((x - self.center) / self.scale).tanh())
         return -h.square().sum(1)
 
 
 @pytest.mark.usefixtures("_traced_only")
 def test_buffers_frozen_parameters_and_tied_weights() -> None:
     trained = lambda parameters: torch.optim.AdamW(p for p in parameters if p.requires_grad)
-    pair = Pair(lambda m: objective_of(SSM(Taylor()), m), Centred(), trained, decay=0.9)
+    pair = Pair(lambda m: objective_of(SSM(Taylor()), m), Centered(), trained, decay=0.9)
     pair.train(3)
     for model in pair.models:
-        model.centre.add_(1.0)  # type: ignore[operator]
+        model.center.add_(1.0)  # type: ignore[operator]
     metrics = pair.train(3)
     assert pair.compiled.is_compiled
     pair.require_equal(metrics)

@@ -55,14 +55,14 @@ def test_traced_steps_equal_eager_steps_or_are_refused(name: str) -> None:
     require_equal(name)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.usefixtures("_traced_only")
 @pytest.mark.parametrize("name", sorted(SLOW))
 def test_traced_steps_of_larger_models_equal_eager_steps(name: str) -> None:
     require_equal(name)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.refused is None])
 def test_compiled_steps_equal_eager_steps(name: str) -> None:
     require_equal(name)

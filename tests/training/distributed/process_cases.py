@@ -27,7 +27,7 @@ from fdsm.training import Update
 from fdsm.training.distributed import (
     DistributedLoss,
     ShardedUpdate,
-    UnsynchronisedGradients,
+    UnsynchronizedGradients,
     require_same_gradients,
 )
 from fdsm.training.distributed.world import FailedElsewhere, World
@@ -57,7 +57,7 @@ def gradient_outside(world: World) -> str:
     DSM(0.3)(wrapped, x).mean().backward()
     try:
         require_same_gradients(model.parameters())
-    except UnsynchronisedGradients as error:
+    except UnsynchronizedGradients as error:
         return str(error)
     return "no error"
 

@@ -72,7 +72,7 @@ def test_several_processes_need_a_device_that_can_communicate() -> None:
         "NCCL communicator was aborted on rank 1",
     ],
 )
-def test_errors_of_communication_are_recognised(text: str) -> None:
+def test_errors_of_communication_are_recognized(text: str) -> None:
     assert is_lost(RuntimeError(text))
     assert not is_lost(ValueError(text))
     assert not is_lost(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))

@@ -7,8 +7,8 @@ from functools import cache
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa  # type: ignore[import-untyped]
-import pyarrow.compute as pc  # type: ignore[import-untyped]
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from .text import DistinctText, Floats, distinct_text, without_gaps
 

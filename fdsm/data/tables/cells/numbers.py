@@ -6,8 +6,8 @@ from unicodedata import category
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa  # type: ignore[import-untyped]
-import pyarrow.compute as pc  # type: ignore[import-untyped]
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from .text import DistinctText, Floats, as_large_text, distinct_text, without_gaps
 

@@ -14,19 +14,19 @@ from ..registry import rule
 from ..series import Truncation, empty_rows
 
 
-def _normalised(x: Tensor, dims: tuple[int, ...], eps: float) -> Tensor:
+def _normalized(x: Tensor, dims: tuple[int, ...], eps: float) -> Tensor:
     r"""Return $(x - μ) / \sqrt{σ² + ε}$ with moments over `dims`, counted from the last."""
     if isinstance(x, Jet) and x.degree > 0 and x.truncation.order <= 2:
-        stacked: Tensor = _Normalised.apply(x.coefficients, x.truncation, dims, eps)  # type: ignore[no-untyped-call]
+        stacked: Tensor = _Normalized.apply(x.coefficients, x.truncation, dims, eps)  # type: ignore[no-untyped-call]
         return Jet(stacked, x.truncation)
-    centred = x - x.mean(dims, keepdim=True)
-    return centred * (centred.square().mean(dims, keepdim=True) + eps).rsqrt()
+    centered = x - x.mean(dims, keepdim=True)
+    return centered * (centered.square().mean(dims, keepdim=True) + eps).rsqrt()
 
 
-class _Normalised(torch.autograd.Function):
-    r"""The coefficients of a normalised tensor up to degree two.
+class _Normalized(torch.autograd.Function):
+    r"""The coefficients of a normalized tensor up to degree two.
 
-    With $r = (\overline{c_0²} + ε)^{-1/2}$ for the centred input $c$, $z = r c_0$, $b = r c_1$,
+    With $r = (\overline{c_0²} + ε)^{-1/2}$ for the centered input $c$, $z = r c_0$, $b = r c_1$,
     $b_2 = r c_2$ and means $a_i = \overline{z b_i}$,
     $h = \overline{z b_2} + \sum_i (\tfrac12 \overline{b_i²} - \tfrac32 a_i²)$, they are
 
@@ -94,10 +94,10 @@ class _Normalised(torch.autograd.Function):
 
 
 def _scaled(u: Tensor, dims: tuple[int, ...], eps: float) -> tuple[Tensor, Tensor]:
-    """Return the centred input divided by its standard deviation, and $r$."""
-    centred = u - u.mean(dims, True)
-    r = (centred[0].square().mean(dims, True) + eps).rsqrt()
-    return centred * r, r
+    """Return the centered input divided by its standard deviation, and $r$."""
+    centered = u - u.mean(dims, True)
+    r = (centered[0].square().mean(dims, True) + eps).rsqrt()
+    return centered * r, r
 
 
 def _terms(
@@ -136,7 +136,7 @@ def layer_norm(
     cudnn_enable: bool = True,
 ) -> Tensor:
     """Normalize a tensor over its last dimensions."""
-    y = _normalised(widened(input), _last(normalized_shape), eps)
+    y = _normalized(widened(input), _last(normalized_shape), eps)
     return _affine(y, input, weight, bias)
 
 
@@ -171,7 +171,7 @@ def group_norm(
     """Normalize each example over groups of channels."""
     size = math.prod(input.shape[1:]) // num_groups
     groups = widened(input).reshape(len(input), num_groups, size)
-    y = _normalised(groups, (-1,), eps).reshape(input.shape)
+    y = _normalized(groups, (-1,), eps).reshape(input.shape)
     return _affine(y, input, *_by_channel(y, weight, bias))
 
 
@@ -193,7 +193,7 @@ def instance_norm(
         functional.instance_norm(
             input.value.detach(), running_mean, running_var, momentum=momentum
         )  # updates the statistics
-    y = _normalised(widened(input), tuple(range(2 - input.ndim, 0)), eps)
+    y = _normalized(widened(input), tuple(range(2 - input.ndim, 0)), eps)
     return _affine(y, input, *_by_channel(y, weight, bias))
 
 
@@ -283,7 +283,7 @@ def batch_norm_of_torch(
 def local_response_norm(
     input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
 ) -> Tensor:
-    r"""Return $x / (k + α m)^β$, with $m$ the mean square over neighbouring channels."""
+    r"""Return $x / (k + α m)^β$, with $m$ the mean square over neighboring channels."""
     border = [0, 0] * (input.ndim - 2) + [size // 2, (size - 1) // 2]
     squares = functional.pad(input.square(), border)
     channels = input.shape[1]

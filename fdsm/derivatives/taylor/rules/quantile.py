@@ -32,7 +32,7 @@ def _quantiles(name: str, ignore_nan: bool) -> Rule:
         value = value_of(rows).detach()
         ordered = rows.gather(-1, value.argsort(-1))
         ranks = torch.as_tensor(q, dtype=input.dtype, device=input.device)
-        below, above, weight = _neighbours(ranks.reshape(-1), value, interpolation, ignore_nan)
+        below, above, weight = _neighbors(ranks.reshape(-1), value, interpolation, ignore_nan)
         low, high = ordered.gather(-1, below), ordered.gather(-1, above)
         result = (low + weight * (high - low)).movedim(-1, 0)
         if keepdim:
@@ -46,7 +46,7 @@ rule("quantile")(_quantiles("quantile", ignore_nan=False))
 rule("nanquantile")(_quantiles("nanquantile", ignore_nan=True))
 
 
-def _neighbours(
+def _neighbors(
     q: Tensor, value: Tensor, interpolation: str, ignore_nan: bool
 ) -> tuple[Tensor, Tensor, Tensor | float]:
     """Return the ranks below and above the quantiles, and the weight of the latter.

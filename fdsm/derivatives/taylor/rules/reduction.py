@@ -133,7 +133,7 @@ def diff(
     prepend: Tensor | None = None,
     append: Tensor | None = None,
 ) -> Tensor:
-    """Return the differences of neighbouring elements, `n` times."""
+    """Return the differences of neighboring elements, `n` times."""
     x = torch.cat([part for part in (prepend, input, append) if part is not None], dim)
     for _ in range(n):
         x = x.narrow(dim, 1, x.shape[dim] - 1) - x.narrow(dim, 0, x.shape[dim] - 1)
@@ -182,8 +182,8 @@ def cov(
     if fweights is not None or aweights is not None:
         raise MissingRule("Taylor has no rule for `torch.cov` with weights")
     rows = input.reshape(-1, input.shape[-1]) if input.ndim < 2 else input
-    centred = rows - rows.mean(1, keepdim=True)
-    return (centred @ centred.mT / (rows.shape[1] - correction)).squeeze()
+    centered = rows - rows.mean(1, keepdim=True)
+    return (centered @ centered.mT / (rows.shape[1] - correction)).squeeze()
 
 
 @rule("corrcoef")
@@ -209,7 +209,7 @@ def cumulative_trapezoid(
 
 
 def _trapezoids(y: Tensor, x: Tensor | None, dx: Number, dim: int) -> Tensor:
-    """Return the areas between neighbouring points along a dimension."""
+    """Return the areas between neighboring points along a dimension."""
     n = y.shape[dim] - 1
     sums = (y.narrow(dim, 1, n) + y.narrow(dim, 0, n)) / 2
     if x is None:

@@ -87,8 +87,8 @@ class _Softmax(torch.autograd.Function):
     ) -> Tensor:
         y = empty_rows(u, truncation.rows(truncation.order))
         y[0] = function(u[0], _value_dim(dim))
-        for row, centred in zip(y[1:], _centred(u, y[0], truncation, dim), strict=True):
-            torch.mul(centred, y[0], out=row)
+        for row, centered in zip(y[1:], _centered(u, y[0], truncation, dim), strict=True):
+            torch.mul(centered, y[0], out=row)
         ctx.save_for_backward(u, y)
         ctx.truncation, ctx.dim = truncation, dim
         return y
@@ -106,15 +106,15 @@ class _Softmax(torch.autograd.Function):
         """
         u, y = ctx.saved_tensors
         p, dim, slopes = y[0], ctx.dim, ctx.truncation.block(1)
-        centred = _centred(u, p, ctx.truncation, dim)
-        deviation = centred[: slopes.stop - 1]
+        centered = _centered(u, p, ctx.truncation, dim)
+        deviation = centered[: slopes.stop - 1]
         bar = p * grad[slopes]
         rest, parts = grad[0], []
         if ctx.truncation.order == 2:
             outer = grad[-1] - (p * grad[-1]).sum(_value_dim(dim), True)
             parts = [(p * outer)[None]] if len(u) == len(y) else []
             bar = bar + p * outer * deviation
-            rest = rest + centred[-1] * outer
+            rest = rest + centered[-1] * outer
         total = bar.sum(dim, True)
         rest = rest + (deviation * (grad[slopes] - total)).sum(0)
         value = p * (rest - (p * rest).sum(_value_dim(dim), True))
@@ -126,7 +126,7 @@ def _value_dim(dim: int) -> int:
     return dim - 1 if dim > 0 else dim
 
 
-def _centred(u: Tensor, p: Tensor, truncation: Truncation, dim: int) -> Tensor:
+def _centered(u: Tensor, p: Tensor, truncation: Truncation, dim: int) -> Tensor:
     r"""Return $d_i$ and, if there are second coefficients, $q - \sum p q$."""
     slopes = u[truncation.block(1)]
     deviation = slopes - (p * slopes).sum(dim, True)

@@ -26,7 +26,7 @@ def test_dictionaries_and_several_chunks_are_read() -> None:
     assert len(distinct_text(pa.chunked_array([], pa.string())).indices) == 0
 
 
-def test_words_for_a_gap_are_recognised_in_any_case() -> None:
+def test_words_for_a_gap_are_recognized_in_any_case() -> None:
     gaps = [
         "#N/A",
         "#NV",

@@ -21,7 +21,7 @@ Op = Callable[[Tensor, Tensor, Tensor], Tensor]
 """Of an input of shape `(3, 4, 2, 5)`, a weight and a bias for each of its four channels."""
 
 
-def normalised(x: Tensor, dims: tuple[int, ...], eps: float = 1e-5) -> Tensor:
+def normalized(x: Tensor, dims: tuple[int, ...], eps: float = 1e-5) -> Tensor:
     variance, mean = torch.var_mean(x, dims, correction=0, keepdim=True)
     return (x - mean) / (variance + eps).sqrt()
 
@@ -42,20 +42,20 @@ MEAN, VARIANCE = torch.arange(4.0).double() / 4, torch.arange(1.0, 5.0).double()
 NORMS: dict[str, Op] = {
     "layer": on_jets(
         lambda x, w, b: F.layer_norm(x, (5,)) * F.layer_norm(x, [2, 5], eps=0.1),
-        lambda x, w, b: normalised(x, (-1,)) * normalised(x, (2, 3), 0.1),
+        lambda x, w, b: normalized(x, (-1,)) * normalized(x, (2, 3), 0.1),
     ),
     "layer_affine": on_jets(
         lambda x, w, b: F.layer_norm(x.mT, (2,), w[:2], b[:2])
         + torch.layer_norm(x.mT, (2,), w[2:], None, 1e-2, False)
         + F.layer_norm(x.mT, (2,), bias=b[:2]),
-        lambda x, w, b: normalised(x.mT, (-1,)) * (1 + w[:2])
-        + 2 * b[:2] + normalised(x.mT, (-1,), 1e-2) * w[2:],
+        lambda x, w, b: normalized(x.mT, (-1,)) * (1 + w[:2])
+        + 2 * b[:2] + normalized(x.mT, (-1,), 1e-2) * w[2:],
     ),
     "instance": on_jets(
         lambda x, w, b: F.instance_norm(x, weight=w, bias=b)
         + torch.instance_norm(x, w, None, None, None, True, 0.1, 0.2, False),
-        lambda x, w, b: normalised(x, (2, 3)) * channels(w)
-        + channels(b) + normalised(x, (2, 3), 0.2) * channels(w),
+        lambda x, w, b: normalized(x, (2, 3)) * channels(w)
+        + channels(b) + normalized(x, (2, 3), 0.2) * channels(w),
     ),
     "instance_running": on_jets(
         lambda x, w, b: F.instance_norm(x, MEAN, VARIANCE, w, b, use_input_stats=False, eps=0.3),
@@ -64,7 +64,7 @@ NORMS: dict[str, Op] = {
     "group": lambda x, w, b: F.group_norm(x, 2, w, b) * torch.group_norm(x, 4),
     "group_shifted": on_jets(  # torch cannot differentiate that twice
         lambda x, w, b: F.group_norm(x, 1, bias=b, eps=0.2),
-        lambda x, w, b: normalised(x, (1, 2, 3), 0.2) + channels(b),
+        lambda x, w, b: normalized(x, (1, 2, 3), 0.2) + channels(b),
     ),
     "rms": lambda x, w, b: F.rms_norm(x, (2, 5)) + torch.rms_norm(x.mT, [2], w[:2], 0.1).mT,
     "batch": lambda x, w, b: F.batch_norm(x, MEAN, VARIANCE, w, b).sin()

@@ -1,0 +1,52 @@
+from pathlib import Path
+
+import pytest
+
+import fdsm
+from benchmarks.records.files import write_results
+from benchmarks.records.page import NOT_MEASURED, main, render
+
+from ..benchmark_cases import record, trainings
+
+ROOT = Path(fdsm.__file__).parents[1]
+
+
+@pytest.fixture
+def template(tmp_path: Path) -> Path:
+    path = tmp_path / "docs" / "page.md.jinja"
+    path.parent.mkdir()
+    return path
+
+
+def test_tables_have_plots_a_date_and_a_machine(template: Path, tmp_path: Path) -> None:
+    write_results(record(), tmp_path / "results")
+    write_results(trainings(), tmp_path / "results")
+    template.write_text('{{ tables("step") }}\n{{ tables("time-to-loss") }}')
+    page = render(template, tmp_path / "results")
+    assert "| FD-SSM, fdsm | 2.00 (2.00-3.00) |" in page
+    assert "![step](../results/step.svg)" in page
+    assert page.count("Measured on 2026-01-01: cores 2.") == 2
+    assert "time-to-loss-wine.svg" in page
+
+
+def test_benchmarks_without_results_are_not_measured(template: Path, tmp_path: Path) -> None:
+    template.write_text('{{ goals() }} {{ tables("step") }} {{ measured("step") }}')
+    assert render(template, tmp_path) == f"{NOT_MEASURED} {NOT_MEASURED} False"
+
+
+def test_a_ratio_can_be_used_in_a_sentence(
+    template: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_results(record(), tmp_path / "results")
+    template.write_text(
+        '{{ ratio("step", "tiny", "gradient", "FD-SSM", "FD-SSM", to_by="JAX jit") }} of JAX'
+    )
+    out = tmp_path / "docs" / "page.md"
+    main([str(template), str(tmp_path / "results"), str(out)])
+    assert out.read_text() == "0.67 (0.67-1.00) of JAX"
+    assert str(out) in capsys.readouterr().out
+
+
+def test_the_page_is_generated_from_the_committed_results() -> None:
+    page = render(ROOT / "docs/performance.md.jinja", ROOT / "benchmarks/results/costs")
+    assert page == (ROOT / "docs/performance.md").read_text(encoding="utf8")

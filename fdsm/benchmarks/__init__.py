@@ -1,1 +1,0 @@
-"""Benchmarks: costs of training steps, derivatives and operators, as ratios within one run."""

@@ -1,0 +1,365 @@
+r"""Generates a Markdown document in which every number comes from a file of results.
+
+A jinja template calls functions that look up results. They fail if there is no such result:
+
+    FD-SSM reaches {{ value("table1", "RedWine FD-SSM", "nll") }} nats. The paper reports
+    {{ published("table1", "RedWine FD-SSM", "nll") }}.
+
+    {{ table("table1", data="RedWine", columns=["nll", "milliseconds_per_iteration"]) }}
+
+Run it with `python -m paper.document TEMPLATE RESULTS OUT`.
+"""
+
+import argparse
+import math
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from fdsm.atomic_io import replace_file
+from fdsm.measurement import Measurement, format_number
+from fdsm.report import (
+    Collection,
+    Group,
+    PublishedValue,
+    RunRecord,
+    StudyRecord,
+    group_table,
+    markdown,
+    metric_info,
+    read_folders,
+    study_table,
+)
+from fdsm.report.aggregate import mean_of_numbers
+from fdsm.report.format import format_duration, format_published, format_ratio, typeset
+from fdsm.report.page import period
+from fdsm.report.records import STEP_TIME
+from fdsm.report.render import escape, render_template
+from fdsm.report.tables import ONE_SEED, format_mean
+
+from .catalogue import claim, published, target_infos
+
+
+class MissingResultError(LookupError):
+    """The document asks for a result that does not exist."""
+
+
+def render(template: Path, results: Path, *, link_from: Path | None = None) -> str:
+    """Return the document made from a template and a folder of results.
+
+    Figures in the document are written to the subfolder `figures` of the results.
+
+    Args:
+        template: A jinja template that calls the methods of `Results`.
+        results: The folder, `results/TARGET/ROW/SEED` for runs and `results/TARGET` for studies.
+        link_from: The folder from which images are linked. Default: that of the template.
+
+    Returns:
+        The document in Markdown.
+
+    Raises:
+        MissingResultError: If it asks for a result that does not exist.
+    """
+    collection = read_folders([results], target_infos())
+    found = Results(results, link_from or template.parent, collection)
+    names = [name for name in vars(Results) if not name.startswith("_")]
+    functions = {name: getattr(found, name) for name in names if callable(getattr(found, name))}
+    return render_template(template, functions)
+
+
+def write(template: Path, results: Path, out: Path) -> Path:
+    """Write the document made from a template and a folder of results.
+
+    Args:
+        template: The template.
+        results: The folder of results.
+        out: The file to write. Images are linked from its folder.
+
+    Returns:
+        The file.
+
+    Raises:
+        MissingResultError: If it asks for a result that does not exist. Then `out` is unchanged.
+    """
+    document = render(template, results, link_from=out.parent)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with replace_file(out) as draft:
+        draft.write_text(document, encoding="utf-8")
+    return out
+
+
+@dataclass(frozen=True)
+class Results:
+    """Results by target, row and metric, as text for a document.
+
+    Attributes:
+        folder: The folder of results.
+        link_from: The folder from which images are linked.
+        collection: The runs and studies in the folder.
+    """
+
+    folder: Path
+    link_from: Path
+    collection: Collection
+
+    def table(
+        self,
+        target: str,
+        data: str | None = None,
+        columns: Sequence[str] | None = None,
+        rows: Sequence[str] | None = None,
+    ) -> str:
+        """Return a table of results with published numbers.
+
+        Args:
+            target: Name of the table or study.
+            data: Name of the data, to show only rows on these data.
+            columns: Names of the columns. Default: all.
+            rows: Names of the rows. Default: all, in the order of the paper.
+
+        Returns:
+            The table with its caption. For a study, the table of its numbers.
+
+        Raises:
+            MissingResultError: If a row or column does not exist.
+        """
+        if not data and not rows and any(one.target == target for one in self.collection.studies):
+            numbers = study_table(self._study(target))
+            return markdown(numbers.select(["value"]))
+        groups = self._groups(target, data)
+        if rows is not None:
+            groups = [self._group(target, row) for row in rows]
+        try:
+            return markdown(group_table(groups, columns))
+        except LookupError as error:
+            raise MissingResultError(f"{target} in {self.folder}: {error}") from error
+
+    def legend(self, *names: str) -> str:
+        """Return a list of metrics with their meaning."""
+        metrics = map(metric_info, names)
+        return "\n".join(f"- *{escape(m.heading)}*: {escape(m.explanation)}" for m in metrics)
+
+    def value(self, target: str, row: str, metric: str) -> str:
+        """Return the mean over seeds ± its standard error."""
+        self.mean(target, row, metric)
+        text = typeset(format_mean(self._group(target, row), metric))
+        return text.replace(ONE_SEED, " (one seed)")
+
+    def mean(self, target: str, row: str, metric: str) -> float:
+        """Return the mean over seeds as a number."""
+        group = self._group(target, row)
+        mean, count = group.mean(metric)
+        if not count or not group.finished:
+            known = _list(name for run in group.runs for name in run.metrics)
+            raise MissingResultError(
+                f"{metric!r} of {row!r} of {target} was not measured. In {self.folder}: {known}"
+            )
+        return mean.value
+
+    def seeds(self, target: str, row: str) -> int:
+        """Return the number of finished seeds of a row."""
+        return len(self._group(target, row).finished)
+
+    def spread(self, target: str, row: str, metric: str) -> str:
+        """Return the smallest and the largest value over seeds."""
+        self.mean(target, row, metric)
+        values = [one.value for one in self._group(target, row).by_seed(metric).values()]
+        known = [value for value in values if not math.isnan(value)]
+        return typeset(f"{format_number(min(known))} to {format_number(max(known))}")
+
+    def test_set_error(self, target: str, row: str, metric: str) -> str:
+        """Return the standard error of a measurement, which more seeds do not reduce."""
+        self.mean(target, row, metric)
+        error = self._group(target, row).test_set_error(metric)
+        if math.isnan(error):
+            raise MissingResultError(f"{metric!r} of {row!r} of {target} has no error of its own")
+        return format_number(float(f"{error:.2g}"))
+
+    def published(self, target: str, row: str, metric: str) -> str:
+        """Return the number in the paper."""
+        found = self._published(target, row, metric)
+        return typeset(metric_info(metric).format_published(found))
+
+    def ratio(self, target: str, row: str, other: str, metric: str = STEP_TIME) -> str:
+        """Return the ratio of our numbers of two rows. Times must have been interleaved."""
+        one, two = (self._group(target, name) for name in (row, other))
+        if metric == STEP_TIME and not one.is_timed_with(two):
+            raise MissingResultError(
+                f"the steps of {row!r} and {other!r} of {target} were not timed interleaved, so "
+                "their times cannot be compared"
+            )
+        return format_ratio(self.mean(target, row, metric), self.mean(target, other, metric))
+
+    def published_ratio(self, target: str, row: str, other: str, metric: str = STEP_TIME) -> str:
+        """Return the ratio of the published numbers of two rows."""
+        return format_ratio(
+            *(self._published(target, name, metric).value for name in (row, other))
+        )
+
+    def difference(self, target: str, row: str, other: str, metric: str) -> str:
+        """Return the mean over seeds of the difference between two rows.
+
+        Differences are taken seed by seed. The error is the standard error over seeds. A single
+        seed has no error: both rows share the test data, so that their errors are not independent.
+
+        Raises:
+            MissingResultError: If the rows have no seed in common.
+        """
+        for name in (row, other):
+            self.mean(target, name, metric)
+        one, two = (self._group(target, name).by_seed(metric) for name in (row, other))
+        differences = [one[seed].value - two[seed].value for seed in one if seed in two]
+        if not differences:
+            raise MissingResultError(f"{row!r} and {other!r} of {target} have no seed in common")
+        return typeset(str(mean_of_numbers(differences)))
+
+    def claim(self, subject: str, quantity: str) -> str:
+        """Return a number that the text of the paper claims, such as a speed-up."""
+        try:
+            found = claim(subject, quantity)
+        except LookupError as error:
+            raise MissingResultError(str(error)) from error
+        return typeset(format_published(found))
+
+    def number(self, study: str, name: str) -> str:
+        """Return a number of a study, with its error if it has one."""
+        return typeset(str(self._number(study, name)))
+
+    def real(self, study: str, name: str) -> float:
+        """Return a number of a study as a float."""
+        return self._number(study, name).value
+
+    def figure(self, study: str) -> str:
+        """Write the panels of a study as SVG files, and return links to them."""
+        from fdsm.report.plots import plot_panels, svg_file
+
+        links = []
+        for place, plot in enumerate(plot_panels(self._study(study).panels), 1):
+            path = self.folder / "figures" / f"{study}-{place}.svg"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with replace_file(path) as draft:
+                draft.write_text(svg_file(plot.figure, f"{study} {place}"), encoding="utf-8")
+            caption = f"\n\n{escape(plot.caption)}" if plot.caption else ""
+            image = f"![{_plain(plot.title)}]({self._link(path)})"
+            links.append(f"**{escape(plot.title)}**\n\n{image}{caption}")
+        if not links:
+            raise MissingResultError(f"{study} in {self.folder} has nothing to plot")
+        return "\n\n".join(links)
+
+    def samples(self, target: str, row: str, seed: int | None = None) -> str:
+        """Return an image of the samples of a row. Default: of its first seed with samples."""
+        for run in self._group(target, row).runs:
+            if run.samples is not None and (seed is None or run.seed == str(seed)):
+                path = self.folder / Path(run.folder).relative_to(self.folder.resolve().name)
+                return f"![{_plain(row)}, seed {run.seed}]({self._link(path / 'samples.png')})"
+        asked = "" if seed is None else f" with seed {seed}"
+        raise MissingResultError(
+            f"there are no samples of {row!r}{asked} in {self.folder / target}"
+        )
+
+    def provenance(self, target: str) -> str:
+        """Return when, where and with which versions the results of a target were made.
+
+        For a study it includes the source of its settings. Those of a row are in its
+        `config.json`.
+        """
+        studies = [one for one in self.collection.studies if one.target == target]
+        runs = [] if studies else [run for group in self._groups(target) for run in group.runs]
+        sources = [escape(one.entry("provenance")) for one in studies]
+        return "\n\n".join(filter(None, [*sources, escape(_made_on([*studies, *runs]))]))
+
+    def _groups(self, target: str, data: str | None = None) -> list[Group]:
+        of_target = [one for one in self.collection.experiments if one.target == target]
+        chosen = [one for one in of_target if data in {None, one.data}]
+        if not chosen:
+            known = _list(one.data for one in of_target)
+            on = "" if data is None else f" on {data!r} (available: {known})"
+            raise MissingResultError(f"there is no run of {target}{on} in {self.folder}")
+        if len({one.scale for one in chosen}) > 1:
+            raise MissingResultError(f"{self.folder / target} has runs of more than one scale")
+        return [group for one in chosen for group in one.groups]
+
+    def _group(self, target: str, row: str) -> Group:
+        groups = self._groups(target)
+        found = [group for group in groups if row in {group.first.row, group.label}]
+        if not found:
+            raise MissingResultError(
+                f"there is no row {row!r} of {target} in {self.folder}. "
+                f"Available: {_list(group.first.row for group in groups)}"
+            )
+        exact = [group for group in found if group.label == row]
+        if len(found) > 1 and len(exact) != 1:
+            raise MissingResultError(
+                f"there are several rows {row!r} of {target} in {self.folder}: "
+                f"{_list(group.label for group in found)}"
+            )
+        return (exact or found)[0]
+
+    def _published(self, target: str, row: str, metric: str) -> PublishedValue:
+        known = published(target, row)
+        if metric not in known:
+            raise MissingResultError(
+                f"the paper has no {metric!r} of {row!r} in {target}. It has: {_list(known)}"
+            )
+        return known[metric]
+
+    def _study(self, name: str) -> StudyRecord:
+        found = [one for one in self.collection.studies if one.target == name]
+        if len(found) != 1:
+            known = _list(one.folder for one in found or self.collection.studies)
+            count = "more than one study" if found else "no study"
+            raise MissingResultError(
+                f"there is {count} {name!r} in {self.folder}. Available: {known}"
+            )
+        return found[0]
+
+    def _number(self, study: str, name: str) -> Measurement:
+        numbers = self._study(study).numbers
+        if name not in numbers:
+            raise MissingResultError(
+                f"there is no number {name!r} in {study} of {self.folder}. "
+                f"Available: {_list(numbers)}"
+            )
+        return numbers[name]
+
+    def _link(self, path: Path) -> str:
+        return quote(Path(os.path.relpath(path, self.link_from)).as_posix())
+
+
+def _list(names: Iterable[str]) -> str:
+    return ", ".join(dict.fromkeys(filter(None, names))) or "nothing"
+
+
+def _plain(title: str) -> str:
+    return title.translate({ord(sign): None for sign in "[]\\"})
+
+
+def _made_on(records: Sequence[RunRecord | StudyRecord]) -> str:
+    """Return one sentence on the time, versions, machine and duration of some results."""
+    entries = {
+        "Run on": period(records),
+        "with": ", ".join(dict.fromkeys(one.versions for one in records if one.versions)),
+        "on": ", ".join(dict.fromkeys(filter(None, (one.entry("machine") for one in records)))),
+    }
+    start = ", ".join(f"{word} {text}" for word, text in entries.items() if text)
+    seconds = sum(one.seconds for one in records if not math.isnan(one.seconds))
+    seeds = len(dict.fromkeys(one.entry("seed") for one in records))
+    total = "of training" if any(isinstance(one, RunRecord) for one in records) else "in total"
+    plural = "" if seeds == 1 else "s"
+    return f"{start}. {seeds} seed{plural}, {format_duration(seconds)} {total}."
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Write the document given on the command line."""
+    parser = argparse.ArgumentParser(description="Write a document from a template and results.")
+    parser.add_argument("template", type=Path, help="jinja template")
+    parser.add_argument("results", type=Path, help="folder of results")
+    parser.add_argument("out", type=Path, help="Markdown file to write")
+    given = parser.parse_args(arguments)
+    print(write(given.template, given.results, given.out))
+
+
+if __name__ == "__main__":
+    main()
