@@ -27,15 +27,14 @@ from fdsm import (
     SSM,
     SSMVR,
     Annealed,
-    Arithmetic,
     FiniteDifference,
-    Geometric,
     MultiscaleDSM,
     SlicedDSM,
     Sphere,
     Taylor,
 )
 from fdsm.models import QuadraticMLP, QuadraticResNet, RefineNet
+from fdsm.noise import Arithmetic, Geometric
 from fdsm.training import Update, objective_loss
 from fdsm.training.distributed import ALONE, Shard, ShardedUpdate, World
 from fdsm.typing import Objective

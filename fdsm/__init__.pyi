@@ -16,10 +16,14 @@ from .derivatives import Autodiff as Autodiff
 from .derivatives import FiniteDifference as FiniteDifference
 from .derivatives import Taylor as Taylor
 from .estimator import ScoreMatchingDensity as ScoreMatchingDensity
-from .noise import Arithmetic as Arithmetic
-from .noise import ConstantNoise as ConstantNoise
-from .noise import Geometric as Geometric
-from .objectives import *  # one name per objective: see its `__all__`
+from .objectives import DSM as DSM
+from .objectives import MLE as MLE
+from .objectives import SM as SM
+from .objectives import SSM as SSM
+from .objectives import SSMVR as SSMVR
+from .objectives import Annealed as Annealed
+from .objectives import MultiscaleDSM as MultiscaleDSM
+from .objectives import SlicedDSM as SlicedDSM
 from .operators import biharmonic as biharmonic
 from .operators import directional_derivative as directional_derivative
 from .operators import divergence as divergence

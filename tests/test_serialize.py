@@ -43,7 +43,7 @@ def preset_recipes() -> Iterator[Recipe]:
                         yield replace(recipe, name=f"{name}-{objective}-{is_images}-{rows}")  # type: ignore[type-var]
 
 
-@pytest.mark.parametrize("recipe", preset_recipes(), ids=lambda recipe: recipe.name)
+@pytest.mark.parametrize("recipe", list(preset_recipes()), ids=lambda recipe: recipe.name)
 def test_every_recipe_survives_the_way_to_json_and_back(recipe: Recipe) -> None:
     record = to_json(recipe)
     assert isinstance(record, dict)

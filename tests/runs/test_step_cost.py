@@ -10,7 +10,7 @@ from fdsm.recipes.ebm import EBM
 from fdsm.runs import Run, measure_step_costs
 from fdsm.training import GradientStep
 
-from ...recipes.recipe_cases import tiny
+from ..recipes.recipe_cases import tiny
 
 
 def test_steps_are_interleaved_and_the_first_two_are_not_timed(
