@@ -9,8 +9,8 @@ import torch
 
 from fdsm.runs import Run, SavedModel, TrainingInterrupted, evaluate, train
 
-from ..recipes.recipe_cases import silent
-from ..runs.run_cases import interrupt_after, table_recipe, write_table
+from ...recipes.recipe_cases import silent
+from ...runs.run_cases import interrupt_after, table_recipe, write_table
 
 if sys.platform != "linux":
     collect_ignore_glob = ["test_*.py"]  # they use /proc, limits and capabilities of Linux

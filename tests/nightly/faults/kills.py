@@ -1,6 +1,6 @@
 """Kill `fdsm train` again and again, and compare its result with that of an uninterrupted run.
 
-    python -m tests.faults.kills --count 600 --writes 150
+    python -m tests.nightly.faults.kills --count 600 --writes 150
 
 Half of the kills come at random times, the others inside the write of a checkpoint. After each
 kill every file must be complete, and at most one interval between checkpoints may be lost. A run
@@ -25,8 +25,8 @@ from fdsm.runs import Run
 from fdsm.training import checkpoint
 from fdsm.training.loggers import read_metrics
 
-from ..cli.cli_cases import write_measurements
-from ..runs.run_cases import identical, last_checkpoint, logged_metrics, model_file
+from ...cli.cli_cases import write_measurements
+from ...runs.run_cases import identical, last_checkpoint, logged_metrics, model_file
 from .commands import Command, Prepare
 from .moments import PHASES, pause_in_write
 from .pairs import Pair

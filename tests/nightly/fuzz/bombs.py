@@ -1,6 +1,6 @@
 """Small files that would become large, and what reading them costs.
 
-`python -m tests.fuzz.bombs` reads each in a process of its own and prints the time, the memory and
+`python -m tests.nightly.fuzz.bombs` reads each in a process of its own and prints the time, the memory and
 the answer. A file of less than 10 MB must cost less than 10 s and 1 GB, or be refused.
 """
 
@@ -23,7 +23,7 @@ from pyarrow import feather, parquet
 
 from fdsm.untrusted import InputError
 
-from ..data.file_cases import idx, write_cifar, write_mnist, write_tar
+from ...data.file_cases import idx, write_cifar, write_mnist, write_tar
 from .readers import READERS
 from .seeds import mat
 
@@ -222,7 +222,8 @@ def cost(name: str) -> None:
         folder = Path(temporary) / "case"
         folder.mkdir()
         subprocess.run(
-            [sys.executable, "-m", "tests.fuzz.bombs", "--make", name, str(folder)], check=True
+            [sys.executable, "-m", "tests.nightly.fuzz.bombs", "--make", name, str(folder)],
+            check=True,
         )
         path = Path((folder / "path").read_text(encoding="utf-8"))
         size = path.stat().st_size
@@ -262,7 +263,7 @@ def main() -> None:
         if any(text not in name for text in arguments):
             continue
         done = subprocess.run(
-            [sys.executable, "-m", "tests.fuzz.bombs", "--cost", name],
+            [sys.executable, "-m", "tests.nightly.fuzz.bombs", "--cost", name],
             capture_output=True,
             text=True,
             check=False,

@@ -17,8 +17,8 @@ import pytest
 from fdsm.runs import Run
 from fdsm.training.distributed.world import Launch, LaunchError, join
 
-from ..conftest import Launched
-from ..runs.run_cases import identical, last_checkpoint, logged_metrics, write_table
+from ...conftest import Launched
+from ...runs.run_cases import identical, last_checkpoint, logged_metrics, write_table
 
 LAUNCHER = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
 
@@ -36,7 +36,7 @@ def launch(
     command += ["--set", "plan.validate_every=100", "--set", "plan.num_samples=20"]
     environment = os.environ | {
         "OMP_NUM_THREADS": "1",
-        "PYTHONPATH": str(Path(__file__).parents[2]),
+        "PYTHONPATH": str(Path(__file__).parents[3]),
     }
     with subprocess.Popen(
         command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=environment

@@ -1,6 +1,6 @@
 """Run cases in worker processes with limits on time and memory.
 
-`python -m tests.fuzz --cases 2000 --seed 0` runs 2,000 cases for each reader and prints counts and
+`python -m tests.nightly.fuzz --cases 2000 --seed 0` runs 2,000 cases for each reader and prints counts and
 findings. `--reader NAME --only CASE` runs a single case in this process and shows its error.
 Exits with status 1 if there is a finding.
 """
@@ -25,7 +25,7 @@ CHUNK = 25
 
 def main() -> None:
     """Parse the command line, run the cases and print the findings."""
-    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.nightly.fuzz", description=__doc__)
     parser.add_argument("--cases", type=int, default=1000, help="cases for each reader")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--reader", help="only the reader of this name")
@@ -64,7 +64,7 @@ def _print(summary: Summary, seed: int) -> int:
     """Print counts by reader and all findings. Returns the exit code."""
     for outcome in summary.findings:
         print(
-            f"{outcome.kind}: {outcome.details!r}\n    python -m tests.fuzz --seed {seed} "
+            f"{outcome.kind}: {outcome.details!r}\n    python -m tests.nightly.fuzz --seed {seed} "
             f"--reader {outcome.reader!r} --only {outcome.case}"
         )
     print(

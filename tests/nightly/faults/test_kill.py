@@ -10,7 +10,7 @@ import pytest
 
 from fdsm.runs import Run
 
-from ..runs.run_cases import write_table
+from ...runs.run_cases import write_table
 from .commands import Command, run
 from .comparison import hidden_files, require_same_result
 from .kills import Kills

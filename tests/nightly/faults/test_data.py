@@ -13,8 +13,8 @@ from fdsm.cli import main
 from fdsm.runs import Run, RunError, train
 from fdsm.training import CheckpointError, checkpoint
 
-from ..cli.cli_cases import QUICK, run_fails, run_json, run_text
-from ..runs.run_cases import table_recipe, write_table
+from ...cli.cli_cases import QUICK, run_fails, run_json, run_text
+from ...runs.run_cases import table_recipe, write_table
 from .comparison import require_same_result
 
 

@@ -27,7 +27,7 @@ from fdsm.training import (
 )
 from fdsm.typing import Step
 
-from ..runs.run_cases import table_recipe
+from ...runs.run_cases import table_recipe
 from .commands import Command, run, wait_until
 from .comparison import require_same_result
 from .memory import limit_memory

@@ -11,7 +11,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from pyarrow import csv as arrow_csv
 from pyarrow import feather, parquet
 
-from ..data.file_cases import (
+from ...data.file_cases import (
     encode_png,
     random_bytes,
     write_cifar,
@@ -20,7 +20,7 @@ from ..data.file_cases import (
     write_tar,
     write_zip,
 )
-from ..runs.run_cases import train_table, write_mixed_table
+from ...runs.run_cases import train_table, write_mixed_table
 
 ROWS = 40
 

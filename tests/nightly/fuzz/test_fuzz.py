@@ -17,7 +17,7 @@ from .readers import READERS, Reader
 from .seeds import write_seeds
 
 CASES = 14
-"""Number of cases for each reader. `make fuzz` runs thousands."""
+"""Number of cases for each reader. `make nightly` runs thousands."""
 
 
 @pytest.fixture(scope="module")

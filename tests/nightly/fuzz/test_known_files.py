@@ -19,7 +19,7 @@ from fdsm.data.files import image_decoding, table
 from fdsm.data.tables import text_format
 from fdsm.data.tables.frame import MAX_CELL, iter_frames
 
-from ..data.file_cases import encode_png, random_bytes, write_images, write_zip
+from ...data.file_cases import encode_png, random_bytes, write_images, write_zip
 
 CSV = "a,b\n" + "".join(f"{i}.5,{i % 7}\n" for i in range(30))
 

@@ -1,6 +1,6 @@
 """Apply each mutation to a copy of the project and run the tests that should notice it.
 
-Run with `python -m tests.mutation`, or `python -m tests.mutation TEXT` for the mutations whose
+Run with `python -m tests.nightly.mutation`, or `python -m tests.nightly.mutation TEXT` for the mutations whose
 name contains the text. Exits with status 1 if a mutation is not noticed or does not apply.
 """
 
@@ -16,7 +16,7 @@ from rich.table import Table
 
 from .formulas import FORMULAS, Mutation
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def outcome(tests: str, mutation: Mutation | None = None) -> str:

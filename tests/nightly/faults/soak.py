@@ -1,6 +1,6 @@
 """Train one run after the other in one process, and record its memory and open files.
 
-    python -m tests.faults.soak --minutes 30
+    python -m tests.nightly.faults.soak --minutes 30
 
 Every run validates, writes checkpoints, logs and is evaluated, in a folder that is deleted. After
 the warm-up, the first fifth of the time, memory must stay the same to 2 % and no more files may be
@@ -23,7 +23,7 @@ from pathlib import Path
 
 from fdsm.cli import main as run_command
 
-from ..cli.cli_cases import write_measurements
+from ...cli.cli_cases import write_measurements
 from .kills import OPTIONS
 
 WARM_UP, TOLERANCE = 0.2, 0.02

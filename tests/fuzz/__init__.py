@@ -1,1 +1,0 @@
-"""A fuzzer of every file reader. Run with `python -m tests.fuzz`, or `make fuzz`."""

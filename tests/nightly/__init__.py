@@ -1,0 +1,1 @@
+"""Tests that take minutes or inject rare faults. `make nightly` runs them."""

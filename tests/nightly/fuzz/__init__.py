@@ -1,0 +1,1 @@
+"""A fuzzer of every file reader. Run with `python -m tests.nightly.fuzz`."""
