@@ -1,6 +1,6 @@
 """Find outliers with scikit-learn: a pipeline, a grid search, and reasons.
 
-Run it with `python examples/estimator.py`. It needs scikit-learn (`pip install 'fdsm[sklearn]'`).
+Run it with `python examples/estimator.py`. It needs `pip install 'fdsm[tables]'`.
 The model learns thirty measurements of benign tumors. Malignant ones, which it has never seen,
 should be outliers.
 """

@@ -1,6 +1,6 @@
 """Train a normalizing flow of another library with exact score matching.
 
-Run it with `python examples/other_library.py`. It needs zuko and scikit-learn (`pip install`). The
+Run it with `python examples/other_library.py`. It needs `pip install zuko scikit-learn`. The
 flow is normalized, so its likelihood shows whether score matching, which does not use it, has
 learnt the density of the data: thirteen measurements of 178 wines.
 """
