@@ -4,6 +4,7 @@
 """
 
 from importlib import import_module
+from importlib.util import find_spec
 
 __version__ = "0.2.0"
 
@@ -46,6 +47,8 @@ Type checkers read `__init__.pyi`. A test compares it with this table.
 _MODULE_OF = {name: module for module, names in _EXPORTS.items() for name in names}
 
 __all__ = sorted([*_EXPORTS, *_MODULE_OF])
+if find_spec("sklearn") is None:  # `help(fdsm)` and `from fdsm import *` import every name
+    __all__ = [name for name in __all__ if name not in {"estimator", "ScoreMatchingDensity"}]
 
 
 def __getattr__(name: str) -> object:

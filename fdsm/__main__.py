@@ -1,6 +1,21 @@
-"""Make `python -m fdsm` the same as `fdsm`."""
+"""The command `fdsm`, also as `python -m fdsm`."""
 
-from .cli import main
+import sys
+
+from .extras import name_missing_extra
+
+
+def main() -> None:
+    """Run the command, or say in one line what it needs."""
+    try:
+        with name_missing_extra("the command fdsm"):
+            import rich  # ruff: ignore[unused-import]
+
+            from .cli import main as run
+    except ImportError as error:
+        sys.exit(f"fdsm: {error}")
+    run()
+
 
 if __name__ == "__main__":
     main()

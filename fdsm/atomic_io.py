@@ -8,6 +8,8 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from .extras import name_missing_extra
+
 __all__ = ["BusyError", "create_folder", "exclusive", "replace_file"]
 
 try:
@@ -128,7 +130,8 @@ def exclusive(folder: Path) -> Generator[None, None, None]:
     Raises:
         BusyError: If another process holds the lock.
     """
-    from filelock import FileLock, Timeout
+    with name_missing_extra("a run folder"):
+        from filelock import FileLock, Timeout
 
     lock = FileLock(folder / ".lock", timeout=0)
     try:

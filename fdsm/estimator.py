@@ -19,24 +19,19 @@ from .data import Dataset, Table, TableSchema, frame_from
 from .data.files.table import split_frame
 from .data.tables.columns import Categorical, Column, Constant, Problems, UsedColumn
 from .data.tables.copies import copies_sentence
-from .data.tables.inference import is_numeric
+from .extras import name_missing_extra
 from .outliers import Reason
 from .recipes import CrossFittedEBM, choose_preset, prepare_source
 from .recipes.recipe import seeded
 from .runs import Run, SavedModel, TrainingInterrupted, train
 from .runs.explain import explain
 
-try:
+with name_missing_extra("ScoreMatchingDensity"):
     from sklearn.base import BaseEstimator, DensityMixin
     from sklearn.utils import check_random_state
-    from sklearn.utils.validation import (
-        check_is_fitted,
-        validate_data,
-    )
-except ImportError as error:
-    raise ImportError(
-        "ScoreMatchingDensity needs scikit-learn 1.6 or newer: pip install 'fdsm[sklearn]'"
-    ) from error
+    from sklearn.utils.validation import check_is_fitted, validate_data
+
+    from .data.tables.inference import is_numeric
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -96,11 +96,10 @@ def write_tables(folder: Path) -> None:
         ImportError: If scikit-learn is not installed.
     """
     from ..atomic_io import replace_file
+    from ..extras import name_missing_extra
 
-    try:
+    with name_missing_extra("the demo"):
         from sklearn.datasets import load_breast_cancer
-    except ImportError as error:
-        raise ImportError("the demo needs scikit-learn: pip install 'fdsm[demo]'") from error
 
     data = load_breast_cancer()
     names, kinds = data.feature_names.tolist(), data.target_names[data.target].tolist()

@@ -3,12 +3,14 @@
 import hashlib
 import io
 import os
+import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
+from ..extras import name_missing_extra
 from ..serialize import Json
 from ..untrusted import read_file, require_file
 from .errors import DataError
@@ -21,9 +23,10 @@ T = TypeVar("T")
 
 def cache_dir() -> Path:
     """Return the user's cache directory for fdsm. Downloads are stored here."""
-    import pooch  # type: ignore[import-untyped]
-
-    return Path(pooch.os_cache("fdsm"))
+    if given := os.environ.get("XDG_CACHE_HOME"):
+        return Path(given, "fdsm")
+    folders = {"darwin": "Library/Caches/fdsm", "win32": "AppData/Local/fdsm/fdsm/Cache"}
+    return Path(os.path.expanduser("~"), folders.get(sys.platform, ".cache/fdsm"))
 
 
 def data_dir() -> Path:
@@ -195,12 +198,13 @@ class RemoteFile:
     def record(self, path: Path, content: bytes | None = None) -> Json:
         """Return the record of a file: name, SHA-256 and whether it is the official file."""
         algorithm, _, official = self.checksum.partition(":")
-        sha256, found = checksums(path if content is None else content, "sha256", algorithm)
+        sha256, checksum = checksums(path if content is None else content, "sha256", algorithm)
         file = f"{path.parent.name}/{path.name}"
-        return {"file": file, "sha256": sha256, "official": found == official}
+        return {"file": file, "sha256": sha256, "official": checksum == official}
 
     def _download(self) -> Path:
-        import pooch
+        with name_missing_extra("a download"):
+            import pooch  # type: ignore[import-untyped]
 
         folder, failures = cache_dir() / self.folders[0], []
         for url in self.urls:

@@ -8,7 +8,6 @@ compare with it, pass the standard deviation $σ$ of the noise as `noise`. It ad
 covariance. The result is the density of a sample of the fitted density plus noise.
 """
 
-import importlib.util
 import math
 import warnings
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ import torch
 from torch import Generator, Tensor
 
 from ..derivatives.validation import check_values
+from ..extras import name_missing_extra
 
 MAX_COMPONENTS = 10
 ROWS_PER_PARAMETER = 10
@@ -173,10 +173,10 @@ def fit_gaussian_mixture(
             torch.
 
     Returns:
-        The density. None if there are too few rows for two components (or for the given number),
-        or scikit-learn is not installed.
+        The density. None if there are too few rows for two components (or for the given number).
 
     Raises:
+        ImportError: If scikit-learn is not installed.
         ValueError: If there are no rows, or a number is out of range.
 
     Example:
@@ -190,10 +190,11 @@ def fit_gaussian_mixture(
         raise ValueError(f"components must be at least 1, but is {components}")
     rows = _rows(x, noise)
     limit = len(rows) // (ROWS_PER_PARAMETER * rows.shape[1])
-    if limit < (components or 2) or importlib.util.find_spec("sklearn") is None:
+    if limit < (components or 2):
         return None
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.mixture import GaussianMixture
+    with name_missing_extra("fit_gaussian_mixture"):
+        from sklearn.exceptions import ConvergenceWarning
+        from sklearn.mixture import GaussianMixture
 
     seed = int(torch.randint(2**31 - 1, (), generator=generator))
     array = rows.cpu().numpy()

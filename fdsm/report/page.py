@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..atomic_io import replace_file
+from ..extras import name_missing_extra
 from .aggregate import Collection, Experiment, Group
 from .format import DASH, format_duration, format_time, typeset
 from .records import FolderRecord, StudyRecord, differing_paths, text
@@ -84,7 +85,8 @@ def render_page(collection: Collection, title: str) -> str:
     Raises:
         ImportError: If matplotlib is not installed.
     """
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    with name_missing_extra("a report"):
+        from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     from . import plots
 

@@ -16,18 +16,17 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ..extras import name_missing_extra
 from .aggregate import Group
 from .figure import Line, Panel
 from .format import SUPERSCRIPT
 from .records import Arrays
 
-try:
+with name_missing_extra("a report"):
     from matplotlib import rc_context
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
-except ImportError as error:
-    raise ImportError("the report needs matplotlib: pip install 'fdsm[report]'") from error
 
 __all__ = ["DARK", "LIGHT", "page_style", "plot_panels", "svg_file"]
 

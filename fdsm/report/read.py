@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ..extras import name_missing_extra
 from ..serialize import Json
 from ..untrusted import InputError, parse_json, read_file, read_json, require_file
 from .aggregate import Collection, Experiment, Group
@@ -196,7 +197,8 @@ def _comparison(value: Mapping[str, Any]) -> Comparison:
 
 
 def _read_samples(path: Path) -> dict[str, Any]:
-    from PIL import Image
+    with name_missing_extra("reading images"):
+        from PIL import Image
 
     image = read_file(path, most=MAX_IMAGE_BYTES)
     try:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..extras import name_missing_extra
 from .aggregate import Collection, Experiment
 from .format import DASH, typeset
 from .records import StudyRecord
@@ -23,7 +24,8 @@ def terminal(collection: Collection) -> "RenderableType":
     Returns:
         An object to give to `rich.print`.
     """
-    from rich.console import Group as RichGroup
+    with name_missing_extra("a table in the terminal"):
+        from rich.console import Group as RichGroup
 
     shown: list[RenderableType] = []
     for section in collection.sections:
@@ -75,7 +77,8 @@ def render_template(template: Path, functions: Mapping[str, object]) -> str:
     Returns:
         The document.
     """
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    with name_missing_extra("a document"):
+        from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
         loader=FileSystemLoader(template.parent),

@@ -5,17 +5,16 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ..extras import name_missing_extra
 from .aggregate import Group
 from .format import metric_info
 from .plots import Plot, line_style, page_style
 from .records import Curve, RunRecord
 
-try:
+with name_missing_extra("a report"):
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.ticker import EngFormatter, MaxNLocator
-except ImportError as error:
-    raise ImportError("the report needs matplotlib: pip install 'fdsm[report]'") from error
 
 MAX_POINTS = 400
 """Largest number of points of a line."""

@@ -19,6 +19,7 @@ from ..evaluation import (
     mean_of,
     sm_losses,
 )
+from ..extras import name_missing_extra
 from ..recipes import CrossFittedEBM
 from ..recipes.recipe import HasLogDensity
 from ..samplers import Progress
@@ -127,12 +128,10 @@ def classifier_auc(samples: Tensor, rows: Tensor) -> float | None:
 
     Returns:
         The AUC of out-of-bag predictions: 0.5 if they cannot be told apart, 1 if always. `None`
-        without scikit-learn, or with fewer than 20 rows.
+        with fewer than 20 rows.
     """
-    try:
+    with name_missing_extra("evaluating samples of a table"):
         from sklearn.ensemble import RandomForestClassifier
-    except ImportError:
-        return None
     n = min(len(samples), len(rows), CLASSIFIER_ROWS)
     if n < 20:
         return None

@@ -12,6 +12,7 @@ from torch.nn.functional import pad
 from ..atomic_io import replace_file
 from ..data import TableSchema
 from ..data.tables.write import write_frames
+from ..extras import name_missing_extra
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -112,7 +113,8 @@ def grid(images: Tensor) -> "Image":
         >>> grid(torch.rand(5, 1, 8, 8)).size  # three across, two down, a pixel between
         (336, 228)
     """
-    from PIL.Image import Resampling, fromarray
+    with name_missing_extra("writing images"):
+        from PIL.Image import Resampling, fromarray
 
     across = int(np.ceil(np.sqrt(len(images))))
     down = -(-len(images) // across)

@@ -19,6 +19,7 @@ from ..data.files.table import ROW
 from ..data.tables.columns import Problems
 from ..data.tables.frame import TEXT_SUFFIXES, table_suffix
 from ..data.tables.write import cast_text, require_replaceable, uncastable, write_frames
+from ..extras import name_missing_extra
 from ..outliers import Reason, benjamini_hochberg
 from ..serialize import Json
 from ..untrusted import not_a_formula, read_json
@@ -364,7 +365,8 @@ def _number_rows(count: int) -> "Iterator[pa.Table]":
 
 def _name_table(names: Sequence[str]) -> "pa.Table":
     """Return a table with the number or file of each row."""
-    import pyarrow as pa
+    with name_missing_extra("writing tables"):
+        import pyarrow as pa
 
     return pa.table({"row": pa.array([not_a_formula(n, "./") for n in names], pa.string())})
 

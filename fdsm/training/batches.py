@@ -2,13 +2,21 @@
 
 import hashlib
 from collections.abc import Callable
+from typing import Protocol
 
 import torch
 from torch import Generator, Tensor
 
-from ..data.transforms import Transform
 from ..sharding import Shard, ShardedDraws
 from ..tensors import require_tensor
+
+
+class RandomTransform(Protocol):
+    """A map from stored rows `(N, *E)` to model inputs, with random noise or augmentation."""
+
+    def sample(self, x: Tensor, generator: Generator, /) -> Tensor:
+        """Return model inputs."""
+        ...
 
 
 class ShuffledBatches:
@@ -30,7 +38,7 @@ class ShuffledBatches:
     def __init__(
         self,
         rows: Tensor,
-        transform: Transform,
+        transform: RandomTransform,
         size: int,
         seed: int,
         device: torch.device | str = "cpu",

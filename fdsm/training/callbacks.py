@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
+from ..extras import name_missing_extra
 from ..untrusted import printable
 from .loggers import Log
 from .metrics import DeviceMetrics
@@ -192,14 +193,15 @@ class ProgressBar:
             name: Text before the bar.
             console: The console to draw on.
         """
-        from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeRemainingColumn,
-        )
+        with name_missing_extra("a progress bar"):
+            from rich.console import Console
+            from rich.progress import (
+                BarColumn,
+                MofNCompleteColumn,
+                Progress,
+                TextColumn,
+                TimeRemainingColumn,
+            )
 
         self._console = Console(stderr=True) if console is None else console
         self._progress = Progress(

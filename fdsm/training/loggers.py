@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..atomic_io import errors_name, replace_file
+from ..extras import name_missing_extra
 from ..serialize import Json
 from ..untrusted import read_file
 
@@ -72,8 +73,8 @@ def _parse(line: bytes) -> dict[str, Any] | None:
         record = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    known = isinstance(record, dict) and isinstance(record.get("iteration"), int)
-    return record if known else None
+    is_metrics = isinstance(record, dict) and isinstance(record.get("iteration"), int)
+    return record if is_metrics else None
 
 
 class TensorBoard:
@@ -92,12 +93,8 @@ class TensorBoard:
         Raises:
             ImportError: If tensorboard is not installed.
         """
-        try:
+        with name_missing_extra("a log for TensorBoard"):
             from torch.utils.tensorboard import SummaryWriter
-        except ImportError as error:
-            raise ImportError(
-                "TensorBoard logs require tensorboard: pip install 'fdsm[tensorboard]'"
-            ) from error
         self.writer = SummaryWriter(folder)
 
     def __call__(self, record: Mapping[str, Json]) -> None:

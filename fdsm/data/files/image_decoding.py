@@ -12,13 +12,14 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from ...extras import name_missing_extra
 from ..errors import DataError
 from .archives import Archive
 
 if TYPE_CHECKING:
     from PIL.Image import Image as Picture
 
-GREY = {"1", "L", "LA", "La", "I;16", "I;16B", "I;16L"}
+GRAY_MODES = {"1", "L", "LA", "La", "I;16", "I;16B", "I;16L"}
 """Pillow's modes of grayscale images."""
 
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
@@ -89,7 +90,8 @@ class ImageDecoder:
     def _decode(
         self, archive: Archive, name: str, budget: "_PixelBudget", alone: Executor
     ) -> Bytes:
-        from PIL import Image
+        with name_missing_extra("reading images"):
+            from PIL import Image
 
         content = archive.read(name)
         try:
@@ -118,7 +120,7 @@ class ImageDecoder:
     def _crop_and_resize(self, image: "Picture") -> Bytes:
         from PIL import Image
 
-        gray = image.mode in GREY if self.channels is None else self.channels == 1
+        gray = image.mode in GRAY_MODES if self.channels is None else self.channels == 1
         image = image.convert("L" if gray else "RGB")
         side = min(*image.size, self.crop or max(image.size))
         left, top = round((image.width - side) / 2), round((image.height - side) / 2)

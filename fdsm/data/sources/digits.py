@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
+from ...extras import name_missing_extra
 from ..dataset import Dataset, build_dataset
 from ..split import index_splits, train_val_test_split
 from ..transforms import Dequantize, Transform
@@ -36,12 +37,10 @@ class Digits:
 
     def load(self) -> Dataset:
         """Read the data set. Raises `ImportError` if scikit-learn is missing."""
-        try:
+        with name_missing_extra("Digits"):
             from sklearn.datasets import load_digits
-        except ImportError as error:
-            raise ImportError("Digits needs scikit-learn: pip install 'fdsm[digits]'") from error
-        found = load_digits()
-        images = torch.from_numpy(found.images).to(torch.uint8)[:, None]
+        digits = load_digits()
+        images = torch.from_numpy(digits.images).to(torch.uint8)[:, None]
         rows = train_val_test_split(
             len(images), validation=self.validation, test=self.test, seed=self.seed
         )
@@ -49,6 +48,6 @@ class Digits:
         return build_dataset(
             self,
             index_splits(images, rows),
-            labels=index_splits(torch.from_numpy(found.target).long(), rows),
+            labels=index_splits(torch.from_numpy(digits.target).long(), rows),
             files=[{"file": "sklearn.datasets.load_digits, as bytes", "sha256": sha256}],
         )

@@ -8,6 +8,7 @@ from typing import IO, TYPE_CHECKING
 
 import numpy as np
 
+from ...extras import name_missing_extra
 from ...untrusted import Decompressed, InputError, expansion_limit, quote, read_file, require_file
 from ..arrow_messages import decompressed_size
 from ..errors import DataError
@@ -47,12 +48,12 @@ def table_suffix(path: Path) -> str:
     return inner.suffix.lower()
 
 
-def read_frame(path: str | Path, known: Collection[str] = ()) -> "pa.Table":
+def read_frame(path: str | Path, column_names: Collection[str] = ()) -> "pa.Table":
     """Read a table.
 
     Args:
         path: A text, parquet or arrow file. Text may be compressed with gzip.
-        known: Names that the columns may have. They help to recognize the header of a text file.
+        column_names: Names that the columns may have. They help to recognize the header of a text file.
 
     Returns:
         The table.
@@ -63,18 +64,18 @@ def read_frame(path: str | Path, known: Collection[str] = ()) -> "pa.Table":
     """
     path = Path(path)
     content = read_file(path, DataError)
-    return require_rectangular(parse_frame(content, path, known), path)
+    return require_rectangular(parse_frame(content, path, column_names), path)
 
 
 def parse_frame(
-    content: bytes, path: Path, known: Collection[str] = (), as_text: Collection[str] = ()
+    content: bytes, path: Path, column_names: Collection[str] = (), as_text: Collection[str] = ()
 ) -> "Frame":
     """Parse the content of a table file.
 
     Args:
         content: Content of the file.
         path: Path of the file. The suffix is that of the format.
-        known: Names that the columns may have.
+        column_names: Names that the columns may have.
         as_text: Names of columns of a text file that are text even if all cells are numbers.
 
     Returns:
@@ -83,13 +84,14 @@ def parse_frame(
     Raises:
         DataError: If the file is not a table, has no rows, or has two columns of the same name.
     """
-    from .text_file import Frame, parse_text
+    with name_missing_extra("reading tables"):
+        from .text_file import Frame, parse_text
 
     if not content:
         raise DataError(f"{path} is empty. Add rows")
     suffix = table_suffix(path)
     if suffix not in PARQUET_SUFFIXES | ARROW_SUFFIXES:
-        frame = parse_text(_decompress(content, path), path, known, as_text)
+        frame = parse_text(_decompress(content, path), path, column_names, as_text)
         _require_short_cells(frame.table, path)
         return frame
     table = plain_types(_parse_binary(content, path, suffix))
@@ -113,13 +115,13 @@ def require_rectangular(frame: "Frame", path: Path) -> "pa.Table":
     return frame.table
 
 
-def iter_frames(path: str | Path, rows: int, known: Collection[str] = ()) -> Iterator["Frame"]:
+def iter_frames(path: str | Path, rows: int, column_names: Collection[str] = ()) -> Iterator["Frame"]:
     """Read a table in blocks, for files that are larger than memory.
 
     Args:
         path: A text, parquet or arrow file. Text may be compressed with gzip.
         rows: Largest number of rows of a block.
-        known: Names that the columns may have.
+        column_names: Names that the columns may have.
 
     Yields:
         The blocks in the order of the file. All columns of a text file are text; `TableSchema`
@@ -128,14 +130,15 @@ def iter_frames(path: str | Path, rows: int, known: Collection[str] = ()) -> Ite
     Raises:
         DataError: If the file is not a table or has two columns of the same name.
     """
-    from .text_file import Frame, iter_text
+    with name_missing_extra("reading tables"):
+        from .text_file import Frame, iter_text
 
     path = Path(path)
     size = require_file(path, DataError)
     suffix = table_suffix(path)
     if suffix not in PARQUET_SUFFIXES | ARROW_SUFFIXES:
         with _open_text(path) as file:
-            for frame in iter_text(file, path, rows, known):
+            for frame in iter_text(file, path, rows, column_names):
                 _require_short_cells(frame.table, path)
                 yield frame
         return
@@ -181,7 +184,7 @@ def sample_frame(
     path: Path,
     limit: int,
     seed: int,
-    known: Collection[str] = (),
+    column_names: Collection[str] = (),
     block: int = 50_000,
     cells: int | None = None,
 ) -> "pa.Table":
@@ -194,7 +197,7 @@ def sample_frame(
         path: A text, parquet or arrow file.
         limit: Largest number of rows of the sample.
         seed: Random seed.
-        known: Names that the columns may have.
+        column_names: Names that the columns may have.
         block: Number of rows that are read at once.
         cells: Largest number of cells of the sample.
 
@@ -204,11 +207,12 @@ def sample_frame(
     Raises:
         DataError: If the file is not a table, has no rows, or rows of different lengths.
     """
-    import pyarrow as pa
+    with name_missing_extra("reading tables"):
+        import pyarrow as pa
 
     generator, share = np.random.default_rng(seed), 1.0
     kept: list[pa.Table] = []
-    for frame in iter_frames(path, block, known):
+    for frame in iter_frames(path, block, column_names):
         table = require_rectangular(frame, path)
         if cells is not None:
             limit = min(limit, max(cells // max(table.num_columns, 1), MIN_ROWS))
@@ -238,7 +242,8 @@ def _parse_binary(content: bytes, path: Path, suffix: str) -> "pa.Table":
 
 def _open_parquet(source: "Path | pa.NativeFile", path: Path, size: int) -> "parquet.ParquetFile":
     """Open a parquet file. Text of a small file is read as dictionaries, to know its size."""
-    from pyarrow import parquet
+    with name_missing_extra("reading tables"):
+        from pyarrow import parquet
 
     file = parquet.ParquetFile(source)
     require_names(file.schema_arrow.names, path)
@@ -340,6 +345,8 @@ def _readable(path: Path, suffix: str) -> Generator[None]:
     """Name the file in errors. pyarrow raises many types of errors for damaged files."""
     try:
         yield
+    except ImportError:
+        raise
     except DataError as error:
         if str(path) in str(error):
             raise

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from ...extras import name_missing_extra
 from ..errors import DataError
 from .plain_types import plain_types
 from .text_format import positions, require_names
@@ -65,7 +66,8 @@ def frame_from(table: object) -> "pa.Table":
 
 
 def _convert(table: object) -> "pa.Table":
-    import pyarrow as pa
+    with name_missing_extra("reading tables"):
+        import pyarrow as pa
 
     if isinstance(table, pa.Table):
         return table

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 import numpy.typing as npt
 
+from ...extras import name_missing_extra
 from ..errors import DataError
 from .columns import (
     Categorical,
@@ -94,18 +95,18 @@ class TableSchema:
                 "ignore": ignore,
             },
         )
-        found: list[Column] = []
+        inferred: list[Column] = []
         for name in frame.column_names if columns is None else columns:
             values = frame.column(name)
             if name in ignore:
-                found.append(Ignored(name, str(values.type), missing=values.null_count))
+                inferred.append(Ignored(name, str(values.type), missing=values.null_count))
             else:
-                found.append(
+                inferred.append(
                     infer_column(
                         name, values, categorical=name in categorical, numeric=name in numeric
                     )
                 )
-        return cls(tuple(found))
+        return cls(tuple(inferred))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -163,7 +164,8 @@ class TableSchema:
         Raises:
             ValueError: If the codes have another number of columns.
         """
-        from .decoding import decode_columns
+        with name_missing_extra("writing tables"):
+            from .decoding import decode_columns
 
         if codes.ndim != 2 or codes.shape[1] != len(self.used):
             raise ValueError(
@@ -259,27 +261,27 @@ def _list(names: Sequence[str], most: int = 5) -> str:
     return f" ({', '.join(names[:most])}{more})"
 
 
-def _require_names(known: Sequence[str], given: dict[str, Sequence[str]]) -> None:
+def _require_names(existing: Sequence[str], given: dict[str, Sequence[str]]) -> None:
     """Raise `DataError` with all names that do not exist, are repeated or contradict others."""
-    problems = [f"{o}: {text}" for o, names in given.items() for text in _unknown(known, names)]
+    problems = [f"{o}: {text}" for o, names in given.items() for text in _unknown(existing, names)]
     for first, second in combinations(("categorical", "numeric", "ignore"), 2):
         for name in sorted(set(given[first]) & set(given[second])):
             problems.append(f"column {name!r} is given as {first} and as {second}")
     if not given["columns"]:
         problems.append("columns: no column is selected")
     if problems:
-        shown = ", ".join(map(repr, known[:20])) + (", …" if len(known) > 20 else "")
+        shown = ", ".join(map(repr, existing[:20])) + (", …" if len(existing) > 20 else "")
         lines = "".join(f"\n- {line}" for line in problems)
         raise DataError(
             f"the columns cannot be selected:{lines}\nThe table has {shown}", setting="columns"
         )
 
 
-def _unknown(known: Sequence[str], names: Sequence[str]) -> Iterator[str]:
-    existing = set(known)
+def _unknown(columns: Sequence[str], names: Sequence[str]) -> Iterator[str]:
+    existing = set(columns)
     for name, count in Counter(names).items():
         if name not in existing:
-            close = difflib.get_close_matches(name, known, 1)
+            close = difflib.get_close_matches(name, columns, 1)
             yield f"there is no column {name!r}" + (
                 f". Did you mean {close[0]!r}?" if close else ""
             )
