@@ -2,7 +2,7 @@
 
 Run it with `python examples/other_library.py`. It needs `pip install zuko scikit-learn`. The
 flow is normalized, so its likelihood shows whether score matching, which does not use it, has
-learnt the density of the data: thirteen measurements of 178 wines.
+learned the density of the data: thirteen measurements of 178 wines.
 """
 
 import torch

@@ -7,7 +7,7 @@ A jinja template calls functions that look up results. They fail if there is no 
 
     {{ table("table1", data="RedWine", columns=["nll", "milliseconds_per_iteration"]) }}
 
-Run it with `python -m paper.document TEMPLATE RESULTS OUT`.
+`python -m paper.document` writes docs/reproduction.md.
 """
 
 import argparse
@@ -352,11 +352,19 @@ def _made_on(records: Sequence[RunRecord | StudyRecord]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Write the document given on the command line."""
-    parser = argparse.ArgumentParser(description="Write a document from a template and results.")
-    parser.add_argument("template", type=Path, help="jinja template")
-    parser.add_argument("results", type=Path, help="folder of results")
-    parser.add_argument("out", type=Path, help="Markdown file to write")
+    """Write the document. Without arguments it is the page on the reproduction."""
+    parser = argparse.ArgumentParser(
+        prog="python -m paper.document",
+        description="Write a document from a template and results.",
+    )
+    root = Path(__file__).parents[1]
+    paths = {
+        "template": root / "docs/reproduction.md.jinja",
+        "results": root / "paper/results",
+        "out": root / "docs/reproduction.md",
+    }
+    for name, path in paths.items():
+        parser.add_argument(f"--{name}", type=Path, default=path)
     given = parser.parse_args(arguments)
     print(write(given.template, given.results, given.out))
 

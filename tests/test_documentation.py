@@ -121,6 +121,21 @@ def test_links_and_paths_exist(page: Path) -> None:
     assert [path for path in paths if not exists_in_repository(path)] == []
 
 
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda p: p.name)
+def test_linked_headings_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf8")
+    for link, anchor in re.findall(r"\]\((?!http)([^)#]*)#([^)]+)\)", text):
+        assert anchor in anchors(page.parent / link if link else page)
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of a page: its headings as GitHub abbreviates them, and its own."""
+    text = page.read_text(encoding="utf8")
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    short = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    return short | set(re.findall(r'<a id="([^"]+)">', text))
+
+
 def exists_in_repository(path: str) -> bool:
     return any((folder / path).exists() for folder in (ROOT, ROOT / "fdsm"))
 
@@ -141,6 +156,14 @@ def command_lines(page: Path) -> list[tuple[str, set[str]]]:
     code = "\n".join(content for language, content in fences if language in {"", "console"})
     lines = re.findall(r"^\s*(?:\$ )?fdsm (\w+)(.*)$", code, re.MULTILINE)
     return [(name, set(re.findall(r" --([a-z-]+)", rest.split("  ")[0]))) for name, rest in lines]
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda p: p.name)
+def test_make_targets_exist(page: Path) -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf8").replace("\\\n", " ")
+    known = set(" ".join(re.findall(r"^(?:\.PHONY:|TARGETS =)(.*)$", makefile, re.M)).split())
+    used = re.findall(r"(?:^|`)make ([a-z][\w-]*)", page.read_text(encoding="utf8"), re.M)
+    assert set(used) <= known
 
 
 def options_of(command: Callable[..., None]) -> set[str]:

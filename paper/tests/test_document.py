@@ -190,24 +190,16 @@ def test_file_is_replaced_only_by_a_complete_document(results: Path, tmp_path: P
         write(template, results, out)
     assert out.read_text() == "# 2.90 ± 0.10\n"
     template.write_text('{{ samples("figure3", "MNIST DSM") }}')
-    main([str(template), str(results), str(out)])
+    main([f"--template={template}", f"--results={results}", f"--out={out}"])
     link = out.read_text().partition("](")[2].rstrip(")")
     assert (out.parent / link.replace("%20", " ")).resolve().is_file()
 
 
 def test_module_is_a_command(results: Path, tmp_path: Path) -> None:
     (tmp_path / "t.jinja").write_text('{{ number("figure1", "autodiff_growth") }}')
+    command = [sys.executable, "-W", "error", "-m", "paper.document"]
     done = subprocess.run(
-        [
-            sys.executable,
-            "-W",
-            "error",
-            "-m",
-            "paper.document",
-            "t.jinja",
-            "results",
-            "o.md",
-        ],
+        [*command, "--template", "t.jinja", "--results", "results", "--out", "o.md"],
         cwd=tmp_path,
         capture_output=True,
         text=True,

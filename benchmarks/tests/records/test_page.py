@@ -1,14 +1,19 @@
+import re
 from pathlib import Path
 
 import pytest
 
 import fdsm
+from benchmarks.__main__ import PROGRAMS
+from benchmarks.__main__ import main as run
 from benchmarks.records.files import write_results
 from benchmarks.records.page import NOT_MEASURED, main, render
+from benchmarks.suite import NAMES
 
 from ..benchmark_cases import record, trainings
 
 ROOT = Path(fdsm.__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 @pytest.fixture
@@ -42,7 +47,7 @@ def test_a_ratio_can_be_used_in_a_sentence(
         '{{ ratio("step", "tiny", "gradient", "FD-SSM", "FD-SSM", to_by="JAX jit") }} of JAX'
     )
     out = tmp_path / "docs" / "page.md"
-    main([str(template), str(tmp_path / "results"), str(out)])
+    main([f"--template={template}", f"--results={tmp_path / 'results'}", f"--out={out}"])
     assert out.read_text() == "0.67 (0.67-1.00) of JAX"
     assert str(out) in capsys.readouterr().out
 
@@ -50,3 +55,17 @@ def test_a_ratio_can_be_used_in_a_sentence(
 def test_the_page_is_generated_from_the_committed_results() -> None:
     page = render(ROOT / "docs/performance.md.jinja", ROOT / "benchmarks/results/costs")
     assert page == (ROOT / "docs/performance.md").read_text(encoding="utf8")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_documented_commands_have_these_names_and_options(
+    page: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = page.read_text(encoding="utf8")
+    for name, rest in re.findall(r"python -m benchmarks ([\w-]+)([^`#\n]*)", text):
+        assert name in {*PROGRAMS, *NAMES, "all"}
+        options = set(re.findall(r"--[a-z-]+", rest))
+        if options:
+            with pytest.raises(SystemExit):
+                run([name, "--help"])
+            assert options <= set(re.findall(r"--[a-z-]+", capsys.readouterr().out))
