@@ -27,7 +27,7 @@ from .validation import (
     require_score_shape,
 )
 
-UNRECORDED = 0.02
+MAX_RELATIVE_ERROR = 0.02
 """Relative error above which a derivative disagrees with a difference."""
 
 _RECORDS = Records()
@@ -249,7 +249,7 @@ def _require_recorded_backward(
 
 def _disagrees(derivative: Tensor, difference: Tensor, noise: Tensor) -> bool:
     """Return whether most rows of a derivative differ from a difference with a given noise."""
-    tolerance = UNRECORDED * difference.abs() + 30 * noise
+    tolerance = MAX_RELATIVE_ERROR * difference.abs() + 30 * noise
     return bool(((derivative - difference).abs() > tolerance).double().mean() > 0.5)
 
 

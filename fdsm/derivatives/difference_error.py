@@ -17,7 +17,7 @@ from .stencil import central_nodes, stencil
 ROUNDING, TRUNCATION, ROW = 0.1, 0.5, 0.5
 """Relative errors above which to warn: rounding and truncation of all rows, error of one row."""
 
-NEGLIGIBLE, HIDDEN = 0.01, 1e-4
+NEGLIGIBLE_FRACTION, NOISY_NEGLIGIBLE_FRACTION = 0.01, 1e-4
 """Errors of a second difference below this fraction of half the squared slope, which losses add to
 it, are not reported: if the noise is the rounding of the values, and if it is larger."""
 
@@ -93,7 +93,7 @@ def difference_error(
     truncation = _without(change, 3 * noise_of_change)
     slope, _ = difference(1, [Fraction(-1), Fraction(1)])
     ordinary = rms(noise) <= 16 * unit * rms(y[Fraction(0)])
-    fraction = NEGLIGIBLE if ordinary else HIDDEN
+    fraction = NEGLIGIBLE_FRACTION if ordinary else NOISY_NEGLIGIBLE_FRACTION
     negligible = fraction * rms(slope.square() / 2) if order == 2 else TINY * rms(slope)
     lost = lost * (lost > negligible * math.sqrt(len(lost)))
     rounding, truncation = (e * (e > negligible) for e in (rounding, truncation))

@@ -38,7 +38,7 @@ from .precision import (
 from .records import Record, Records, is_compiled
 from .tracing import is_tracing
 
-INTERACTION = 0.01
+MAX_ROW_CHANGE_STDS = 0.01
 """Largest accepted change of a row with the other rows, in standard deviations of the values."""
 
 RandomState = tuple[Tensor, ...]
@@ -226,7 +226,7 @@ def require_independent_rows(model: Observed, x: Tensor, cond: Sequence[Tensor])
         return
     repeated = torch.arange(len(x), device=x.device) % count
     again = model(x[repeated], *(c[repeated] for c in cond)).double()
-    scale = INTERACTION * whole.std(0).square().mean().sqrt()
+    scale = MAX_ROW_CHANGE_STDS * whole.std(0).square().mean().sqrt()
     if not (whole[:count] - again[:count]).square().mean().sqrt() > scale:
         return
     if (model(x, *cond).double() - whole).square().mean().sqrt() > scale:

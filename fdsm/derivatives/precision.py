@@ -20,7 +20,7 @@ Undo = list[Callable[[], object]]
 """Functions that restore settings of torch."""
 
 
-_FULL = frozenset({torch.float32, torch.float64})
+_FULL_PRECISION_DTYPES = frozenset({torch.float32, torch.float64})
 _CPU = torch.device("cpu")
 
 
@@ -102,7 +102,7 @@ def require_full_precision(x: Tensor, name: str) -> None:
     Raises:
         TypeError: If it is not.
     """
-    if x.dtype not in _FULL:
+    if x.dtype not in _FULL_PRECISION_DTYPES:
         raise TypeError(
             f"{name} are {x.dtype}, in which a finite difference is dominated by rounding: pass "
             "float32 or float64 data to a float32 model (FiniteDifference leaves autocast by "

@@ -31,13 +31,13 @@ RATIO = 1.9
 STEPS = 26
 """Number of steps that are evaluated at a time."""
 
-FLOOR = 6
+ROUNDING_STEPS = 6
 """Number of the smallest steps at which rounding must dominate."""
 
 ROWS = 16
 """Minimum number of examples for a reliable root mean square of rounding errors."""
 
-CLEAR = 8.0
+TRUNCATION_TO_NOISE = 8.0
 """A change above this multiple of the noise is attributed to truncation."""
 
 
@@ -87,7 +87,7 @@ def step_size(
         onset = _onset(changes, noise)
         if onset is None:
             return spread
-        if onset >= FLOOR or smallest < spread * unit_round_off(x.dtype):
+        if onset >= ROUNDING_STEPS or smallest < spread * unit_round_off(x.dtype):
             break
         smallest /= RATIO ** (STEPS // 2)  # truncation dominates: try smaller steps
     if not math.isfinite(changes[onset]):
@@ -120,13 +120,15 @@ def _changes(
     pairs = zip(pairwise(quotients), steps, strict=False)
     changes = [rms(after - here) * h**order for (here, after), h in pairs]
     least = math.hypot(*weights) * unit_round_off(x.dtype) / math.sqrt(3)
-    floor = median(changes[:FLOOR])
+    floor = median(changes[:ROUNDING_STEPS])
     return changes, [max(floor, least * rms(y)) for y in values]
 
 
 def _onset(changes: Sequence[float], noise: Sequence[float]) -> int | None:
     """Return the index of the first step whose changes exceed the noise, or `None`."""
-    clear = [not change <= CLEAR * n for change, n in zip(changes, noise, strict=False)]
+    clear = [
+        not change <= TRUNCATION_TO_NOISE * n for change, n in zip(changes, noise, strict=False)
+    ]
     return next((k for k, pair in enumerate(pairwise(clear)) if all(pair)), None)
 
 

@@ -13,15 +13,15 @@ from ..projections import Sphere, draw_directions
 from ..tensors import dimension, tile
 from ..typing import Derivative, LogDensity
 from .coordinates import (
-    FEWEST_ROWS,
     MEMORY,
+    MIN_CHUNK_ROWS,
     along_coordinates,
     along_directions,
     bytes_per_coefficient,
 )
 from .directional import EXACT, STEP, require_step
 
-MOST = MEMORY // FEWEST_ROWS
+MOST = MEMORY // MIN_CHUNK_ROWS
 """Bytes for each row up to which all coefficients of a series are kept at a time."""
 
 

@@ -19,9 +19,9 @@ MEMORY = 2**30
 """Bytes to keep for a backward pass. If more would be needed, chunks are computed again in it."""
 CACHE = 2**24
 """Bytes to work on at a time where there is no backward pass. More do not fit into CPU caches."""
-FEWEST = 32
+MIN_CHUNK_COORDINATES = 32
 """Coordinates at a time for which the two further coefficients of a chunk cost little."""
-FEWEST_ROWS = 16
+MIN_CHUNK_ROWS = 16
 """Rows at a time for which the calls of a model cost little, also along one coordinate."""
 
 Term = Callable[..., Tensor]
@@ -137,8 +137,8 @@ def along_directions(
     keep = torch.is_grad_enabled()
     budget = MEMORY if keep or x.device.type != "cpu" else CACHE
     size = bytes_per_coefficient(f, x, keep) * coefficients
-    chunk = min(chunk or max(FEWEST, budget // size - 2), len(numbers))
-    most = len(x) if nested else max(FEWEST_ROWS, budget // (size * (chunk + 2)))
+    chunk = min(chunk or max(MIN_CHUNK_COORDINATES, budget // size - 2), len(numbers))
+    most = len(x) if nested else max(MIN_CHUNK_ROWS, budget // (size * (chunk + 2)))
     count = math.ceil(len(x) / (row_chunk or most))
     recompute = keep and not nested and (count > 1 or chunk < len(numbers))
 

@@ -197,7 +197,7 @@ def test_taylor_agrees_with_a_double_backward_per_coordinate(
     f, x = model(), torch.rand(25, *shape, generator=generator)
     calls: list[None] = []
     f.register_forward_hook(lambda *_: calls.append(None))
-    monkeypatch.setattr(coordinates, "FEWEST_ROWS", 1)
+    monkeypatch.setattr(coordinates, "MIN_CHUNK_ROWS", 1)
     monkeypatch.setattr(coordinates, "CACHE", 36 * bytes_per_coefficient(f, x, False))
     found = sm_losses(f, x)
     assert len(calls) == 25 * 2, "one row at a time, and 34 coordinates"

@@ -196,7 +196,7 @@ def test_chunks_of_rows(keep: bool, monkeypatch: pytest.MonkeyPatch, generator: 
     model.register_forward_pre_hook(lambda _, args: rows.append(len(args[0])))
     expected = biharmonic(model, x)
     grads = torch.autograd.grad(expected.sum(), model[0].weight)
-    monkeypatch.setattr(coordinates, "FEWEST_ROWS", 1)
+    monkeypatch.setattr(coordinates, "MIN_CHUNK_ROWS", 1)
     size = bytes_per_coefficient(model, x, keep) * 15  # of 14, rounded up to a multiple of d + 2
     monkeypatch.setattr(coordinates, "MEMORY" if keep else "CACHE", 2 * size)
     rows.clear()

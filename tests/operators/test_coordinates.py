@@ -61,7 +61,7 @@ def test_chunks_are_chosen_by_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 
     x = torch.zeros(8, 100)
     size = 8 * 3 * 100
-    monkeypatch.setattr(coordinates, "FEWEST_ROWS", 1)
+    monkeypatch.setattr(coordinates, "MIN_CHUNK_ROWS", 1)
     with torch.no_grad():
         along_coordinates(count, None, x)
         assert shapes == [(100, 8)]
@@ -98,7 +98,7 @@ def test_beyond_the_memory_chunks_are_computed_again(monkeypatch: pytest.MonkeyP
     model = nn.Sequential(nn.Linear(20, 64), nn.Tanh(), nn.Linear(64, 1), nn.Flatten(0))
     x = torch.randn(16, 20)
     whole, expected = saved_bytes(x, model)
-    monkeypatch.setattr(coordinates, "FEWEST_ROWS", 1)
+    monkeypatch.setattr(coordinates, "MIN_CHUNK_ROWS", 1)
     monkeypatch.setattr(coordinates, "MEMORY", bytes_per_coefficient(model, x, True) * 22 * 4)
     less, gradient = saved_bytes(x, model)
     torch.testing.assert_close(gradient, expected)

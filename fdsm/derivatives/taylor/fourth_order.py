@@ -40,8 +40,8 @@ r"""Takes $x$ and $λ$, stacked, and an order. Returns the coefficients of $g(x 
 
 def blocks(c: Tensor, truncation: Truncation) -> list[Tensor | None]:
     """Return coefficients by degree."""
-    known = truncation.degree(c.shape[0])
-    return [c[truncation.block(k)] if k <= known else None for k in range(5)]
+    degree = truncation.degree(c.shape[0])
+    return [c[truncation.block(k)] if k <= degree else None for k in range(5)]
 
 
 def multiply(a: Tensor, b: Tensor, truncation: Truncation) -> Tensor:
@@ -91,9 +91,9 @@ def _add_products(a: Blocks, b: Blocks, out: Blocks) -> None:
 def _present(*terms: Blocks) -> Iterator[list[Tensor]]:
     """Yield the terms that are not zero."""
     for term in terms:
-        known = [x for x in term if x is not None]
-        if len(known) == len(term):
-            yield known
+        present = [x for x in term if x is not None]
+        if len(present) == len(term):
+            yield present
 
 
 def _off_diagonals(second: Tensor, directions: int) -> Iterator[tuple[int, Tensor]]:
@@ -169,13 +169,13 @@ def _matrix(second: Tensor, directions: int) -> Tensor:
     r"""Return $m$ with $t_i$ times a series of degree two $= \sum_j m_{ij} c_j$, `(V, V, …)`."""
     main = second[:directions]
     main = math.sqrt(2) * main + _weight(directions) * main.sum(0)
-    place = torch.empty(directions, directions, dtype=torch.long, device=second.device)
+    index = torch.empty(directions, directions, dtype=torch.long, device=second.device)
     numbers = torch.arange(len(second), device=second.device)
-    place.diagonal().copy_(numbers[:directions])
+    index.diagonal().copy_(numbers[:directions])
     for k, some in _off_diagonals(numbers, directions):
-        place.diagonal(k).copy_(some)
-        place.diagonal(-k).copy_(some)
-    return torch.cat([main, second[directions:]])[place]
+        index.diagonal(k).copy_(some)
+        index.diagonal(-k).copy_(some)
+    return torch.cat([main, second[directions:]])[index]
 
 
 def compose(x: Jet, expansion: Expansion, slope: Callable[[Jet], Tensor], relative: bool) -> Jet:
@@ -272,14 +272,14 @@ def _expand(terms: Tensor, rest: Tensor, truncation: Truncation) -> Tensor:
     """
     g0, g1, g2, g3, g4 = terms.unbind()
     y = empty_rows(terms, truncation.rows(4))
-    known = 1 + len(rest)
+    given_rows = 1 + len(rest)
     y[0] = g0
-    torch.mul(rest, g1, out=y[1:known])
-    y[known:].zero_()
+    torch.mul(rest, g1, out=y[1:given_rows])
+    y[given_rows:].zero_()
     _, _, y2, y3, y4 = (y[truncation.block(k)] for k in range(5))
     v = truncation.directions
     n1, n2, n3 = (
-        rest[block.start - 1 : block.stop - 1] if block.stop <= known else None
+        rest[block.start - 1 : block.stop - 1] if block.stop <= given_rows else None
         for block in map(truncation.block, (1, 2, 3))
     )
     assert n1 is not None

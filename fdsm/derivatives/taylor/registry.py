@@ -97,16 +97,16 @@ def rule_of(
     Raises:
         MissingRule: If there is none.
     """
-    known = _registered(_key(function), has_complex_operands)
-    known = known or _IN_PLACE.get((function, has_complex_operands))
-    if known is not None:
-        return known
+    existing = _registered(_key(function), has_complex_operands)
+    existing = existing or _IN_PLACE.get((function, has_complex_operands))
+    if existing is not None:
+        return existing
     name = str(getattr(function, "__name__", function))
     if name.endswith("_") and not name.endswith("__"):
         for out_of_place in _named(name[:-1]):
-            known = _registered(out_of_place, has_complex_operands)
-            if known is not None:
-                _IN_PLACE[function, has_complex_operands] = in_place(known, name)
+            existing = _registered(out_of_place, has_complex_operands)
+            if existing is not None:
+                _IN_PLACE[function, has_complex_operands] = in_place(existing, name)
                 return _IN_PLACE[function, has_complex_operands]
     if has_complex_operands:
         raise MissingRule(
@@ -125,7 +125,7 @@ _RULES: dict[Any, Rule] = {}
 _COMPLEX_RULES: dict[Any, Rule] = {}
 _LINEAR: set[Any] = set()
 _IN_PLACE: dict[Any, Rule] = {}
-_PLACES = (torch, Tensor, functional, torch.special, torch.linalg, torch._C._nn)
+_NAMESPACES = (torch, Tensor, functional, torch.special, torch.linalg, torch._C._nn)
 _PUBLIC_NAMES = {
     "torch._C._nn": "torch.nn.functional", "torch._C._special": "torch.special",
     "torch._C._linalg": "torch.linalg", "torch._tensor": "torch.Tensor",
@@ -156,8 +156,8 @@ def _key(function: Any) -> Any:
 
 def _named(name: str) -> list[Any]:
     """Return all functions that torch has under a name."""
-    found = [getattr(place, name) for place in _PLACES if hasattr(place, name)]
-    return [function for function in found if callable(function)]
+    members = [getattr(namespace, name) for namespace in _NAMESPACES if hasattr(namespace, name)]
+    return [function for function in members if callable(function)]
 
 
 def _qualified(function: object) -> str:

@@ -279,7 +279,7 @@ def rmod(b: Operand, a: Operand) -> Tensor:
 
 @rule("fmod")
 def fmod(a: Operand, b: Operand) -> Tensor:
-    r"""Return $a - b t$, where $t$ is $a / b$ rounded towards zero."""
+    r"""Return $a - b t$, where $t$ is $a / b$ rounded toward zero."""
     return a - b * _quotient(a, b).trunc()
 
 

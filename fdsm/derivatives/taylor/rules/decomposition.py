@@ -76,15 +76,15 @@ def eigh(A: Jet, UPLO: str = "L") -> Any:
     values, vectors = torch.linalg.eigh(symmetric.value)
     _require_distinct(values, "the eigenvalues")
     inverse = _reciprocal_gaps(values)
-    found: Tensor = as_jet(values, A)
+    eigenvalues: Tensor = as_jet(values, A)
     q: Tensor = as_jet(vectors, A)
     for _ in range(A.truncation.order):
         s = _error(q.mT @ q)
         t = q.mT @ symmetric @ q - s * values[..., None, :]
-        found = as_jet(values, A) + _error(t.diagonal(dim1=-2, dim2=-1))
+        eigenvalues = as_jet(values, A) + _error(t.diagonal(dim1=-2, dim2=-1))
         x = _without_diagonal(t) * inverse - torch.diag_embed(s.diagonal(dim1=-2, dim2=-1)) / 2
         q = q + q @ _error(x)
-    return torch.return_types.linalg_eigh((found, q))  # type: ignore[attr-defined]
+    return torch.return_types.linalg_eigh((eigenvalues, q))  # type: ignore[attr-defined]
 
 
 def _error(x: Any) -> Tensor:

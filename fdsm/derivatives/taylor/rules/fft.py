@@ -47,11 +47,11 @@ def _shifting(function: Callable[..., Tensor]) -> Rule:
 
 
 for _name in ("fft", "hfft", "ifft", "ihfft", "irfft", "rfft"):
-    _one, _two, _all = (getattr(torch.fft, f"{_name}{suffix}") for suffix in ("", "2", "n"))
-    rule(_one)(_along_one(_one))
-    rule(_two)(_along_several(_two, (-2, -1)))
-    rule(_all)(_along_several(_all, None))
-    extend_to_complex(_one, _two, _all)
+    _in_1d, _in_2d, _in_nd = (getattr(torch.fft, f"{_name}{suffix}") for suffix in ("", "2", "n"))
+    rule(_in_1d)(_along_one(_in_1d))
+    rule(_in_2d)(_along_several(_in_2d, (-2, -1)))
+    rule(_in_nd)(_along_several(_in_nd, None))
+    extend_to_complex(_in_1d, _in_2d, _in_nd)
 for _name in ("fftshift", "ifftshift"):
     _function = getattr(torch.fft, _name)
     rule(_function)(_shifting(_function))

@@ -94,8 +94,8 @@ def _log_ratio(a: Jet) -> Tensor:
 @rule("slogdet")
 def slogdet(A: Jet) -> Any:
     """Return the sign of the determinant and the logarithm of its absolute value."""
-    found = torch.linalg.slogdet(A.value)
-    return type(found)((found.sign, as_jet(found.logabsdet, A) + _log_ratio(A)))
+    determinant = torch.linalg.slogdet(A.value)
+    return type(determinant)((determinant.sign, as_jet(determinant.logabsdet, A) + _log_ratio(A)))
 
 
 @rule("logdet")
@@ -123,8 +123,8 @@ def cholesky(A: Jet, upper: bool = False) -> Tensor:
 @rule(torch.linalg.cholesky_ex)
 def cholesky_ex(A: Jet, *, upper: bool = False, check_errors: bool = False) -> Any:
     """Return $L$, and zero, or a positive number for matrices that are not positive definite."""
-    found = torch.linalg.cholesky_ex(A.value, upper=upper, check_errors=check_errors)
-    return type(found)((_cholesky_from(found.L, A, upper), found.info))
+    factor = torch.linalg.cholesky_ex(A.value, upper=upper, check_errors=check_errors)
+    return type(factor)((_cholesky_from(factor.L, A, upper), factor.info))
 
 
 def _cholesky_from(value: Tensor, A: Jet, upper: bool) -> Tensor:

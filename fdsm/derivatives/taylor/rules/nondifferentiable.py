@@ -40,12 +40,12 @@ def _attribute(name: str) -> Rule:
     return lambda x: getattr(x.value, name)
 
 
-for _place in (torch, Tensor):
+for _namespace in (torch, Tensor):
     for _name in _FUNCTIONS_OF_VALUES:
-        if callable(getattr(_place, _name, None)):
-            rule(getattr(_place, _name))(_of_value(getattr(_place, _name)))
+        if callable(getattr(_namespace, _name, None)):
+            rule(getattr(_namespace, _name))(_of_value(getattr(_namespace, _name)))
             if _name != "sgn":  # which has derivatives for complex numbers
-                extend_to_complex(getattr(_place, _name))
+                extend_to_complex(getattr(_namespace, _name))
 for _name in (
     "is_cpu", "is_cuda", "is_meta", "is_mkldnn", "is_mps", "is_nested", "is_quantized",
     "is_sparse", "is_sparse_csr", "is_xpu", "itemsize", "layout", "nbytes",

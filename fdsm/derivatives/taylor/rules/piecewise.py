@@ -165,7 +165,7 @@ def hardshrink(x: Jet, lambd: float = 0.5) -> Jet:
 
 @_piecewise("softshrink")
 def softshrink(x: Jet, lambd: float = 0.5) -> Jet:
-    """Return $x$ moved towards zero by $λ$, and zero on $[-λ, λ]$."""
+    """Return $x$ moved toward zero by $λ$, and zero on $[-λ, λ]$."""
     u = x.value
     return _zero_where(x, (u >= -lambd) & (u <= lambd), functional.softshrink(u, lambd))
 
@@ -291,9 +291,9 @@ def _with_indices(name: str, before: int = 0) -> Callable[..., Any]:
 
     def applied(input: Jet, *args: Any, **kwargs: Any) -> Any:
         warn_kink(name, input)
-        found = function(input.value.detach(), *args, **kwargs)
+        selected = function(input.value.detach(), *args, **kwargs)
         dim = kwargs.get("dim", args[before] if len(args) > before else -1)
-        return type(found)((_gather(input, dim, found.indices), found.indices))
+        return type(selected)((_gather(input, dim, selected.indices), selected.indices))
 
     return applied
 

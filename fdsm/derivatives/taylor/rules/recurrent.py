@@ -92,10 +92,10 @@ def _layers(step: Cell) -> Rule:
         last: list[State] = []
         for layer in range(num_layers):
             outputs = []
-            for backwards in range(directions):
+            for reverse in range(directions):
                 first = tuple(h[len(last)] for h in _as_state(hx))
                 weights = params[count * len(last) : count * (len(last) + 1)]
-                output, state = _run(step, x, first, weights, has_biases, bool(backwards))
+                output, state = _run(step, x, first, weights, has_biases, bool(reverse))
                 outputs.append(output)
                 last.append(state)
             x = torch.cat(outputs, -1)
@@ -113,7 +113,7 @@ def _run(
     state: State,
     weights: Sequence[Tensor],
     has_biases: bool,
-    backwards: bool,
+    reverse: bool,
 ) -> tuple[Tensor, State]:
     """Run one layer in one direction of time.
 
@@ -123,7 +123,7 @@ def _run(
         state: The first state.
         weights: $W_i$ and $W_h$, $b_i$ and $b_h$ if there are biases, and any projection.
         has_biases: Whether there are biases.
-        backwards: Whether to begin at the end of the sequence.
+        reverse: Whether to begin at the end of the sequence.
 
     Returns:
         The values of $h$ at all times, and the last state.
@@ -132,10 +132,10 @@ def _run(
     b_ih, b_hh, *projection = rest if has_biases else (None, None, *rest)
     outputs = []
     times = functional.linear(x, w_ih, b_ih).unbind()
-    for z in reversed(times) if backwards else times:
+    for z in reversed(times) if reverse else times:
         state = step(z, state, w_hh, b_hh, *projection)
         outputs.append(state[0])
-    return torch.stack(outputs[::-1] if backwards else outputs), state
+    return torch.stack(outputs[::-1] if reverse else outputs), state
 
 
 for _name, _step in {

@@ -149,8 +149,8 @@ def nansum(
     dtype: torch.dtype | None = None,
 ) -> Tensor:
     """Return the sum over some dimensions, or all, without elements that are NaN."""
-    known = torch.where(input.isnan(), 0, input)
-    return known.sum(dims_of(input, dim), keepdim=keepdim, dtype=dtype)
+    without_nan = torch.where(input.isnan(), 0, input)
+    return without_nan.sum(dims_of(input, dim), keepdim=keepdim, dtype=dtype)
 
 
 @rule("nanmean")

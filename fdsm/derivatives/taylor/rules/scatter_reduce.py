@@ -73,14 +73,14 @@ def _ranks(dim: int, index: Tensor) -> Tensor:
         return torch.zeros_like(index)
     order = index.sort(dim=dim, stable=True).indices
     ordered = index.gather(dim, order)
-    place = torch.arange(index.shape[dim], device=index.device)
-    place = place.reshape([-1 if d == dim % index.ndim else 1 for d in range(index.ndim)])
+    position = torch.arange(index.shape[dim], device=index.device)
+    position = position.reshape([-1 if d == dim % index.ndim else 1 for d in range(index.ndim)])
     first = torch.ones_like(ordered, dtype=torch.bool)
     rest = index.shape[dim] - 1
     different = ordered.narrow(dim, 1, rest) != ordered.narrow(dim, 0, rest)
     first.narrow(dim, 1, rest).copy_(different)
-    start = torch.where(first, place, 0).cummax(dim).values
-    return torch.empty_like(index).scatter(dim, order, place - start)
+    start = torch.where(first, position, 0).cummax(dim).values
+    return torch.empty_like(index).scatter(dim, order, position - start)
 
 
 def _extreme(name: str) -> Callable[..., Tensor]:

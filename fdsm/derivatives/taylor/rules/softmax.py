@@ -55,8 +55,8 @@ def _finite(shift: Tensor) -> Tensor:
 @rule("softmax")
 def softmax(input: Jet, dim: int | None = None, *args: Any, **kwargs: Any) -> Tensor:
     r"""Return $e^x / \sum e^x$."""
-    x, place = _arguments("softmax", input, dim, *args, **kwargs)
-    return softmax_with(torch.softmax, widened(x), place).to(x.dtype)
+    x, axis = _arguments("softmax", input, dim, *args, **kwargs)
+    return softmax_with(torch.softmax, widened(x), axis).to(x.dtype)
 
 
 def softmax_with(function: Callable[[Tensor, int], Tensor], x: Jet, dim: int) -> Tensor:
@@ -140,9 +140,9 @@ def _centered(u: Tensor, p: Tensor, truncation: Truncation, dim: int) -> Tensor:
 @rule("log_softmax")
 def log_softmax(input: Jet, dim: int | None = None, *args: Any, **kwargs: Any) -> Tensor:
     r"""Return $x - \log \sum e^x$."""
-    x, place = _arguments("log_softmax", input, dim, *args, **kwargs)
+    x, axis = _arguments("log_softmax", input, dim, *args, **kwargs)
     wide = widened(x)
-    return (wide - _logsumexp(wide, (place,))).to(x.dtype)
+    return (wide - _logsumexp(wide, (axis,))).to(x.dtype)
 
 
 @rule(functional.softmin)
