@@ -29,8 +29,7 @@ from benchmarks.step import GRADIENT, bound, gradient_step, mean_of
 from benchmarks.timing import Build, Group, time_group
 from fdsm.data import Digits
 from fdsm.derivatives import Autodiff, FiniteDifference, PrecisionWarning, Taylor
-from fdsm.evaluation import sm_losses
-from fdsm.evaluation.timing import peak_saved_bytes
+from fdsm.evaluation import peak_saved_bytes, sm_losses
 from fdsm.models import NICE, QuadraticResNet
 from fdsm.objectives import SSM
 from fdsm.projections import Sphere

@@ -41,7 +41,8 @@ def groups(
     """
     steps = [Group(problem.name, _cases(problem, peers), REPEATS) for problem in problems]
     return steps + [
-        Group(one.problem.name, operators.torch_cases(one), REPEATS) for one in operators.PROBLEMS
+        Group(task.problem.name, operators.torch_cases(task), REPEATS)
+        for task in operators.PROBLEMS
     ]
 
 

@@ -95,35 +95,37 @@ def groups(
     """
     return [
         Group(
-            one.problem.name, {**torch_cases(one), **_folx_cases(one, peers)}, one.problem.repeats
+            task.problem.name,
+            {**torch_cases(task), **_folx_cases(task, peers)},
+            task.problem.repeats,
         )
-        for one in problems
+        for task in problems
     ]
 
 
-def torch_cases(one: OperatorProblem) -> dict[Case, Build]:
+def torch_cases(task: OperatorProblem) -> dict[Case, Build]:
     """Return the operators in torch."""
     cases: dict[Case, Build] = {}
-    for (name, method, by), operator in one.operators.items():
-        cases[Case(name, method, by)] = partial(value, operator, one.problem)
+    for (name, method, by), operator in task.operators.items():
+        cases[Case(name, method, by)] = partial(value, operator, task.problem)
         loss = bound(partial(_mean, operator))
-        cases[Case(name + WITH_GRADIENT, method, by)] = partial(gradient_step, loss, one.problem)
+        cases[Case(name + WITH_GRADIENT, method, by)] = partial(gradient_step, loss, task.problem)
     return cases
 
 
-def _folx_cases(one: OperatorProblem, peers: frozenset[str]) -> dict[Case, Build]:
+def _folx_cases(task: OperatorProblem, peers: frozenset[str]) -> dict[Case, Build]:
     if "folx" not in peers:
         return {}
     from .peers import folx_operators
 
     cases: dict[Case, Build] = {}
-    for name in {name for name, *_ in one.operators} & folx_operators.OPERATORS.keys():
+    for name in {name for name, *_ in task.operators} & folx_operators.OPERATORS.keys():
         operator = folx_operators.OPERATORS[name]
         cases[Case(name, "forward Laplacian", "folx jit")] = partial(
-            folx_operators.value, operator, one.problem
+            folx_operators.value, operator, task.problem
         )
         cases[Case(name + WITH_GRADIENT, "forward Laplacian", "folx jit")] = partial(
-            folx_operators.gradient, operator, one.problem
+            folx_operators.gradient, operator, task.problem
         )
     return cases
 

@@ -100,9 +100,9 @@ def find_slower_twice(
     again = cases_to_repeat(measured, first)
     repeated = [group.only(again[group.problem]) for group in groups if group.problem in again]
     second = find_slower(committed, run(benchmark, repeated, log)) if repeated else []
-    ratios = {(one.problem, one.case): one.after for one in first}
+    ratios = {(slowdown.problem, slowdown.case): slowdown.after for slowdown in first}
     return [
-        replace(one, after=min(one.after, ratios[one.problem, one.case]))
-        for one in second
-        if (one.problem, one.case) in ratios
+        replace(slowdown, after=min(slowdown.after, ratios[slowdown.problem, slowdown.case]))
+        for slowdown in second
+        if (slowdown.problem, slowdown.case) in ratios
     ]

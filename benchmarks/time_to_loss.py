@@ -19,8 +19,7 @@ from torch import Tensor, nn
 
 from fdsm.data import DataError
 from fdsm.derivatives import FiniteDifference, Taylor
-from fdsm.evaluation import exact_sm_loss
-from fdsm.evaluation.timing import single_threaded
+from fdsm.evaluation import exact_sm_loss, single_threaded
 from fdsm.objectives import SM, SSM
 from fdsm.projections import Sphere
 from fdsm.typing import Objective
@@ -143,29 +142,29 @@ def methods(peers: frozenset[str]) -> dict[str, Start]:
     Returns:
         Functions that start a training.
     """
-    found: dict[str, Start] = {
+    starts: dict[str, Start] = {
         f"{name}, one graph, fdsm": partial(start_graph, objective)
         for name, objective in OBJECTIVES.items()
     }
     four = OBJECTIVES["Taylor-SSM, 4 directions"]
-    found["Taylor-SSM, 4 directions, fdsm"] = partial(
+    starts["Taylor-SSM, 4 directions, fdsm"] = partial(
         start_eager, lambda network: lambda x: four(network, x).mean()
     )
-    found["SSM, by hand"] = partial(
+    starts["SSM, by hand"] = partial(
         start_eager, lambda network: lambda x: nested_ssm(network, x, sphere(x))
     )
     if "torchebm" in peers:
         from .peers import torchebm_losses
 
         for count, plural in ((1, ""), (5, "s")):
-            found[f"SSM, {count} direction{plural}, torchebm"] = partial(
+            starts[f"SSM, {count} direction{plural}, torchebm"] = partial(
                 start_eager, partial(torchebm_losses.sliced, directions=count)
             )
     if "jax" in peers:
         from .peers.jax_training import JaxTrainer
 
-        found["SSM jvp(jvp), JAX jit"] = JaxTrainer
-    return found
+        starts["SSM jvp(jvp), JAX jit"] = JaxTrainer
+    return starts
 
 
 def run(

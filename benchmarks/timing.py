@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from fdsm.derivatives import PrecisionWarning
-from fdsm.evaluation.timing import single_threaded, time_interleaved
+from fdsm.evaluation import single_threaded, time_interleaved
 
 from .records.record import Case, Cost
 

@@ -31,7 +31,7 @@ class UnknownTargetError(InputError):
 
 
 _STEP_SIZES = {"0.1": 14.17, "0.05": 13.51, "0.02": 14.03, "0.01": 14.00}
-_STEP_SIZES_PLACE = "Sec. 6.1, on the choice of ε"
+_STEP_SIZES_SOURCE = "Sec. 6.1, on the choice of ε"
 
 TARGETS: tuple[Target, ...] = (
     TableTarget(
@@ -54,7 +54,7 @@ TARGETS: tuple[Target, ...] = (
             },
         )
         | table_rows(
-            _STEP_SIZES_PLACE,
+            _STEP_SIZES_SOURCE,
             (NLL,),
             {
                 f"Parkinsons FD-SSM {step}": ("Parkinsons SSM", _STEP_SIZES[step])
@@ -77,7 +77,7 @@ TARGETS: tuple[Target, ...] = (
         "step_sensitivity",
         # A second number for `Parkinsons FD-SSM` at 0.1, beside the one of Table 1.
         {
-            step: published_values(_STEP_SIZES_PLACE, (NLL,), (nll,))
+            step: published_values(_STEP_SIZES_SOURCE, (NLL,), (nll,))
             for step, nll in _STEP_SIZES.items()
         },
     ),
@@ -267,7 +267,7 @@ def target(name: str) -> Target:
     Raises:
         UnknownTargetError: If there is no such target.
     """
-    by_name: dict[str, Target] = {one.name: one for one in (*TARGETS, *DEMOS)}
+    by_name: dict[str, Target] = {target.name: target for target in (*TARGETS, *DEMOS)}
     if name not in by_name:
         raise UnknownTargetError(f"unknown target {name!r}.{_suggestion(name, by_name)}")
     return by_name[name]
@@ -319,8 +319,8 @@ def recipe_of(name: str, row: str, scale: Scale) -> "Recipe":
     return find_recipes(target(name), scale, [row])[row]
 
 
-def _suggestion(name: str, known: Iterable[str]) -> str:
-    names = list(known)
+def _suggestion(name: str, available: Iterable[str]) -> str:
+    names = list(available)
     close = get_close_matches(name, names, n=1, cutoff=0.5)
     hint = f" Did you mean {close[0]!r}?" if close else ""
     return f"{hint} Available: {', '.join(names) or 'none'}."
@@ -334,8 +334,10 @@ def target_infos() -> list[TargetInfo]:
         Table 1: deep kernel exponential families on UCI data
     """
     return [
-        TargetInfo(one.name, one.title, one.rows if isinstance(one, TableTarget) else {})
-        for one in (*TARGETS, *DEMOS)
+        TargetInfo(
+            target.name, target.title, target.rows if isinstance(target, TableTarget) else {}
+        )
+        for target in (*TARGETS, *DEMOS)
     ]
 
 
@@ -355,10 +357,10 @@ def published(name: str, row: str) -> dict[str, PublishedValue]:
         >>> published("table3", "Taylor-SSM")
         {}
     """
-    one = target(name)
-    if isinstance(one, StudyTarget):
-        return dict(one.published.get(row, {}))
-    return dict(one.rows[row].published) if row in one.rows else {}
+    chosen = target(name)
+    if isinstance(chosen, StudyTarget):
+        return dict(chosen.published.get(row, {}))
+    return dict(chosen.rows[row].published) if row in chosen.rows else {}
 
 
 def claim(method: str, quantity: str) -> PublishedValue:
@@ -379,6 +381,8 @@ def claim(method: str, quantity: str) -> PublishedValue:
         PublishedValue(value=2.9, error=None, place='Sec. 6.1, on MNIST')
     """
     if quantity not in CLAIMS.get(method, {}):
-        available = ", ".join(f"{name} {one}" for name, row in CLAIMS.items() for one in row)
+        available = ", ".join(
+            f"{name} {quantity}" for name, row in CLAIMS.items() for quantity in row
+        )
         raise LookupError(f"the paper has no {quantity!r} of {method!r}. Available: {available}")
     return CLAIMS[method][quantity]

@@ -21,23 +21,28 @@ from urllib.parse import quote
 from fdsm.atomic_io import replace_file
 from fdsm.measurement import Measurement, format_number
 from fdsm.report import (
+    ONE_SEED,
+    STEP_TIME,
     Collection,
     Group,
     PublishedValue,
     RunRecord,
     StudyRecord,
+    escape,
+    format_duration,
+    format_mean,
+    format_published,
+    format_ratio,
     group_table,
     markdown,
+    mean_of_numbers,
     metric_info,
+    period,
     read_folders,
+    render_template,
     study_table,
+    typeset,
 )
-from fdsm.report.aggregate import mean_of_numbers
-from fdsm.report.format import format_duration, format_published, format_ratio, typeset
-from fdsm.report.page import period
-from fdsm.report.records import STEP_TIME
-from fdsm.report.render import escape, render_template
-from fdsm.report.tables import ONE_SEED, format_mean
 
 from .catalogue import claim, published, target_infos
 
@@ -63,9 +68,11 @@ def render(template: Path, results: Path, *, link_from: Path | None = None) -> s
         MissingResultError: If it asks for a result that does not exist.
     """
     collection = read_folders([results], target_infos())
-    found = Results(results, link_from or template.parent, collection)
+    document = Results(results, link_from or template.parent, collection)
     names = [name for name in vars(Results) if not name.startswith("_")]
-    functions = {name: getattr(found, name) for name in names if callable(getattr(found, name))}
+    functions = {
+        name: getattr(document, name) for name in names if callable(getattr(document, name))
+    }
     return render_template(template, functions)
 
 
@@ -125,7 +132,8 @@ class Results:
         Raises:
             MissingResultError: If a row or column does not exist.
         """
-        if not data and not rows and any(one.target == target for one in self.collection.studies):
+        is_study = any(study.target == target for study in self.collection.studies)
+        if is_study and not data and not rows:
             numbers = study_table(self._study(target))
             return markdown(numbers.select(["value"]))
         groups = self._groups(target, data)
@@ -152,9 +160,9 @@ class Results:
         group = self._group(target, row)
         mean, count = group.mean(metric)
         if not count or not group.finished:
-            known = _list(name for run in group.runs for name in run.metrics)
+            metrics = _list(name for run in group.runs for name in run.metrics)
             raise MissingResultError(
-                f"{metric!r} of {row!r} of {target} was not measured. In {self.folder}: {known}"
+                f"{metric!r} of {row!r} of {target} was not measured. In {self.folder}: {metrics}"
             )
         return mean.value
 
@@ -165,9 +173,9 @@ class Results:
     def spread(self, target: str, row: str, metric: str) -> str:
         """Return the smallest and the largest value over seeds."""
         self.mean(target, row, metric)
-        values = [one.value for one in self._group(target, row).by_seed(metric).values()]
-        known = [value for value in values if not math.isnan(value)]
-        return typeset(f"{format_number(min(known))} to {format_number(max(known))}")
+        values = [measured.value for measured in self._group(target, row).by_seed(metric).values()]
+        finite = [value for value in values if not math.isnan(value)]
+        return typeset(f"{format_number(min(finite))} to {format_number(max(finite))}")
 
     def test_set_error(self, target: str, row: str, metric: str) -> str:
         """Return the standard error of a measurement, which more seeds do not reduce."""
@@ -179,13 +187,13 @@ class Results:
 
     def published(self, target: str, row: str, metric: str) -> str:
         """Return the number in the paper."""
-        found = self._published(target, row, metric)
-        return typeset(metric_info(metric).format_published(found))
+        value = self._published(target, row, metric)
+        return typeset(metric_info(metric).format_published(value))
 
     def ratio(self, target: str, row: str, other: str, metric: str = STEP_TIME) -> str:
         """Return the ratio of our numbers of two rows. Times must have been interleaved."""
-        one, two = (self._group(target, name) for name in (row, other))
-        if metric == STEP_TIME and not one.is_timed_with(two):
+        first, second = (self._group(target, name) for name in (row, other))
+        if metric == STEP_TIME and not first.is_timed_with(second):
             raise MissingResultError(
                 f"the steps of {row!r} and {other!r} of {target} were not timed interleaved, so "
                 "their times cannot be compared"
@@ -209,8 +217,8 @@ class Results:
         """
         for name in (row, other):
             self.mean(target, name, metric)
-        one, two = (self._group(target, name).by_seed(metric) for name in (row, other))
-        differences = [one[seed].value - two[seed].value for seed in one if seed in two]
+        first, second = (self._group(target, name).by_seed(metric) for name in (row, other))
+        differences = [first[seed].value - second[seed].value for seed in first if seed in second]
         if not differences:
             raise MissingResultError(f"{row!r} and {other!r} of {target} have no seed in common")
         return typeset(str(mean_of_numbers(differences)))
@@ -218,10 +226,10 @@ class Results:
     def claim(self, subject: str, quantity: str) -> str:
         """Return a number that the text of the paper claims, such as a speed-up."""
         try:
-            found = claim(subject, quantity)
+            value = claim(subject, quantity)
         except LookupError as error:
             raise MissingResultError(str(error)) from error
-        return typeset(format_published(found))
+        return typeset(format_published(value))
 
     def number(self, study: str, name: str) -> str:
         """Return a number of a study, with its error if it has one."""
@@ -236,11 +244,11 @@ class Results:
         from fdsm.report.plots import plot_panels, svg_file
 
         links = []
-        for place, plot in enumerate(plot_panels(self._study(study).panels), 1):
-            path = self.folder / "figures" / f"{study}-{place}.svg"
+        for number, plot in enumerate(plot_panels(self._study(study).panels), 1):
+            path = self.folder / "figures" / f"{study}-{number}.svg"
             path.parent.mkdir(parents=True, exist_ok=True)
             with replace_file(path) as draft:
-                draft.write_text(svg_file(plot.figure, f"{study} {place}"), encoding="utf-8")
+                draft.write_text(svg_file(plot.figure, f"{study} {number}"), encoding="utf-8")
             caption = f"\n\n{escape(plot.caption)}" if plot.caption else ""
             image = f"![{_plain(plot.title)}]({self._link(path)})"
             links.append(f"**{escape(plot.title)}**\n\n{image}{caption}")
@@ -265,55 +273,57 @@ class Results:
         For a study it includes the source of its settings. Those of a row are in its
         `config.json`.
         """
-        studies = [one for one in self.collection.studies if one.target == target]
+        studies = [study for study in self.collection.studies if study.target == target]
         runs = [] if studies else [run for group in self._groups(target) for run in group.runs]
-        sources = [escape(one.entry("provenance")) for one in studies]
+        sources = [escape(study.entry("provenance")) for study in studies]
         return "\n\n".join(filter(None, [*sources, escape(_made_on([*studies, *runs]))]))
 
     def _groups(self, target: str, data: str | None = None) -> list[Group]:
-        of_target = [one for one in self.collection.experiments if one.target == target]
-        chosen = [one for one in of_target if data in {None, one.data}]
+        of_target = [
+            experiment for experiment in self.collection.experiments if experiment.target == target
+        ]
+        chosen = [experiment for experiment in of_target if data in {None, experiment.data}]
         if not chosen:
-            known = _list(one.data for one in of_target)
-            on = "" if data is None else f" on {data!r} (available: {known})"
+            available = _list(experiment.data for experiment in of_target)
+            on = "" if data is None else f" on {data!r} (available: {available})"
             raise MissingResultError(f"there is no run of {target}{on} in {self.folder}")
-        if len({one.scale for one in chosen}) > 1:
+        if len({experiment.scale for experiment in chosen}) > 1:
             raise MissingResultError(f"{self.folder / target} has runs of more than one scale")
-        return [group for one in chosen for group in one.groups]
+        return [group for experiment in chosen for group in experiment.groups]
 
     def _group(self, target: str, row: str) -> Group:
         groups = self._groups(target)
-        found = [group for group in groups if row in {group.first.row, group.label}]
-        if not found:
+        matching = [group for group in groups if row in {group.first.row, group.label}]
+        if not matching:
             raise MissingResultError(
                 f"there is no row {row!r} of {target} in {self.folder}. "
                 f"Available: {_list(group.first.row for group in groups)}"
             )
-        exact = [group for group in found if group.label == row]
-        if len(found) > 1 and len(exact) != 1:
+        exact = [group for group in matching if group.label == row]
+        if len(matching) > 1 and len(exact) != 1:
             raise MissingResultError(
                 f"there are several rows {row!r} of {target} in {self.folder}: "
-                f"{_list(group.label for group in found)}"
+                f"{_list(group.label for group in matching)}"
             )
-        return (exact or found)[0]
+        return (exact or matching)[0]
 
     def _published(self, target: str, row: str, metric: str) -> PublishedValue:
-        known = published(target, row)
-        if metric not in known:
+        values = published(target, row)
+        if metric not in values:
             raise MissingResultError(
-                f"the paper has no {metric!r} of {row!r} in {target}. It has: {_list(known)}"
+                f"the paper has no {metric!r} of {row!r} in {target}. It has: {_list(values)}"
             )
-        return known[metric]
+        return values[metric]
 
     def _study(self, name: str) -> StudyRecord:
-        found = [one for one in self.collection.studies if one.target == name]
-        if len(found) != 1:
-            known = _list(one.folder for one in found or self.collection.studies)
-            count = "more than one study" if found else "no study"
+        matching = [study for study in self.collection.studies if study.target == name]
+        if len(matching) != 1:
+            available = _list(study.folder for study in matching or self.collection.studies)
+            count = "more than one study" if matching else "no study"
             raise MissingResultError(
-                f"there is {count} {name!r} in {self.folder}. Available: {known}"
+                f"there is {count} {name!r} in {self.folder}. Available: {available}"
             )
-        return found[0]
+        return matching[0]
 
     def _number(self, study: str, name: str) -> Measurement:
         numbers = self._study(study).numbers
@@ -340,13 +350,17 @@ def _made_on(records: Sequence[RunRecord | StudyRecord]) -> str:
     """Return one sentence on the time, versions, machine and duration of some results."""
     entries = {
         "Run on": period(records),
-        "with": ", ".join(dict.fromkeys(one.versions for one in records if one.versions)),
-        "on": ", ".join(dict.fromkeys(filter(None, (one.entry("machine") for one in records)))),
+        "with": ", ".join(dict.fromkeys(record.versions for record in records if record.versions)),
+        "on": ", ".join(
+            dict.fromkeys(filter(None, (record.entry("machine") for record in records)))
+        ),
     }
     start = ", ".join(f"{word} {text}" for word, text in entries.items() if text)
-    seconds = sum(one.seconds for one in records if not math.isnan(one.seconds))
-    seeds = len(dict.fromkeys(one.entry("seed") for one in records))
-    total = "of training" if any(isinstance(one, RunRecord) for one in records) else "in total"
+    seconds = sum(record.seconds for record in records if not math.isnan(record.seconds))
+    seeds = len(dict.fromkeys(record.entry("seed") for record in records))
+    total = (
+        "of training" if any(isinstance(record, RunRecord) for record in records) else "in total"
+    )
     plural = "" if seeds == 1 else "s"
     return f"{start}. {seeds} seed{plural}, {format_duration(seconds)} {total}."
 

@@ -11,8 +11,7 @@ from typing import Any
 from fdsm.atomic_io import BusyError, exclusive, replace_file
 from fdsm.data import DataError
 from fdsm.recipes import Recipe
-from fdsm.runs import Run, RunError, measure_step_costs
-from fdsm.runs.run import environment_info
+from fdsm.runs import Run, RunError, environment_info, measure_step_costs
 from fdsm.samplers import Progress
 from fdsm.serialize import Json, differences, to_json
 from fdsm.training import NonFiniteLossError

@@ -157,11 +157,11 @@ def summarize(outcomes: Sequence[Outcome]) -> list[Section]:
 
 def shares(planted: Sequence[Planted]) -> tuple[str, str, str]:
     """Return the shares of errors found, named if found, and named of all."""
-    found = [error for error in planted if error.found]
+    detected = [error for error in planted if error.found]
     explained = [error for error in planted if error.reason is not None]
     return (
         share([error.found for error in planted]),
-        share([error.named for error in found if explained]),
+        share([error.named for error in detected if explained]),
         share([error.named for error in planted if explained]),
     )
 

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fdsm.data import DataError
-from fdsm.data.download import find_file
+from fdsm.data import DataError, find_file
 
 from .errors import (
     Error,

@@ -149,8 +149,8 @@ def with_errors(
     low, high = (many[numeric].quantile(q) for q in (0.005, 0.995))
     result = rows.astype(dict.fromkeys(numeric, float))
     for i in range(len(rows)):
-        known = [name for name in numeric if not pd.isna(result.at[i, name])] or numeric
-        name = known[random.integers(len(known))]
+        present = [name for name in numeric if not pd.isna(result.at[i, name])] or numeric
+        name = present[random.integers(len(present))]
         value = 0.0 if pd.isna(result.at[i, name]) else result.at[i, name]
         shift = random.choice([-1, 1]) * random.uniform(1, 3) * (high[name] - low[name])
         result.at[i, name] = value + (np.round(shift) if many[name].dtype.kind == "i" else shift)

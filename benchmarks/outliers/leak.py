@@ -43,8 +43,8 @@ def split(table: Table, order: NDArray[np.int64]) -> Table:
 
 def copies(table: Table) -> float:
     """Return the share of normal test rows that are also training rows."""
-    known = {row.tobytes() for row in table.train}
-    return float(np.mean([row.tobytes() in known for row in table.held_out]))
+    train = {row.tobytes() for row in table.train}
+    return float(np.mean([row.tobytes() in train for row in table.held_out]))
 
 
 def compare(tables: Sequence[Table], seeds: int) -> Section:

@@ -92,7 +92,7 @@ class Results:
             The results.
         """
         written = {table: read_results(out, table) for table in tables}
-        found = {
+        by_method = {
             method: {
                 table: [
                     written[table].get(result_key(method, seed))
@@ -102,7 +102,7 @@ class Results:
             }
             for method in methods
         }
-        return cls(found, tables)
+        return cls(by_method, tables)
 
     @cached_property
     def methods(self) -> list[str]:
@@ -115,7 +115,7 @@ class Results:
 
     def has_any(self, method: str) -> bool:
         """Whether a method has a result on any table."""
-        return any(result for found in self.by_method[method].values() for result in found)
+        return any(result for results in self.by_method[method].values() for result in results)
 
     @cached_property
     def failures(self) -> list[Result]:

@@ -7,15 +7,15 @@ PACKAGES = ("torchebm", "jax", "folx")
 
 def installed() -> frozenset[str]:
     """Return which of the packages can be imported. Those with jax need jax itself too."""
-    found = {name for name in PACKAGES if find_spec(name)}
-    return frozenset(found if "jax" in found else found - {"folx"})
+    importable = {name for name in PACKAGES if find_spec(name)}
+    return frozenset(importable if "jax" in importable else importable - {"folx"})
 
 
-def missing_message(found: frozenset[str]) -> str:
+def missing_message(importable: frozenset[str]) -> str:
     """Return one line about packages that cannot be imported, or an empty text.
 
     Args:
-        found: The packages that can be imported.
+        importable: The packages that can be imported.
 
     Returns:
         The line, with the command that installs them.
@@ -24,7 +24,7 @@ def missing_message(found: frozenset[str]) -> str:
         >>> missing_message(frozenset(PACKAGES))
         ''
     """
-    missing = [name for name in PACKAGES if name not in found]
+    missing = [name for name in PACKAGES if name not in importable]
     if not missing:
         return ""
     return (

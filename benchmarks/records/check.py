@@ -47,17 +47,17 @@ def find_slower(committed: Record, measured: Record, tolerance: float = TOLERANC
     }
     slower = []
     for cost in measured.costs:
-        known = before.get((cost.problem, cost.case))
+        ratio = before.get((cost.problem, cost.case))
         after = measured.ratio(cost).fastest
-        if known is not None and after > known * (1 + tolerance):
-            slower.append(Slower(cost.problem, cost.case, known, after))
+        if ratio is not None and after > ratio * (1 + tolerance):
+            slower.append(Slower(cost.problem, cost.case, ratio, after))
     return slower
 
 
 def cases_to_repeat(record: Record, slower: Sequence[Slower]) -> dict[str, set[Case]]:
     """Return the cases to measure again, with their references, by problem."""
     repeat: dict[str, set[Case]] = {}
-    for one in slower:
-        cases = {one.case, record.references[one.case.mode]}
-        repeat.setdefault(one.problem, set()).update(cases)
+    for slowdown in slower:
+        cases = {slowdown.case, record.references[slowdown.case.mode]}
+        repeat.setdefault(slowdown.problem, set()).update(cases)
     return repeat

@@ -15,7 +15,7 @@ from .tables import RatioTable
 SMALL, SMALL_256, LARGE, RESNET = (
     p.name for p in (SMALL_MLP, SMALL_MLP_256, LARGE_MLP, RESNET_W8)
 )
-LAPLACE, BIHARMONIC = (one.problem.name for one in operators.PROBLEMS)
+LAPLACE, BIHARMONIC = (task.problem.name for task in operators.PROBLEMS)
 NESTED = operators.NESTED
 
 

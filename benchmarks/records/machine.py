@@ -12,7 +12,7 @@ PACKAGES = ("fdsm", "torch", "jax", "jaxlib", "folx", "torchebm")
 
 def describe_machine() -> dict[str, Json]:
     """Return the processor, the number of its cores, and versions of Python and packages."""
-    found: dict[str, Json] = {
+    machine: dict[str, Json] = {
         "processor": processor(),
         "cores": os.cpu_count(),
         "system": platform.system(),
@@ -20,10 +20,10 @@ def describe_machine() -> dict[str, Json]:
     }
     for name in PACKAGES:
         try:
-            found[name] = version(name)
+            machine[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return machine
 
 
 def processor(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:

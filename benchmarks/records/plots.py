@@ -1,6 +1,6 @@
 """Plots of ratios."""
 
-from fdsm.report.figure import Line, Panel
+from fdsm.report import Line, Panel
 from fdsm.report.plots import LIGHT, page_style, plot_panels, svg_file
 
 from .curves import Trainings
@@ -26,7 +26,7 @@ def ratio_plot(record: Record) -> Figure:
     problems = list(dict.fromkeys(cost.problem for cost in record.costs))
     modes = list(record.references)
     names = list(dict.fromkeys((cost.case.method, cost.case.by) for cost in record.costs))
-    place = {name: -i for i, name in enumerate(names)}
+    height = {name: -i for i, name in enumerate(names)}
     with page_style():
         size = (2 + 2.6 * len(problems), 1.4 + 0.2 * len(names))
         figure = Figure(figsize=size, layout="constrained")
@@ -34,14 +34,14 @@ def ratio_plot(record: Record) -> Figure:
             figure.subplots(1, len(problems), sharey=True, squeeze=False)[0], problems, strict=True
         ):
             for cost in (cost for cost in record.costs if cost.problem == problem):
-                ratio, at = record.ratio(cost), place[cost.case.method, cost.case.by]
+                ratio, at = record.ratio(cost), height[cost.case.method, cost.case.by]
                 index = modes.index(cost.case.mode)
                 color = LIGHT[index % len(LIGHT)]
                 axes.plot([ratio.low, ratio.high], [at, at], color=color, linewidth=1)
                 axes.plot([ratio.fastest], [at], "o", color=color, markersize=3.8)
             axes.set_xscale("log")
             axes.set(title=problem, xlabel="ratio")
-            axes.set_yticks(list(place.values()), [f"{name}, {by}" for name, by in place])
+            axes.set_yticks(list(height.values()), [f"{name}, {by}" for name, by in height])
         for index, mode in enumerate(modes):
             axes.plot([], [], "o", color=LIGHT[index % len(LIGHT)], label=mode)
         figure.legend(loc="outside lower left", ncols=len(modes), frameon=False)

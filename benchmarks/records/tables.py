@@ -39,8 +39,8 @@ class RatioTable:
         from rich.table import Table
 
         table = Table(title=self.title, title_justify="left")
-        for place, heading in enumerate(self.head):
-            table.add_column(heading, justify="right" if place else "left")
+        for index, heading in enumerate(self.head):
+            table.add_column(heading, justify="right" if index else "left")
         for row in self.rows:
             table.add_row(*row)
         return table
@@ -144,8 +144,8 @@ def target_loss(trainings: Trainings, problem: str) -> float:
 def slower_table(slower: Sequence[Slower]) -> RatioTable:
     """Return a table of cases that have become slower."""
     rows = tuple(
-        (one.case.label, one.problem, f"{one.before:.2f}", f"{one.after:.2f}",
-         f"{one.after / one.before - 1:+.0%}")
-        for one in slower
+        (item.case.label, item.problem, f"{item.before:.2f}", f"{item.after:.2f}",
+         f"{item.after / item.before - 1:+.0%}")
+        for item in slower
     )  # fmt: skip
     return RatioTable("Slower", ("case", "problem", "committed", "now", "change"), rows)

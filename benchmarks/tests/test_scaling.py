@@ -108,7 +108,7 @@ def test_the_model_reproduces_times_that_follow_it(title: str) -> None:
 
 def test_shards_draw_in_time_proportional_to_all_rows() -> None:
     """The reason for the term of random numbers in the model."""
-    from fdsm.sharding import Shard, ShardedDraws
+    from fdsm.training.distributed import Shard, ShardedDraws
 
     generator = Generator().manual_seed(0)
     with ShardedDraws(Shard(0, 2, 100)):

@@ -210,8 +210,8 @@ def _block_e(into: int, pool: nn.Module) -> nn.Module:
 def _matching(state: dict[str, Tensor], network: nn.Module, path: Path) -> dict[str, Tensor]:
     """Return the tensors of a file under the names of the network, if they fit."""
     own = network.state_dict()
-    known = {name.replace("layers.", ""): name for name in own}
-    needed = {name for name in known if not name.endswith("num_batches_tracked")}
+    names = {name.replace("layers.", ""): name for name in own}
+    needed = {name for name in names if not name.endswith("num_batches_tracked")}
     missing, classes = needed - state.keys(), len(state.get("fc.weight", ()))
     if missing or classes != 1008:
         raise ValueError(
@@ -219,4 +219,4 @@ def _matching(state: dict[str, Tensor], network: nn.Module, path: Path) -> dict[
             f"tensors are missing, and it has {classes} classes instead of 1008 (that of "
             f"torchvision has 1000). FID needs {WEIGHTS}"
         )
-    return own | {known[name]: tensor for name, tensor in state.items() if name in known}
+    return own | {names[name]: tensor for name, tensor in state.items() if name in names}

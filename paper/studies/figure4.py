@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import ClassVar
 
 from fdsm.evaluation import Measurement
-from fdsm.report.figure import Line, Panel
+from fdsm.report import Line, Panel
 from fdsm.runs import Run, measure_step_costs
 from fdsm.samplers import Progress
-from fdsm.training.loggers import read_metrics
+from fdsm.training import read_metrics
 
 from ..run_store import RunStore
 from ..study import StudyResult

@@ -23,7 +23,7 @@ from fdsm.evaluation import Measurement, gradient_angle, mean_of
 from fdsm.noise import Arithmetic
 from fdsm.objectives import SSM, SSMVR, MultiscaleDSM, SlicedDSM, ViaScore
 from fdsm.projections import Sphere
-from fdsm.report.figure import Line, Panel
+from fdsm.report import Line, Panel
 from fdsm.samplers import Progress
 from fdsm.serialize import replace_fields
 from fdsm.training import derived_seed
@@ -74,14 +74,14 @@ def angles(
     Returns:
         The angles in radians, shape `(batches, steps)`.
     """
-    found = torch.empty(len(batches), len(steps), dtype=torch.float64)
+    radians = torch.empty(len(batches), len(steps), dtype=torch.float64)
     for j, step in enumerate(steps):
         differenced = with_step_size(objective, step)
         exact = replace_fields(differenced, "derivative", lambda _: Autodiff())
         for i, x in enumerate(batches):
             generator = Generator(x.device).manual_seed(derived_seed(seed, "angle", i))
-            found[i, j] = gradient_angle(differenced, exact, model, x, generator=generator)
-    return found
+            radians[i, j] = gradient_angle(differenced, exact, model, x, generator=generator)
+    return radians
 
 
 @dataclass(frozen=True)
@@ -119,14 +119,14 @@ class Lemma2:
             for when, model, batches in self._models(case, store, seed):
                 steps = self.steps if when == "trained" else self.published_steps
                 for precision, dtype in PRECISIONS.items():
-                    found = self._angles(case, model.to(dtype), batches, steps, seed)
-                    numbers |= self._published(f"{case.name}, {precision}, {when}", steps, found)
+                    radians = self._angles(case, model.to(dtype), batches, steps, seed)
+                    numbers |= self._published(f"{case.name}, {precision}, {when}", steps, radians)
                     if when == "trained":
                         lines[precision].append(
-                            measured_line(case.name, steps, [*map(mean_of, found.T)])
+                            measured_line(case.name, steps, [*map(mean_of, radians.T)])
                         )
                     if when == "trained" and precision == "float64":
-                        numbers[f"exponent, {case.name}"] = self._exponent(found)
+                        numbers[f"exponent, {case.name}"] = self._exponent(radians)
         panels = [self._panel(precision, lines[precision]) for precision in PRECISIONS]
         return StudyResult(numbers, tuple(panels))
 
@@ -158,22 +158,22 @@ class Lemma2:
             return angles(case.objective, model, [x.to(dtype) for x in batches], steps, seed)
 
     def _published(
-        self, label: str, steps: Sequence[float], found: Tensor
+        self, label: str, steps: Sequence[float], radians: Tensor
     ) -> dict[str, Measurement]:
         """Return the angles at the step sizes of the paper, in degrees."""
         numbers = {}
         for j, step in enumerate(steps):
             if step in self.published_steps:
-                cosine = found[:, j].cos().mean().item()
-                measured = mean_of(found[:, j].rad2deg(), unit="degrees", cosine=cosine)
+                cosine = radians[:, j].cos().mean().item()
+                measured = mean_of(radians[:, j].rad2deg(), unit="degrees", cosine=cosine)
                 numbers[f"angle, {label}, ε = {step}"] = measured
         return numbers
 
-    def _exponent(self, found: Tensor) -> Measurement:
+    def _exponent(self, radians: Tensor) -> Measurement:
         first, last = self.fit_range
         chosen = [j for j, step in enumerate(self.steps) if first <= step <= last]
         steps = [self.steps[j] for j in chosen]
-        exponents = [loglog_slope(steps, row) for row in found[:, chosen].tolist()]
+        exponents = [loglog_slope(steps, row) for row in radians[:, chosen].tolist()]
         return mean_of(torch.tensor(exponents, dtype=torch.float64), fitted=[first, last])
 
     def _panel(self, precision: str, lines: Sequence[Line]) -> Panel:

@@ -17,9 +17,7 @@ from torch import Generator, Tensor
 from fdsm.data import Dataset
 from fdsm.evaluation import Measurement, mean_of
 from fdsm.models import DKEF
-from fdsm.recipes import KernelFamily
-from fdsm.recipes.kernel import BASE_SCALE, adapt_proposal
-from fdsm.recipes.recipe import seeded
+from fdsm.recipes import BASE_SCALE, KernelFamily, adapt_proposal, seeded
 from fdsm.runs import SavedModel
 from fdsm.samplers import (
     GaussianMixtureProposal,
@@ -83,22 +81,25 @@ class LogPartitionStudy:
             progress: Wraps the loop over runs to show its progress.
         """
         pairs = [(row, seed + i) for row in self.rows for i in range(self.seeds)]
-        found: dict[tuple[str, int], Estimates] = {}
+        by_run: dict[tuple[str, int], Estimates] = {}
         nlls: dict[str, list[float]] = {row: [] for row in self.rows}
         for i in progress(range(len(pairs))):
             row, run_seed = pairs[i]
             saved = store.trained("table1", row, run_seed)
             data = replace(saved.run.recipe.data.load(), transform=saved.transform)
+            # The name of the seed determines the committed numbers, so its spelling stays.
             generator = seeded(store.device, derived_seed(run_seed, "normaliser"))
-            found[row, run_seed], unnormalized = self.estimates(saved, data, generator)
-            nlls[row].append(found[row, run_seed][AIS].value + unnormalized)
+            by_run[row, run_seed], unnormalized = self.estimates(saved, data, generator)
+            nlls[row].append(by_run[row, run_seed][AIS].value + unnormalized)
         return StudyResult({
-            f"log Z of the known density, {AIS}": self.known(15, seeded(store.device, seed)),
-            **_summary(list(found.values())),
+            f"log Z of the known density, {AIS}": self.of_known_density(
+                15, seeded(store.device, seed)
+            ),
+            **_summary(list(by_run.values())),
             **{f"NLL, {row}, {AIS}": mean_of(_float64(nlls[row])) for row in self.rows},
             **{
                 f"log Z, {row}, seed {run_seed}, {method}": log_z
-                for (row, run_seed), estimates in found.items()
+                for (row, run_seed), estimates in by_run.items()
                 for method, log_z in estimates.items()
             },
         })
@@ -154,7 +155,7 @@ class LogPartitionStudy:
             generator=generator,
         ).log_weights
 
-    def known(self, dimension: int, generator: Generator) -> Measurement:
+    def of_known_density(self, dimension: int, generator: Generator) -> Measurement:
         """Return the mean of repeated estimates of log Z for a density with log Z = 0."""
         zero = torch.zeros(1, dimension, dtype=torch.float64, device=generator.device)
         density = MixtureProposal(
@@ -167,8 +168,12 @@ class LogPartitionStudy:
             )
             for _ in range(self.repetitions)
         ]
-        own_error = torch.stack([one.error for one in estimates]).square().mean().sqrt().item()
-        return mean_of(torch.stack([one.value for one in estimates]), error_of_one=own_error)
+        own_error = (
+            torch.stack([estimate.error for estimate in estimates]).square().mean().sqrt().item()
+        )
+        return mean_of(
+            torch.stack([estimate.value for estimate in estimates]), error_of_one=own_error
+        )
 
 
 def _float64(values: list[float]) -> Tensor:

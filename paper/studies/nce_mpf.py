@@ -21,11 +21,10 @@ from torch import Generator, Tensor, nn
 from fdsm.data import GaussianMixtureDensity, KnownDensity
 from fdsm.derivatives import Autodiff, FiniteDifference, score_of
 from fdsm.evaluation import Measurement, mean_of, relative_fisher_divergence
-from fdsm.objectives import MPF, NCE, SSM, NaiveFD
-from fdsm.objectives.directions import Sliced
+from fdsm.objectives import MPF, NCE, SSM, NaiveFD, Sliced
 from fdsm.projections import Sphere
 from fdsm.recipes import GaussianTail, Network
-from fdsm.report.figure import Line, Panel
+from fdsm.report import Line, Panel
 from fdsm.samplers import Progress
 from fdsm.training import (
     Adam,
@@ -162,12 +161,12 @@ class ContrastiveGradients:
         lines = [measured_line("SSM", self.training_steps, [exact] * len(self.training_steps))]
         for i in progress(range(len(OBJECTIVES))):
             name, objective = OBJECTIVES[i]
-            found = [
+            divergences = [
                 self._fisher(with_step_size(objective, step), seed) for step in self.training_steps
             ]
-            for step, measured in zip(self.training_steps, found, strict=True):
+            for step, measured in zip(self.training_steps, divergences, strict=True):
                 numbers[f"fisher, {name}, ε = {step}"] = measured
-            lines.append(measured_line(name, self.training_steps, found))
+            lines.append(measured_line(name, self.training_steps, divergences))
         label, title = "relative Fisher divergence", f"After {self.iterations} iterations"
         training = Panel(title, "step ε", label, tuple(lines), x_log=True, y_log=True)
         return StudyResult(numbers, (noise, bias, training))
@@ -216,11 +215,11 @@ class ContrastiveGradients:
     def _fisher(self, objective: Objective, seed: int) -> Measurement:
         """Return the mean relative Fisher divergence of networks trained with an objective."""
         x = self._sample(20_000, Generator().manual_seed(derived_seed(seed, "test")))
-        found = []
+        divergences = []
         for i in range(self.trainings):
             score = score_of(self._train(objective, derived_seed(seed, "training", i)))
-            found.append(relative_fisher_divergence(score, self.density.score, x).value)
-        return mean_of(torch.tensor(found, dtype=torch.float64), iterations=self.iterations)
+            divergences.append(relative_fisher_divergence(score, self.density.score, x).value)
+        return mean_of(torch.tensor(divergences, dtype=torch.float64), iterations=self.iterations)
 
     def _train(self, objective: Objective, seed: int) -> nn.Module:
         generator = Generator().manual_seed(seed)

@@ -16,9 +16,7 @@ from torch import Generator
 from fdsm.data import Dataset
 from fdsm.evaluation import log_densities, mean_of
 from fdsm.models import DKEF, ExactEquations
-from fdsm.recipes import KernelFamily
-from fdsm.recipes.kernel import BASE_SCALE, adapt_proposal
-from fdsm.recipes.recipe import seeded
+from fdsm.recipes import BASE_SCALE, KernelFamily, adapt_proposal, seeded
 from fdsm.samplers import GaussianMixtureProposal, Progress, importance_log_partition
 from fdsm.training import derived_seed
 
@@ -54,7 +52,7 @@ class ParkinsonsGap:
             seed: The first seed.
             progress: Wraps the loop over runs to show its progress.
         """
-        found: dict[str, list[float]] = {}
+        by_name: dict[str, list[float]] = {}
         pairs = [(row, seed + i) for row in self.rows for i in range(self.seeds)]
         for i in progress(range(len(pairs))):
             row, run_seed = pairs[i]
@@ -62,9 +60,10 @@ class ParkinsonsGap:
             recipe, model = cast(KernelFamily, saved.run.recipe), cast(DKEF, saved.model)
             generator = seeded(store.device, derived_seed(run_seed, "gap"))
             for part, nll in self.nlls(recipe, model, recipe.data.load(), generator).items():
-                found.setdefault(f"NLL, {row}, {part}", []).append(nll)
+                by_name.setdefault(f"NLL, {row}, {part}", []).append(nll)
         return StudyResult({
-            name: mean_of(torch.tensor(nlls, dtype=torch.float64)) for name, nlls in found.items()
+            name: mean_of(torch.tensor(nlls, dtype=torch.float64))
+            for name, nlls in by_name.items()
         })
 
     def nlls(

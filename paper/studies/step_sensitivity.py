@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 
 from fdsm.evaluation import Measurement, mean_of
-from fdsm.report.figure import Line, Panel
+from fdsm.report import Line, Panel
 from fdsm.runs import Run
 from fdsm.samplers import Progress
 
@@ -56,19 +56,19 @@ class StepSensitivity:
             seed: The first seed.
             progress: Wraps sampling loops to show their progress.
         """
-        found: dict[str, list[Measurement]] = {metric: [] for metric in METRICS}
+        by_metric: dict[str, list[Measurement]] = {metric: [] for metric in METRICS}
         for _, row in self.rows:
             seeds = range(seed, seed + self.seeds)
             runs = [store.evaluated(self.target, row, s, progress) for s in seeds]
-            for metric, measured in found.items():
+            for metric, measured in by_metric.items():
                 measured.append(mean_over_runs(runs, metric))
         steps = [step for step, _ in self.rows]
         numbers = {
-            f"NLL at ε = {step}, {how}": one
+            f"NLL at ε = {step}, {how}": nll
             for metric, how in METRICS.items()
-            for step, one in zip(steps, found[metric], strict=True)
+            for step, nll in zip(steps, by_metric[metric], strict=True)
         }
-        lines = [measured_line(how, steps, found[metric]) for metric, how in METRICS.items()]
+        lines = [measured_line(how, steps, by_metric[metric]) for metric, how in METRICS.items()]
         label = "negative log-likelihood of test rows (nats)"
         panel = Panel("Parkinsons", "step ε", label, (*lines, published_line(steps)), x_log=True)
         return StudyResult(numbers, (panel,))
@@ -85,10 +85,10 @@ def mean_over_runs(runs: Sequence[Run], metric: str) -> Measurement:
         The mean with its standard error and the standard deviation. For a single run, the
         measurement of the run with its own error.
     """
-    found = [run.result["metrics"][metric] for run in runs]
-    if len(found) == 1:
-        return Measurement(**found[0])
-    values = torch.tensor([one["value"] for one in found], dtype=torch.float64)
+    measured = [run.result["metrics"][metric] for run in runs]
+    if len(measured) == 1:
+        return Measurement(**measured[0])
+    values = torch.tensor([record["value"] for record in measured], dtype=torch.float64)
     return mean_of(values, deviation=values.std().item())
 
 

@@ -25,7 +25,7 @@ from fdsm.evaluation import Measurement, mean_of
 from fdsm.objectives import MLE, SSM, SUMO
 from fdsm.objectives.latent import LogWeight, draw_terms, log_likelihood
 from fdsm.projections import Sphere
-from fdsm.report.figure import Line, Panel
+from fdsm.report import Line, Panel
 from fdsm.samplers import Progress
 from fdsm.training import (
     Adam,
@@ -246,10 +246,10 @@ class SUMOBound:
                 self._train(losses[name](model), model, derived_seed(seed, "training", j))
                 for j, model in enumerate(models[name])
             ]).double()
-            found = [mean_of(values, unit="nats") for values in curves.T]
-            at = [self.measure_every * (k + 1) for k in range(len(found))]
-            lines.append(measured_line(name, at, found))
-            numbers[f"divergence, {name}"] = found[-1]
+            divergences = [mean_of(values, unit="nats") for values in curves.T]
+            at = [self.measure_every * (k + 1) for k in range(len(divergences))]
+            lines.append(measured_line(name, at, divergences))
+            numbers[f"divergence, {name}"] = divergences[-1]
             fisher = [relative_fisher(truth, model) for model in models[name]]
             numbers[f"fisher, {name}"] = mean_of(torch.tensor(fisher))
         bounded, generator = models[WITH_SUMO][0], Generator().manual_seed(seed)
@@ -294,9 +294,9 @@ class SUMOBound:
         by_terms = []
         for name, gain, width in self.encoders:
             model = truth.set_encoder(gain, width)
-            found = [self._excess(model, terms, generator) for terms in self.terms]
-            numbers[f"excess, {name}"] = found[-1]
-            by_terms.append(measured_line(name, self.terms, found))
+            excesses = [self._excess(model, terms, generator) for terms in self.terms]
+            numbers[f"excess, {name}"] = excesses[-1]
+            by_terms.append(measured_line(name, self.terms, excesses))
         *_, (_, _, widest) = self.encoders
         by_gain = [
             self._excesses(truth.set_encoder(g, widest), most, generator) for g in self.gains
@@ -334,9 +334,9 @@ class SUMOBound:
             Line("Var / 4ε²", self.steps, theory, reference=True),
         )
         numbers = {"variance of SUMO": variance}
-        for step, one, other in zip(self.steps, shared, apart, strict=True):
-            numbers[f"excess, shared draws, ε = {step}"] = one
-            numbers[f"excess, independent draws, ε = {step}"] = other
+        for step, with_shared, with_independent in zip(self.steps, shared, apart, strict=True):
+            numbers[f"excess, shared draws, ε = {step}"] = with_shared
+            numbers[f"excess, independent draws, ε = {step}"] = with_independent
         label = "excess of the bound, per dimension"
         return numbers, Panel("Draws", "step ε", label, lines, x_log=True, y_log=True)
 

@@ -16,12 +16,9 @@ import torch
 from torch import Tensor
 
 from fdsm.data import Dataset
-from fdsm.evaluation import Measurement
-from fdsm.evaluation.timing import single_threaded, time_interleaved
-from fdsm.models import NormalEquations
-from fdsm.models.normal_equations import Kernels
-from fdsm.recipes import KernelFamily
-from fdsm.recipes.recipe import seeded
+from fdsm.evaluation import Measurement, single_threaded, time_interleaved
+from fdsm.models import Kernels, NormalEquations
+from fdsm.recipes import KernelFamily, seeded
 from fdsm.samplers import Progress
 from fdsm.training import derived_seed
 
@@ -179,25 +176,27 @@ def compare_times(times: Mapping[str, Times], data: str) -> dict[str, Measuremen
         Milliseconds of a step, and ratios without and with validation.
     """
     numbers = {
-        f"milliseconds, {method}, {data}": Measurement(1000 * min(one.steps))
-        for method, one in times.items()
+        f"milliseconds, {method}, {data}": Measurement(1000 * min(measured.steps))
+        for method, measured in times.items()
     }
     pairs = [(base, method) for base, method in combinations(METHODS, 2) if base in METHODS[:3]]
     for base, method in pairs:
-        name, one, other = f"{method} over {base}, {data}", times[method], times[base]
-        numbers[name] = ratio([one.steps], [other.steps])
+        name, ours, base_times = f"{method} over {base}, {data}", times[method], times[base]
+        numbers[name] = ratio([ours.steps], [base_times.steps])
         numbers[f"{name}, with validation"] = ratio(
-            [one.steps, one.validations], [other.steps, other.validations]
+            [ours.steps, ours.validations], [base_times.steps, base_times.validations]
         )
     return numbers
 
 
-def ratio(one: Sequence[Sequence[float]], other: Sequence[Sequence[float]]) -> Measurement:
+def ratio(
+    numerator: Sequence[Sequence[float]], denominator: Sequence[Sequence[float]]
+) -> Measurement:
     """Return the ratio of the shortest times, with the ratio of the medians as a setting.
 
     Args:
-        one: Times of each part of the numerator. The parts are added.
-        other: Times of each part of the denominator.
+        numerator: Times of each part of the numerator. The parts are added.
+        denominator: Times of each part of the denominator.
 
     Returns:
         The ratio.
@@ -206,8 +205,8 @@ def ratio(one: Sequence[Sequence[float]], other: Sequence[Sequence[float]]) -> M
         >>> ratio([[2.0, 3.0, 8.0]], [[4.0, 4.0, 8.0]])
         Measurement(value=0.5, error=None, settings={'median': 0.75})
     """
-    shortest = sum(map(min, one)) / sum(map(min, other))
-    medians = sum(map(median, one)) / sum(map(median, other))
+    shortest = sum(map(min, numerator)) / sum(map(min, denominator))
+    medians = sum(map(median, numerator)) / sum(map(median, denominator))
     return Measurement(shortest, settings={"median": medians})
 
 

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from fdsm.derivatives import Autodiff, FiniteDifference, PrecisionWarning, Taylor, central_nodes
-from fdsm.evaluation import Measurement
-from fdsm.evaluation.timing import peak_saved_bytes, single_threaded, time_interleaved
-from fdsm.report.figure import Line, Panel
+from fdsm.evaluation import Measurement, peak_saved_bytes, single_threaded, time_interleaved
+from fdsm.report import Line, Panel
 from fdsm.samplers import Progress
 from fdsm.serialize import Json
 from fdsm.typing import Derivative, LogDensity
@@ -144,8 +143,8 @@ def cost_panels(costs: Mapping[str, Sequence[Cost]]) -> tuple[Panel, ...]:
 
     def panel(title: str, label: str, value: Callable[[Cost], float]) -> Panel:
         lines = tuple(
-            Line(name, tuple(range(1, len(found) + 1)), tuple(map(value, found)))
-            for name, found in costs.items()
+            Line(name, tuple(range(1, len(by_order) + 1)), tuple(map(value, by_order)))
+            for name, by_order in costs.items()
         )
         return Panel(title, "order T", label, lines, y_log=True)
 

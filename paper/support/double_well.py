@@ -141,7 +141,7 @@ def quadrature(
     shares = torch.cat([w, w]) / (2 * w.sum())
     angle = 2 * math.pi * torch.arange(angles, dtype=torch.float64) / angles
     first, second, theta = torch.meshgrid(points, points, angle, indexing="ij")
-    one, two, _ = torch.meshgrid(shares, shares, angle, indexing="ij")
+    first_weight, second_weight, _ = torch.meshgrid(shares, shares, angle, indexing="ij")
     x = torch.stack([first.flatten(), second.flatten()], 1)
     v = step * torch.stack([theta.cos().flatten(), theta.sin().flatten()], 1)
-    return x, v, (one * two).flatten() / angles
+    return x, v, (first_weight * second_weight).flatten() / angles

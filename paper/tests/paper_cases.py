@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from fdsm.recipes import EBM
-from fdsm.report.target import RowInfo
+from fdsm.report import RowInfo
 from paper.targets import TableTarget
 from tests.recipes.recipe_cases import tiny
 

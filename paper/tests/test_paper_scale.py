@@ -13,11 +13,7 @@ import torch
 from torch import Generator
 
 from fdsm.data import Chain, Dataset
-from fdsm.recipes.autoencoder import Autoencoder, ImageAutoencoder
-from fdsm.recipes.ebm import EBM
-from fdsm.recipes.flow import Flow
-from fdsm.recipes.kernel import KernelFamily
-from fdsm.recipes.score_network import ScoreNetwork
+from fdsm.recipes import EBM, Autoencoder, Flow, ImageAutoencoder, KernelFamily, ScoreNetwork
 from paper.run_store import RunStore
 from paper.studies import figure1, figure2, lemma2, nce_mpf, sumo, table1_times, theorem2
 from paper.studies.table1_times import DOUBLE_BACKWARD, METHODS

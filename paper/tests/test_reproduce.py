@@ -10,7 +10,7 @@ import pytest
 
 from fdsm.data import DataError, Dataset, Source
 from fdsm.evaluation import Measurement
-from fdsm.report.figure import Line, Panel
+from fdsm.report import Line, Panel
 from fdsm.runs import Run, RunError, TrainingInterrupted
 from fdsm.samplers import Progress
 from fdsm.training import NonFiniteLossError

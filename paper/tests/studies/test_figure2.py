@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from fdsm.tensors import length, per_example
 from paper.run_store import RunStore
 from paper.studies.figure2 import Figure2
 from paper.study import StudyResult
@@ -42,8 +41,8 @@ def test_panels_agree_with_closed_forms(result: StudyResult, generator: torch.Ge
     x, v = (y.float().double() for y in points(8, generator.manual_seed(0)))
     second, third, f = [], [], Wave()
     for h in SMALL.steps:
-        size = length(v)
-        u = h * v / per_example(size, v)
+        size = v.norm(dim=1)
+        u = h * v / size[:, None]
         second.append((f(x + u) + f(x - u) - 2 * f(x)) * (size / h) ** 2)
         odd = (f(x + 2 * u) - f(x - 2 * u)) / 2 - (f(x + u) - f(x - u))
         third.append(odd * (size / h) ** 3)

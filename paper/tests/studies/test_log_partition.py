@@ -13,7 +13,7 @@ from fdsm.data import Dataset
 from fdsm.data.transforms import Chain
 from fdsm.evaluation import log_densities, mean_of
 from fdsm.models import DKEF
-from fdsm.runs.saved_model import SavedModel
+from fdsm.runs import SavedModel
 from paper.run_store import RunStore
 from paper.studies.log_partition import AIS, CPU, NEAR, WIDE
 from paper.tables import table1
@@ -57,7 +57,7 @@ def base_measure(data: Dataset) -> DKEF:
 
 
 def test_known_density_is_estimated_without_bias_and_with_its_error() -> None:
-    found = SMALL.known(3, Generator().manual_seed(2))
+    found = SMALL.of_known_density(3, Generator().manual_seed(2))
     assert found.error is not None
     assert abs(found.value) < 4 * found.error
     spread, own = found.error * math.sqrt(30), found.settings["error_of_one"]

@@ -7,10 +7,9 @@ import pytest
 import torch
 from torch import Generator, Tensor
 
-from fdsm.objectives import MPF
-from fdsm.objectives.directions import Sliced
+from fdsm.objectives import MPF, Sliced
 from fdsm.projections import Sphere
-from fdsm.recipes.networks import GaussianTail
+from fdsm.recipes import GaussianTail
 from paper.run_store import RunStore
 from paper.studies.nce_mpf import (
     OBJECTIVES,

@@ -7,7 +7,6 @@ import pytest
 
 from fdsm.objectives import SSM
 from fdsm.projections import Sphere
-from fdsm.runs.run import FORMAT
 from fdsm.serialize import to_json
 from paper.run_store import RunStore
 from paper.studies.step_sensitivity import CPU
@@ -25,7 +24,7 @@ def store(tmp_path: Path) -> RunStore:
         for seed in (3, 4):
             run = store.run("table1", row, seed)
             run.folder.mkdir(parents=True)
-            config = {"format": FORMAT, "origin": dict(run.origin), "seed": seed, "device": "cpu"}
+            config = {"format": 2, "origin": dict(run.origin), "seed": seed, "device": "cpu"}
             run.write("config.json", config | {"recipe": to_json(run.recipe)})
             metrics = {
                 name: {"value": step + seed + more, "error": 0.3, "settings": {"samples": 7}}

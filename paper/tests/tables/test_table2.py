@@ -12,8 +12,7 @@ from fdsm.derivatives import Autodiff, score_of
 from fdsm.noise import Arithmetic
 from fdsm.objectives import DSM, SSMVR, MultiscaleDSM, SlicedDSM
 from fdsm.projections import Gaussian, Sphere
-from fdsm.recipes.ebm import EBM
-from fdsm.recipes.networks import ResNet
+from fdsm.recipes import EBM, ResNet
 from fdsm.training import GradientStep, ShuffledBatches, fit
 from paper.tables import table2
 

@@ -8,7 +8,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from fdsm.data import Chain, Dataset, Transform
-from fdsm.recipes.ebm import EBM, HeldOut, OtherDataset
+from fdsm.recipes import EBM, HeldOut, OtherDataset
 from paper.tables import table4
 
 
