@@ -159,8 +159,8 @@ def frechet_distance(mean1: Tensor, cov1: Tensor, mean2: Tensor, cov2: Tensor) -
         The squared distance, at least zero.
 
     Example:
-        >>> one = torch.eye(3)
-        >>> round(frechet_distance(torch.zeros(3), one, torch.ones(3), 4 * one), 6)
+        >>> identity = torch.eye(3)
+        >>> round(frechet_distance(torch.zeros(3), identity, torch.ones(3), 4 * identity), 6)
         6.0
     """
     shift = (mean1.double() - mean2.double()).square().sum()

@@ -131,8 +131,8 @@ def log_densities(
 
     def values(x: Tensor, *cond: Tensor) -> Tensor:
         parts = zip(*(torch.split(rows, chunk) for rows in (x, *cond)), strict=True)
-        found = [density(*(rows.to(device or x.device) for rows in part)) for part in parts]
-        return torch.cat([part.double().to(x.device) for part in found])
+        densities = [density(*(rows.to(device or x.device) for rows in part)) for part in parts]
+        return torch.cat([part.double().to(x.device) for part in densities])
 
     return over_rows(values, x, *cond)
 

@@ -198,7 +198,7 @@ class InducedKernels:
         for k, rest, *parts in zip(
             self._each(f), straight, f, jacobian, self.centers, strict=True
         ):
-            a = _towards(*parts)
+            a = _toward(*parts)
             gradients.append(k[:, None] * a)
             laplacians.append(k * (a.square().sum(1) + rest))
         return _total(gradients), _total(laplacians)
@@ -222,7 +222,7 @@ class InducedKernels:
     def _gradients(self, k: Tensor, f: Tensor, jacobian: Tensor) -> Tensor:
         """Return the sum of $-k a_i$, computed one network at a time to fit into CPU caches."""
         parts = zip(k, f, jacobian, self.centers, strict=True)
-        return _total([k[:, None] * _towards(f, rows, c) for k, f, rows, c in parts])
+        return _total([k[:, None] * _toward(f, rows, c) for k, f, rows, c in parts])
 
 
 @dataclass(frozen=True, eq=False)
@@ -319,7 +319,7 @@ def _inner(a: Tensor, b: Tensor) -> Tensor:
     return (a * b).sum(-1)
 
 
-def _towards(f: Tensor, jacobian: Tensor, c: Tensor) -> Tensor:
+def _toward(f: Tensor, jacobian: Tensor, c: Tensor) -> Tensor:
     """Return $(c - f)^T ∂_i f$ of one network, `(B, F), (B, D, F), (M, F) -> (B, D, M)`."""
     rows, along = jacobian.flatten(0, 1), jacobian @ f[..., None]
     return torch.addmm(-along.flatten(0, 1), rows, c.mT).view(*jacobian.shape[:2], -1)

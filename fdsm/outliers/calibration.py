@@ -140,9 +140,9 @@ class Calibration:
         return -torch.minimum(low_density, high_density) / math.log(10)
 
 
-def _log_tail(known: Tensor, z: Tensor) -> Tensor:
-    r"""Return $\log P(Z ≤ z)$, with an exponential tail below the 10 % quantile of `known`."""
-    ordered = known.sort().values
+def _log_tail(held_out: Tensor, z: Tensor) -> Tensor:
+    r"""Return $\log P(Z ≤ z)$, with an exponential tail below the 10 % quantile of `held_out`."""
+    ordered = held_out.sort().values
     n = len(ordered)
     index = torch.searchsorted(ordered, z.contiguous(), right=True)
     share = max(TAIL, min(MIN_TAIL_ROWS, n) / n)

@@ -137,20 +137,20 @@ class OutlierDetector:
     def state(self) -> dict[str, Tensor]:
         """Return the tensors that define the detector."""
         return {
-            f"{part}.{field.name}": getattr(found, field.name)
+            f"{part}.{field.name}": getattr(component, field.name)
             for part in PARTS
-            if (found := getattr(self, part)) is not None
-            for field in fields(found)
+            if (component := getattr(self, part)) is not None
+            for field in fields(component)
         }
 
     @classmethod
     def restore(cls, state: dict[str, Tensor], device: torch.device | str = "cpu") -> Self:
         """Return the detector with the tensors of `state()`."""
-        found: dict[str, dict[str, Tensor]] = {part: {} for part in PARTS}
+        tensors: dict[str, dict[str, Tensor]] = {part: {} for part in PARTS}
         for name, tensor in state.items():
             part, key = name.split(".")
-            found[part][key] = tensor.to(device)
-        return cls(**{part: PARTS[part](**found[part]) for part in PARTS if found[part]})
+            tensors[part][key] = tensor.to(device)
+        return cls(**{part: PARTS[part](**tensors[part]) for part in PARTS if tensors[part]})
 
 
 PARTS = {"calibration": Calibration, "neighbors": Neighbors, "known_values": KnownValues}

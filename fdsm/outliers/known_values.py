@@ -35,10 +35,10 @@ class KnownValues:
 
     Example:
         >>> price = torch.tensor([5.0, 5.0, 7.0, 7.0, 9.0])
-        >>> known = KnownValues.fit(torch.stack([price, torch.linspace(0, 1, 5)], 1))
-        >>> known.columns  # the values of the other column do not repeat
+        >>> values = KnownValues.fit(torch.stack([price, torch.linspace(0, 1, 5)], 1))
+        >>> values.columns  # the values of the other column do not repeat
         tensor([0])
-        >>> known.surprise(torch.tensor([[7.0, 0.3], [8.0, 0.3]])).exp()  # p = 1.5 / 6
+        >>> values.surprise(torch.tensor([[7.0, 0.3], [8.0, 0.3]])).exp()  # p = 1.5 / 6
         tensor([[1., 1.],
                 [2., 1.]])
     """

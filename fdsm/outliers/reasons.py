@@ -58,7 +58,7 @@ def expected_inputs(x: Tensor, rows: Tensor, blocks: Sequence[slice]) -> Tensor:
 
 
 def score_gains(
-    score: Callable[[Tensor], Tensor], x: Tensor, expected: Tensor, known: Tensor
+    score: Callable[[Tensor], Tensor], x: Tensor, expected: Tensor, present: Tensor
 ) -> Tensor:
     """Return how much the score falls if a column has its expected value.
 
@@ -66,14 +66,14 @@ def score_gains(
         score: The outlier score of rows, `(N, D) -> (N,)`.
         x: Rows, shape `(N, D)`.
         expected: Rows with the expected value of each column, shape `(C, N, D)`.
-        known: Whether the cell of a row was known, shape `(N, C)`. Other cells are no reasons.
+        present: Whether the cell of a row is present, shape `(N, C)`. Other cells are no reasons.
 
     Returns:
         The gain of each column, at least zero, shape `(N, C)`.
     """
     changed = score(expected.flatten(0, 1)).view(len(expected), len(x))
     gains = (score(x) - changed).T.clamp_min(0.0)
-    return torch.where(known, gains, 0.0)
+    return torch.where(present, gains, 0.0)
 
 
 def distance_shares(x: Tensor, rows: Tensor, blocks: Sequence[slice]) -> tuple[Tensor, Tensor]:

@@ -223,10 +223,10 @@ def log_likelihood_ais(
     Example:
         >>> decoder = lambda x, z: -((x - z).square() + 1.8378771).sum(1) / 2  # N(x; z, I)
         >>> x = torch.tensor([[0.0], [2.0]])
-        >>> found = log_likelihood_ais(decoder, x, (1,), chains=100, step_size=0.2,
-        ...                            temperatures=sigmoid_schedule(100))
+        >>> estimate = log_likelihood_ais(decoder, x, (1,), chains=100, step_size=0.2,
+        ...                               temperatures=sigmoid_schedule(100))
         >>> exact = torch.tensor([-1.2655, -2.2655])  # N(x; 0, 2)
-        >>> bool((found.value - exact).abs().max() < 0.1)
+        >>> bool((estimate.value - exact).abs().max() < 0.1)
         True
     """
     require_counts(chains=chains)
