@@ -36,7 +36,7 @@ from fdsm import (
 from fdsm.models import QuadraticMLP, QuadraticResNet, RefineNet
 from fdsm.noise import Arithmetic, Geometric
 from fdsm.training import Update, objective_loss
-from fdsm.training.distributed import ALONE, Shard, ShardedUpdate, World
+from fdsm.training.distributed import SINGLE_PROCESS, Shard, ShardedUpdate, World
 from fdsm.typing import Objective
 
 NUMBER = 4
@@ -247,8 +247,8 @@ def _update(case: Case, world: World, total: int) -> tuple[Update, Tensor]:
 
 def _wrapped_alone(case: Case, group: dist.ProcessGroup) -> tuple[Update, Tensor]:
     """Return an update of one process with everything but messages to others."""
-    update, rows = _update(case, ALONE, case.rows)
-    alone = ShardedUpdate(update, ALONE, Shard(0, case.rows, case.rows))
+    update, rows = _update(case, SINGLE_PROCESS, case.rows)
+    alone = ShardedUpdate(update, SINGLE_PROCESS, Shard(0, case.rows, case.rows))
     alone.part = DistributedDataParallel(
         alone.part, process_group=group, find_unused_parameters=True
     )
@@ -281,9 +281,9 @@ def _measure(rank: int, port: int, folder: str) -> None:
     address = f"tcp://127.0.0.1:{port}"
     dist.init_process_group("gloo", init_method=address, rank=rank, world_size=2)
     group = [dist.new_group([0]), dist.new_group([1])][rank]
-    found = {name: _times(case, World(rank, 2), group) for name, case in CASES.items()}
+    times = {name: _times(case, World(rank, 2), group) for name, case in CASES.items()}
     if rank == 0:
-        torch.save(found, Path(folder) / "times.pt")
+        torch.save(times, Path(folder) / "times.pt")
     dist.barrier()
     dist.destroy_process_group()
 
@@ -291,8 +291,8 @@ def _measure(rank: int, port: int, folder: str) -> None:
 def _times(case: Case, world: World, group: dist.ProcessGroup) -> dict[str, list[float]]:
     generator = torch.Generator().manual_seed(0)
     updates = {
-        "one": _update(case, ALONE, case.rows),
-        "half": _update(case, ALONE, case.rows // 2),
+        "one": _update(case, SINGLE_PROCESS, case.rows),
+        "half": _update(case, SINGLE_PROCESS, case.rows // 2),
         "wrapped": _wrapped_alone(case, group),
         "weak": _update(case, world, 2 * case.rows),
         "strong": _update(case, world, case.rows),
@@ -393,9 +393,9 @@ def predictions() -> list[str]:
     for name, (build, objective, shape, batch) in PUBLISHED.items():
         flops, parameters = flops_per_row(build(), objective, shape)
         work = Workload(parameters, flops / FLOPS, LAUNCH, 2 * math.prod(shape))
-        found = [weak_efficiency(work, A100, batch, n) for n in weak]
-        found += [strong_efficiency(work, A100, batch, n) for n in strong]
-        cells = " | ".join(f"{efficiency:.2f}" for efficiency in found)
+        efficiencies = [weak_efficiency(work, A100, batch, n) for n in weak]
+        efficiencies += [strong_efficiency(work, A100, batch, n) for n in strong]
+        cells = " | ".join(f"{efficiency:.2f}" for efficiency in efficiencies)
         lines.append(
             f"| {name}, batch {batch} | {parameters / 1e6:.1f} M | {flops / 1e9:.0f} "
             f"| {work.checkpoint_bytes / 1e6:,.0f} MB | {cells} |"

@@ -128,14 +128,14 @@ class Meter:
         """
         if self._unread:
             began = time.perf_counter()
-            values = _numbers([value for one in self._unread for value in one.logged.values()])
+            values = _numbers([value for entry in self._unread for value in entry.logged.values()])
             self.seconds += time.perf_counter() - began
             read = [
-                _finite({name: next(values) for name in one.logged}, one.iteration)
-                for one in self._unread
+                _finite({name: next(values) for name in entry.logged}, entry.iteration)
+                for entry in self._unread
             ]
-            for one, numbers in zip(self._unread, read, strict=True):
-                one.numbers = numbers
+            for entry, numbers in zip(self._unread, read, strict=True):
+                entry.numbers = numbers
             self._unread.clear()
         if self._steps:
             self._times.append((self.seconds - self._seconds_read) / self._steps)

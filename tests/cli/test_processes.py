@@ -15,7 +15,7 @@ from fdsm.cli.processes import folder_of_restarted, in_parallel, parts_sentence
 from fdsm.runs import SavedModel
 from fdsm.runs.distributed import LostProcessError
 from fdsm.runs.run import Run
-from fdsm.training.distributed.world import ALONE, World
+from fdsm.training.distributed.world import SINGLE_PROCESS, World
 
 from ..conftest import Launched
 
@@ -155,9 +155,11 @@ def test_a_lost_process_is_reported_with_what_to_do(
 
 def test_options_of_processes_are_checked() -> None:
     with pytest.raises(UsageError, match="start them with torchrun"):
-        in_parallel(ALONE, "root", 1, "off")
-    assert parts_sentence(in_parallel(ALONE, None, 1, "on")) == ""
-    assert parts_sentence(in_parallel(ALONE, None, 2, "off")).startswith(". Steps of several")
+        in_parallel(SINGLE_PROCESS, "root", 1, "off")
+    assert parts_sentence(in_parallel(SINGLE_PROCESS, None, 1, "on")) == ""
+    assert parts_sentence(in_parallel(SINGLE_PROCESS, None, 2, "off")).startswith(
+        ". Steps of several"
+    )
     assert " with 3 processes. " in parts_sentence(in_parallel(World(1, 3), None, 2, "auto"))
 
 

@@ -26,7 +26,7 @@ from ...training.compiled.graph import random_state_kept
 from ...training.distributed.checks import ROWS, NotShardable, require_shardable
 from ...training.distributed.update import ShardedUpdate
 from ...training.distributed.world import (
-    ALONE,
+    SINGLE_PROCESS,
     AgreedStop,
     FailedElsewhere,
     LaunchError,
@@ -86,7 +86,7 @@ class Parallel:
         launch: A name that restarted processes share.
     """
 
-    world: World = ALONE
+    world: World = SINGLE_PROCESS
     fsdp: "Units | None" = None
     accumulate: int = 1
     launch: str = ""

@@ -90,12 +90,12 @@ class StepGraph:
             with random_state_kept(generator, self._device):
                 graph = self._trace(batch, generator, progress)
             flipped = tuple(t.flip(0) for t in batch)
-            if found := self.difference(flipped, generator, (1 + progress) / 2, graph):
-                raise NotCompilable(f"{found}: it depends on something that is not a tensor")
+            if difference := self.difference(flipped, generator, (1 + progress) / 2, graph):
+                raise NotCompilable(f"{difference}: it depends on something that is not a tensor")
             with random_state_kept(generator, self._device):
                 self._run = _compiled(graph, self._inputs(batch, generator, progress))
-            if found := self.difference(batch, generator, progress):
-                raise NotCompilable(f"compiled by torch, {found}")
+            if difference := self.difference(batch, generator, progress):
+                raise NotCompilable(f"compiled by torch, {difference}")
         if self._adam is not None:
             self._adam.adopt()
 

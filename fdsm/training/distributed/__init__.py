@@ -8,10 +8,10 @@ from ...sharding import Shard, ShardedDraws
 from .checks import NotShardable, UnsynchronizedGradients, require_same_gradients
 from .loss import DistributedLoss
 from .update import ShardedUpdate
-from .world import ALONE, World
+from .world import SINGLE_PROCESS, World
 
 __all__ = [
-    "ALONE",
+    "SINGLE_PROCESS",
     "DistributedLoss",
     "NotShardable",
     "Shard",

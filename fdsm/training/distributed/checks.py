@@ -64,10 +64,10 @@ class InnerGradients(TorchFunctionMode):
     """Context manager that notices gradients which are taken inside a loss.
 
     Attributes:
-        found: Whether there was one.
+        taken: Whether one was taken.
     """
 
-    found = False
+    taken = False
 
     def __torch_function__(
         self,
@@ -77,7 +77,7 @@ class InnerGradients(TorchFunctionMode):
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         """Note a gradient."""
-        self.found |= function is torch.autograd.grad
+        self.taken |= function is torch.autograd.grad
         return function(*args, **(kwargs or {}))
 
 

@@ -68,7 +68,7 @@ class FullyShardedUpdate(ShardedUpdate):
         with InnerGradients() as inner:
             whole = ShardLoss(update.module, update.loss, dim=dim)
             reference = _gradients(whole, rows, generator, dim)
-        if inner.found and units == "layers":
+        if inner.taken and units == "layers":
             raise NotShardable(
                 "its loss takes gradients itself, which torch cannot compute if layers are "
                 "gathered one by one. Gather all weights at once (--fsdp root), or use finite "
@@ -86,9 +86,9 @@ class FullyShardedUpdate(ShardedUpdate):
                 name: _like(mean.detach(), parameters[name])
                 for name, mean in self.average.model.named_parameters()
             }
-        found = _gradients(self.part, rows, generator, dim, world.size)
+        gradients = _gradients(self.part, rows, generator, dim, world.size)
         self.optimizer.zero_grad(set_to_none=True)
-        _require_close(found, reference)
+        _require_close(gradients, reference)
 
     def _wrap(self, part: ShardLoss) -> nn.Module:
         device = next(self.module.parameters()).device.type
@@ -196,22 +196,22 @@ def _gradients(
         except RuntimeError as error:
             first, *_ = str(error).splitlines()
             raise NotShardable(f"torch cannot compute its gradient: {first}") from error
-    found = {"the loss": loss.detach()}
+    values = {"the loss": loss.detach()}
     for name, p in part.named_parameters():
         if p.grad is not None:
-            found[name.removeprefix("module.")] = _full(p.grad).clone()
+            values[name.removeprefix("module.")] = _full(p.grad).clone()
             p.grad = None
-    return found
+    return values
 
 
-def _require_close(found: dict[str, Tensor], reference: dict[str, Tensor]) -> None:
+def _require_close(gradients: dict[str, Tensor], reference: dict[str, Tensor]) -> None:
     """Raise `NotShardable` if gradients are not those of a single process."""
     scale = max(float(g.abs().max()) for g in reference.values())
-    missing = reference.keys() ^ found.keys()
+    missing = reference.keys() ^ gradients.keys()
     wrong = {
         name
-        for name in reference.keys() & found.keys()
-        if not (found[name] - reference[name]).abs().max() <= TOLERANCE * scale
+        for name in reference.keys() & gradients.keys()
+        if not (gradients[name] - reference[name]).abs().max() <= TOLERANCE * scale
     }
     if missing | wrong:
         raise NotShardable(

@@ -16,9 +16,9 @@ from torch.distributed.rendezvous import rendezvous
 
 T = TypeVar("T")
 
-LOST = ("gloo", "NCCL", "caused pair closure", "closed by peer", "reset by peer")
+LOST_CONNECTION_TEXTS = ("gloo", "NCCL", "caused pair closure", "closed by peer", "reset by peer")
 """Parts of the errors of torch's communication, which have no type of their own."""
-FOREVER = timedelta(days=365)
+LONG_TIMEOUT = timedelta(days=365)
 """Time-out of processes that wait while one of them evaluates or writes."""
 
 
@@ -28,7 +28,9 @@ class LaunchError(ValueError):
 
 def is_lost(error: Exception) -> bool:
     """Return whether an error says that another process has ended or does not answer."""
-    return isinstance(error, RuntimeError) and any(text in str(error) for text in LOST)
+    return isinstance(error, RuntimeError) and any(
+        text in str(error) for text in LOST_CONNECTION_TEXTS
+    )
 
 
 class FailedElsewhere(Exception):
@@ -172,7 +174,7 @@ class World:
         return self.together(lambda: function() if self.is_leader else None)
 
 
-ALONE = World()
+SINGLE_PROCESS = World()
 """A single process."""
 
 
@@ -192,12 +194,12 @@ def join(launch: Launch, device: str, seconds: float) -> Generator[World]:
         LaunchError: If they do not find each other.
     """
     if launch.size == 1:
-        yield ALONE
+        yield SINGLE_PROCESS
         return
     if problem := launch.problem(device):
         raise LaunchError(problem)
     # Its functions have the process group at the time of this import as a default argument. A
-    # later import, as by DistributedDataParallel, would keep the group alive for ever.
+    # later import, as by DistributedDataParallel, would keep the group alive forever.
     importlib.import_module("torch.distributed.nn.functional")
     on_gpu = torch.device(device).type == "cuda"
     if on_gpu:
@@ -211,7 +213,7 @@ def join(launch: Launch, device: str, seconds: float) -> Generator[World]:
         distributed.init_process_group(
             backend, store=store, rank=launch.rank, world_size=launch.size, timeout=limit
         )
-        waiting = distributed.new_group(backend="gloo", timeout=FOREVER)
+        waiting = distributed.new_group(backend="gloo", timeout=LONG_TIMEOUT)
     except (RuntimeError, ValueError) as error:
         address = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
         reason = str(error).splitlines()[0]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from fdsm.recipes import EBM
 from fdsm.runs.distributed import evaluated_together
-from fdsm.training.distributed.world import ALONE
+from fdsm.training.distributed.world import SINGLE_PROCESS
 
 from ...conftest import Launched
 from ..run_cases import StandardNormal, known_model, table_recipe, write_table
@@ -14,7 +14,7 @@ def test_one_process_evaluates_in_the_folder_of_the_run(tmp_path: Path) -> None:
     recipe = table_recipe(write_table(tmp_path / "t.csv"))
     assert isinstance(recipe, EBM)
     saved = known_model(tmp_path / "run", StandardNormal(), recipe)
-    with evaluated_together(saved, ALONE) as one:
+    with evaluated_together(saved, SINGLE_PROCESS) as one:
         assert one is saved
 
 

@@ -9,7 +9,7 @@ from fdsm.projections import draw_directions
 from fdsm.sharding import Shard
 from fdsm.training import Update
 from fdsm.training.distributed import ShardedUpdate
-from fdsm.training.distributed.world import ALONE
+from fdsm.training.distributed.world import SINGLE_PROCESS
 
 from .gradient_cases import INNER, OBJECTIVES, STEPS, Steps, batches, network, three_steps
 
@@ -60,7 +60,7 @@ def test_accumulating_in_one_process_gives_the_same_gradient() -> None:
     model, generator = network("FD-SSM", torch.float64), torch.Generator().manual_seed(2)
     loss = lambda x, generator, progress: OBJECTIVES["FD-SSM"](model, x, generator=generator)
     update = Update(loss, model, torch.optim.SGD(model.parameters(), 1e-2), 1.0)
-    parts = ShardedUpdate(update, ALONE, Shard(0, 7, 7), accumulate=3)
+    parts = ShardedUpdate(update, SINGLE_PROCESS, Shard(0, 7, 7), accumulate=3)
     losses = [parts((x,), generator, 0.0)["loss"].item() for x in batches(torch.float64)]
     assert losses == pytest.approx(expected.losses, abs=1e-14)
     assert torch.equal(generator.get_state(), expected.random_state)

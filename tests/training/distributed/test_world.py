@@ -2,7 +2,14 @@ from typing import Any
 
 import pytest
 
-from fdsm.training.distributed.world import ALONE, Launch, LaunchError, World, is_lost, join
+from fdsm.training.distributed.world import (
+    SINGLE_PROCESS,
+    Launch,
+    LaunchError,
+    World,
+    is_lost,
+    join,
+)
 
 
 def test_processes_agree_on_results_and_failures(by_rank: dict[str, list[Any]]) -> None:
@@ -20,14 +27,14 @@ def test_processes_agree_on_results_and_failures(by_rank: dict[str, list[Any]]) 
 
 
 def test_one_process_is_its_own_leader() -> None:
-    assert ALONE.is_leader
+    assert SINGLE_PROCESS.is_leader
     assert not World(1, 2).is_leader
-    assert ALONE.gather("a") == ["a"]
-    assert ALONE.broadcast("a") == "a"
+    assert SINGLE_PROCESS.gather("a") == ["a"]
+    assert SINGLE_PROCESS.broadcast("a") == "a"
     with pytest.raises(KeyError):
-        ALONE.together(lambda: {}["missing"])
+        SINGLE_PROCESS.together(lambda: {}["missing"])
     with join(Launch(), "cpu", 1.0) as world:
-        assert world is ALONE
+        assert world is SINGLE_PROCESS
 
 
 def test_launch_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
