@@ -45,9 +45,9 @@ def decompressed_size(message: "pa.ipc.Message") -> int:
             return int(body.size)
         buffers = _follow(data, _field(data, batch, 2))
         (count,) = struct.unpack_from("<I", data, buffers)
-        places = struct.iter_unpack("<qq", data[buffers + 4 : buffers + 4 + 16 * count])
+        extents = struct.iter_unpack("<qq", data[buffers + 4 : buffers + 4 + 16 * count])
         content = memoryview(body).cast("B")
-        return sum(_declared(content, offset, length) for offset, length in places)
+        return sum(_declared(content, offset, length) for offset, length in extents)
     except (struct.error, IndexError) as error:
         raise ValueError(f"the metadata of a message is damaged ({error})") from error
 
@@ -64,8 +64,8 @@ def _field(data: memoryview, table: int, number: int) -> int:
     """Return the position of a field of a flatbuffer table, or 0 if it is absent."""
     vtable = table - struct.unpack_from("<i", data, table)[0]
     size, _ = struct.unpack_from("<HH", data, vtable)
-    place = 4 + 2 * number
-    offset = struct.unpack_from("<H", data, vtable + place)[0] if place < size else 0
+    slot = 4 + 2 * number
+    offset = struct.unpack_from("<H", data, vtable + slot)[0] if slot < size else 0
     return table + int(offset) if offset else 0
 
 

@@ -27,16 +27,16 @@ def from_path(
     Raises:
         DataError: If there is no such file, or its format is not supported.
     """
-    found = resolve_path(path)
-    suffix = found.suffix.lower()
-    if found.is_dir() or suffix == ".zip":
+    source = resolve_path(path)
+    suffix = source.suffix.lower()
+    if source.is_dir() or suffix == ".zip":
         return ImageFolder(path)
-    if table_suffix(found) in TABLE_SUFFIXES:
+    if table_suffix(source) in TABLE_SUFFIXES:
         return Table(path)
     if suffix in {".npy", ".npz"}:
-        return Array(path, key) if read_ndim(found, key) <= 2 else ImageArray(path, key)
+        return Array(path, key) if read_ndim(source, key) <= 2 else ImageArray(path, key)
     advice = "Give the folder it is in" if suffix in SUFFIXES else "Convert it to one of these"
     raise DataError(
-        f"{found} has an unsupported format. Supported are a folder or .zip file of images, .npy, "
-        f".npz, .csv, .tsv, .txt, .data, .parquet, .feather and .arrow. {advice}"
+        f"{source} has an unsupported format. Supported are a folder or .zip file of images, "
+        f".npy, .npz, .csv, .tsv, .txt, .data, .parquet, .feather and .arrow. {advice}"
     )

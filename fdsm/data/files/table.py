@@ -89,7 +89,7 @@ class Table:
         if content is None or _expands_to_large(content, path):
             (record["sha256"],) = checksums(path, "sha256")
             cells = max(FEW_CELLS, require_file(path, DataError))
-            frame = sample_frame(path, MAX_ROWS, self.seed, self._known(), cells=cells)
+            frame = sample_frame(path, MAX_ROWS, self.seed, self._column_names(), cells=cells)
             record["sampled_rows"] = frame.num_rows
         else:
             (record["sha256"],) = checksums(content, "sha256")
@@ -139,14 +139,14 @@ class Table:
             ValueError: If there is no schema.
         """
         path = resolve_path(self.path)
-        for frame in iter_frames(path, rows, self._known()):
+        for frame in iter_frames(path, rows, self._column_names()):
             yield self._encode(path, frame)
 
     def _parse(self, content: bytes, path: Path) -> "Frame":
         as_text = self.categorical if self.schema is None else self.schema.text
-        return parse_frame(content, path, self._known(), as_text)
+        return parse_frame(content, path, self._column_names(), as_text)
 
-    def _known(self) -> Sequence[str]:
+    def _column_names(self) -> Sequence[str]:
         return (self.columns or ()) if self.schema is None else self.schema.names
 
     def _encode(

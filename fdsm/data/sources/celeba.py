@@ -111,7 +111,7 @@ def _parse_partition(content: bytes, path: Path, names: tuple[str, ...]) -> list
     try:
         lines = [line.split() for line in content.decode("utf8").splitlines() if line]
         splits = {name: int(split) for name, split in lines}
-        found = [splits[Path(name).name] for name in names]
+        numbers = [splits[Path(name).name] for name in names]
     except KeyError as error:
         raise DataError(
             f"{path} does not list the image {quote(error.args[0])}. Use the official list"
@@ -120,11 +120,11 @@ def _parse_partition(content: bytes, path: Path, names: tuple[str, ...]) -> list
         raise DataError(
             f"{path} must have lines such as '000001.jpg 0': {quote(error)}"
         ) from error
-    if not set(found) <= {0, 1, 2}:
+    if not set(numbers) <= {0, 1, 2}:
         raise DataError(
-            f"{path} must have 0, 1 or 2 for each image, but has {quote(sorted(set(found)))}"
+            f"{path} must have 0, 1 or 2 for each image, but has {quote(sorted(set(numbers)))}"
         )
-    return found
+    return numbers
 
 
 _ZIP = RemoteFile(

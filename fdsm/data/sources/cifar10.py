@@ -166,10 +166,10 @@ def _read_batches(wanted: list[str]) -> tuple[list[tuple[Tensor, Tensor]], list[
 
 
 def _available_batches() -> str:
-    found = tuple(i for i in range(1, 6) if _BATCHES[f"data_batch_{i}"].find())
-    if not found or not _BATCHES["test_batch"].find():
+    batches = tuple(i for i in range(1, 6) if _BATCHES[f"data_batch_{i}"].find())
+    if not batches or not _BATCHES["test_batch"].find():
         return ""
-    return f". Or read only the batches that exist: CIFAR10(batches={found})"
+    return f". Or read only the batches that exist: CIFAR10(batches={batches})"
 
 
 def _members(content: bytes, path: Path, wanted: list[str]) -> dict[str, bytes]:

@@ -105,8 +105,8 @@ def parse_idx(content: bytes, path: Path, event: tuple[int, ...]) -> Tensor:
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{path} is damaged: {error}") from error
     if len(body) != size:
-        found = f"only {len(body):,}" if len(body) < size else "more"
-        raise DataError(f"{path} is damaged: its header gives {size:,} bytes, but it has {found}")
+        actual = f"only {len(body):,}" if len(body) < size else "more"
+        raise DataError(f"{path} is damaged: its header gives {size:,} bytes, but it has {actual}")
     return torch.from_numpy(np.frombuffer(body, np.uint8).copy().reshape(n, *event))
 
 

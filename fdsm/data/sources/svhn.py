@@ -97,9 +97,9 @@ def parse_images(content: bytes, path: Path) -> tuple[Tensor, Tensor]:
         raise DataError(f"{path} is not a readable MATLAB file: {error}") from error
     x, y = arrays.get("X", np.empty(0)), arrays.get("y", np.empty(0))
     if x.dtype != np.uint8 or x.ndim != 4 or x.shape[:3] != (32, 32, 3) or y.size != x.shape[-1]:
-        found = {name: f"{array.dtype} {array.shape}" for name, array in arrays.items()}
+        shapes = {name: f"{array.dtype} {array.shape}" for name, array in arrays.items()}
         raise DataError(
-            f"{path} has the arrays {quote(found)}, expected X, bytes of shape (32, 32, 3, N), "
+            f"{path} has the arrays {quote(shapes)}, expected X, bytes of shape (32, 32, 3, N), "
             "and y of shape (N, 1)"
         )
     images = np.ascontiguousarray(x.transpose(3, 2, 0, 1))

@@ -66,8 +66,8 @@ def _decode(column: UsedColumn, codes: Floats) -> pa.Array:
     missing = np.isnan(codes)
     kind = arrow_type(column.type)
     if isinstance(column, Categorical):
-        known = np.where(missing, 0, codes).round().clip(0, len(column.levels) - 1)
-        indices = pa.array(known.astype(np.int32), mask=missing)
+        levels_or_zero = np.where(missing, 0, codes).round().clip(0, len(column.levels) - 1)
+        indices = pa.array(levels_or_zero.astype(np.int32), mask=missing)
         levels: list[str | None] = list(column.levels)
         if column.merged and not is_text(kind):
             levels[-1] = None

@@ -72,13 +72,13 @@ def encode_frame(
     return codes, problems
 
 
-def _match_names(columns: Sequence[Column], found: Sequence[str]) -> dict[str, str]:
+def _match_names(columns: Sequence[Column], new_names: Sequence[str]) -> dict[str, str]:
     """Return the name in a new table of each known column that it has."""
-    known = [column.name for column in columns]
-    positions = [str(i) for i in range(len(found))]
-    if len(known) == len(found) and positions in (list(found), known):
-        return dict(zip(known, found, strict=True))
-    return {name: name for name in set(known) & set(found)}
+    names = [column.name for column in columns]
+    positions = [str(i) for i in range(len(new_names))]
+    if len(names) == len(new_names) and positions in (list(new_names), names):
+        return dict(zip(names, new_names, strict=True))
+    return {name: name for name in set(names) & set(new_names)}
 
 
 def _encode(column: UsedColumn, cells: pa.ChunkedArray) -> tuple[Floats, npt.NDArray[np.bool_]]:
@@ -186,16 +186,16 @@ def _differs(column: Constant, cells: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
     if not is_supported(cells.type):
         return np.asarray(cells.is_valid().to_numpy())
     distinct, kind = distinct_categories(cells), arrow_type(column.type)
-    found = distinct.values
-    known = pa.array([column.value], pa.large_string())
+    texts = distinct.values
+    constant = pa.array([column.value], pa.large_string())
     value = column.value
     if pa.types.is_boolean(kind) or value.lower() in {"false", "true"}:
-        found, value = pc.utf8_lower(found), value.lower()
-    same = pc.equal(found, value).to_numpy(zero_copy_only=False)
+        texts, value = pc.utf8_lower(texts), value.lower()
+    same = pc.equal(texts, value).to_numpy(zero_copy_only=False)
     if is_date(kind):
-        same = same | (seconds_of_text(found, ISO) == seconds_of_text(known, ISO))
+        same = same | (seconds_of_text(texts, ISO) == seconds_of_text(constant, ISO))
     else:
-        same = same | (parse_numbers(found) == parse_numbers(known))
+        same = same | (parse_numbers(texts) == parse_numbers(constant))
     return np.equal(distinct.spread(np.where(same, 0.0, 1.0)), 1)
 
 
@@ -235,9 +235,9 @@ _PROBLEMS: dict[type, Callable[..., str]] = {
 }
 
 
-def _require_columns(missing: list[str], wrong: list[str], found: Sequence[str]) -> None:
+def _require_columns(missing: list[str], wrong: list[str], names: Sequence[str]) -> None:
     if missing:
-        shown = ", ".join(map(repr, found[:20])) + (", …" if len(found) > 20 else "")
+        shown = ", ".join(map(repr, names[:20])) + (", …" if len(names) > 20 else "")
         wrong = [f"column {name!r} is missing" for name in missing] + wrong
         wrong[-1] += f". The table has {shown}"
     if wrong:

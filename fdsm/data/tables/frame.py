@@ -53,7 +53,8 @@ def read_frame(path: str | Path, column_names: Collection[str] = ()) -> "pa.Tabl
 
     Args:
         path: A text, parquet or arrow file. Text may be compressed with gzip.
-        column_names: Names that the columns may have. They help to recognize the header of a text file.
+        column_names: Names that the columns may have. They help to recognize the header of a text
+            file.
 
     Returns:
         The table.
@@ -115,7 +116,9 @@ def require_rectangular(frame: "Frame", path: Path) -> "pa.Table":
     return frame.table
 
 
-def iter_frames(path: str | Path, rows: int, column_names: Collection[str] = ()) -> Iterator["Frame"]:
+def iter_frames(
+    path: str | Path, rows: int, column_names: Collection[str] = ()
+) -> Iterator["Frame"]:
     """Read a table in blocks, for files that are larger than memory.
 
     Args:

@@ -149,9 +149,9 @@ def _text(name: str, column: pa.ChunkedArray, *, keep_numbers: bool) -> Column:
     distinct, kind = distinct_text(column), str(column.type)
     unit, mixed = _number_format(column, distinct)
     if keep_numbers or mixed:
-        found = _numeric_text(name, column, unit, keep=keep_numbers)
-        if found is not None:
-            return found
+        numeric = _numeric_text(name, column, unit, keep=keep_numbers)
+        if numeric is not None:
+            return numeric
     cells = int(distinct.counts().sum())
     if not cells:
         return Empty(name, kind, len(column))
@@ -209,12 +209,12 @@ def _numeric_text(name: str, column: pa.ChunkedArray, unit: Unit, *, keep: bool)
         )
     if not readable or not (keep or unreadable <= MAX_UNREADABLE * (readable + unreadable)):
         return None
-    found = _numeric(name, column.type, numbers, unreadable, keep=keep, unit=unit)
-    if isinstance(found, Constant) and not keep:
+    numeric = _numeric(name, column.type, numbers, unreadable, keep=keep, unit=unit)
+    if isinstance(numeric, Constant) and not keep:
         # One number and a word such as `none` are two categories, and `12 kg` is a text.
         others = int((distinct_text(column).indices >= 0).sum()) - readable
-        return None if unit != NO_UNIT or others > MAX_UNREADABLE * readable else found
-    return found
+        return None if unit != NO_UNIT or others > MAX_UNREADABLE * readable else numeric
+    return numeric
 
 
 def _dates_as_text(name: str, kind: str, distinct: DistinctText) -> DateTime | None:
@@ -268,25 +268,25 @@ def _numeric(
     keep: bool,
     unit: Unit = NO_UNIT,
 ) -> Column:
-    known = numbers[~np.isnan(numbers)]
-    missing = len(numbers) - len(known)
-    if not len(known):
+    present = numbers[~np.isnan(numbers)]
+    missing = len(numbers) - len(present)
+    if not len(present):
         return Empty(name, str(kind), missing)
-    levels = _few_distinct(known, MAX_NUMERIC_LEVELS)
+    levels = _few_distinct(present, MAX_NUMERIC_LEVELS)
     if len(levels) == 1:
         value = f"{levels[0]:.0f}" if levels[0] % 1 == 0 else repr(levels[0])
         return Constant(name, str(kind), value, missing, len(numbers))
-    integer = _are_integers(known)
+    integer = _are_integers(present)
     if integer and not keep:
-        if _are_days(known):
+        if _are_days(present):
             return DateTime(
                 name, str(kind), INTEGER_DAY, None, missing, unreadable, resolution="day"
             )
-        if not missing and _is_running(known):
+        if not missing and _is_running(present):
             return Identifier(name, str(kind), "running number")
-        if not pa.types.is_temporal(kind) and _are_too_different(known):
+        if not pa.types.is_temporal(kind) and _are_too_different(present):
             return Identifier(name, str(kind), "unique per row")
-    few = len(levels) and len(known) >= MIN_REPEATS * len(levels)
+    few = len(levels) and len(present) >= MIN_REPEATS * len(levels)
     return Numeric(
         name,
         str(kind),
@@ -294,7 +294,7 @@ def _numeric(
         tuple(levels) if few else None,
         missing,
         unreadable,
-        0 if integer else _find_decimals(known, kind),
+        0 if integer else _find_decimals(present, kind),
         *unit,
     )
 
@@ -302,13 +302,15 @@ def _numeric(
 def _few_distinct(values: Floats, most: int) -> list[float]:
     """Return the sorted distinct numbers, or an empty list if there are more than `most`."""
     for part in _parts(values):
-        known = part[~np.isnan(part)] + 0.0  # -0.0 is 0.0
-        if len(known) > HEAD:
-            known = pc.unique(pa.array(known))
-        found = {float(value) for value in known.tolist()} if len(known) <= HEAD else known
-        if len(found) > most:
+        present = part[~np.isnan(part)] + 0.0  # -0.0 is 0.0
+        if len(present) > HEAD:
+            present = pc.unique(pa.array(present))
+        distinct = (
+            {float(value) for value in present.tolist()} if len(present) <= HEAD else present
+        )
+        if len(distinct) > most:
             return []
-    return sorted(found)
+    return sorted(distinct)
 
 
 def _parts(values: Floats) -> tuple[Floats, ...]:
@@ -358,8 +360,8 @@ _FLOATS = {pa.float16(): np.float16, pa.float32(): np.float32}
 
 
 def _find_resolution(seconds: Floats) -> Resolution | None:
-    known = seconds[~np.isnan(seconds)]
+    present = seconds[~np.isnan(seconds)]
     for resolution, size in RESOLUTIONS.items():
-        if not (known % size).any():
+        if not (present % size).any():
             return resolution
     return None

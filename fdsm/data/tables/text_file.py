@@ -35,7 +35,7 @@ MAX_OPEN_BYTES = 2**24
 """Largest size of the rest of a quoted cell at the end of a block."""
 
 _NULLS = [*MISSING, *(f" {text}" for text in MISSING)]
-_FOREIGN = {
+_OTHER_FORMATS = {
     "HTML or XML": re.compile(r"\s*<(!doctype|html|\?xml)", re.I),
     "JSON": re.compile(r'\s*(\{\s*"|\[\s*[\[{])'),
     "PDF": re.compile(r"%PDF-"),
@@ -60,14 +60,14 @@ class Frame(NamedTuple):
 
 
 def parse_text(
-    content: bytes, path: Path, known: Collection[str] = (), as_text: Collection[str] = ()
+    content: bytes, path: Path, column_names: Collection[str] = (), as_text: Collection[str] = ()
 ) -> Frame:
     """Parse a text table. The types of the columns are those that pyarrow infers.
 
     Args:
         content: Content of the file.
         path: Path of the file, for errors.
-        known: Names that the columns may have. They help to recognize the header.
+        column_names: Names that the columns may have. They help to recognize the header.
         as_text: Names of columns that are text even if all cells are numbers, such as `01067`.
 
     Returns:
@@ -77,7 +77,7 @@ def parse_text(
         DataError: If the file is not a table.
     """
     content = decode_text(content, path)
-    text_format = _detect(_head(content), path, known)
+    text_format = _detect(_head(content), path, column_names)
     body = _clean(_remove_lines(content, text_format.skip), text_format)
     body = _without_final_comments(body, text_format)
     if not body:
@@ -99,7 +99,7 @@ def parse_text(
 
 
 def iter_text(
-    file: IO[bytes], path: Path, rows: int, known: Collection[str] = ()
+    file: IO[bytes], path: Path, rows: int, column_names: Collection[str] = ()
 ) -> Iterator[Frame]:
     """Parse a text table in blocks. All columns are text, so that all blocks have one type.
 
@@ -107,7 +107,7 @@ def iter_text(
         file: The open file.
         path: Path of the file, for errors.
         rows: Number of lines of a block.
-        known: Names that the columns may have.
+        column_names: Names that the columns may have.
 
     Yields:
         The blocks.
@@ -119,7 +119,7 @@ def iter_text(
     if head and (head[0][:2] in UTF16 or b"\n" not in head[0]):
         content = decode_text(b"".join(chain(head, file)), path)
         head = content.splitlines(keepends=True)
-    text_format = _detect(decode_text(b"".join(head), path), path, known)
+    text_format = _detect(decode_text(b"".join(head), path), path, column_names)
     lines = chain(head[text_format.skip :], file)
     types = dict.fromkeys(text_format.names, pa.string())
     pending = b""
@@ -146,19 +146,19 @@ def _head(content: bytes) -> bytes:
     return content[:end]
 
 
-def _detect(head: bytes, path: Path, known: Collection[str]) -> TextFormat:
+def _detect(head: bytes, path: Path, column_names: Collection[str]) -> TextFormat:
     text = head.decode()
     if all(line[:1] in {"", "#"} for line in map(str.strip, text.splitlines())):
         raise DataError(f"{path} is empty. Add rows")
-    for name, beginning in _FOREIGN.items():
+    for name, beginning in _OTHER_FORMATS.items():
         if beginning.match(text):
             raise DataError(f"{path} is not a table but {name}. Give a table of text cells")
     try:
-        found = detect_format(text, known)
+        text_format = detect_format(text, column_names)
     except (DataError, csv.Error) as error:
         raise DataError(f"{path} is not a readable table: {error}. Check its quotes") from error
-    require_names(found.names, path)
-    return found
+    require_names(text_format.names, path)
+    return text_format
 
 
 def _remove_lines(content: bytes, count: int) -> bytes:
@@ -368,8 +368,8 @@ def _insert_ragged_rows(
 def _insert(table: pa.Table, ragged: Sequence["pa.lib.InvalidRow"], rows: pa.Table) -> pa.Table:
     """Insert rows into a table at the numbers of ragged rows."""
     count = table.num_rows + len(ragged)
-    places = np.array([row.number - 1 for row in ragged])
+    positions = np.array([row.number - 1 for row in ragged])
     order = np.empty(count, np.int64)
-    order[places] = np.arange(table.num_rows, count)
-    order[np.delete(np.arange(count), places)] = np.arange(table.num_rows)
+    order[positions] = np.arange(table.num_rows, count)
+    order[np.delete(np.arange(count), positions)] = np.arange(table.num_rows)
     return pa.concat_tables([table, rows]).take(pa.array(order))

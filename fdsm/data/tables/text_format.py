@@ -86,12 +86,13 @@ def cells_of_any_length() -> Generator[None]:
 
 
 @cells_of_any_length()
-def detect_format(text: str, known: Collection[str] = ()) -> TextFormat:
+def detect_format(text: str, column_names: Collection[str] = ()) -> TextFormat:
     r"""Recognize the format of a table from its beginning.
 
     Args:
         text: The first lines of the table. At least one is not empty.
-        known: Names that the columns may have. The first line is a header if it has one of them.
+        column_names: Names that the columns may have. The first line is a header if it has one of
+            them.
 
     Returns:
         The format.
@@ -123,7 +124,7 @@ def detect_format(text: str, known: Collection[str] = ()) -> TextFormat:
     numbered = list(_rows(lines[start:], delimiter))
     rows = [row for row, _ in numbered]
     decimal = _decimal(rows[1:] or rows, delimiter)
-    if not _is_header(rows[0], rows[1:], known):
+    if not _is_header(rows[0], rows[1:], column_names):
         return TextFormat(delimiter, decimal, positions(_usual_width(rows)), start)
     first = rows[0]
     if rows[1:] and _usual_width(rows[1:]) == width + 1:
@@ -233,7 +234,7 @@ def _title_lines(lines: Sequence[str]) -> int:
 
 def _find_delimiter(lines: Sequence[str]) -> str:
     """Return the delimiter that splits most lines into the same number of cells."""
-    best, found = 0.5, ","
+    best, best_delimiter = 0.5, ","
     for delimiter in (d for d in DELIMITERS if d in lines[0]):
         rows = [row for row, _ in _rows(lines, delimiter)]
         width = _usual_width(rows)
@@ -241,9 +242,9 @@ def _find_delimiter(lines: Sequence[str]) -> str:
         if not rows or abs(len(rows[0]) - width) > 1 or min(len(rows[0]), width) < 2:
             continue
         if share > best:
-            best, found = share, delimiter
+            best, best_delimiter = share, delimiter
     if best > 0.5:
-        return found
+        return best_delimiter
     rows = [row for row, _ in _rows(lines, WHITESPACE)]
     columns = list(zip(*(row for row in rows if len(row) == _usual_width(rows)), strict=True))
     has_numbers = any(all(map(_is_data, column[1:] or column)) for column in columns)
@@ -264,10 +265,10 @@ def _decimal(rows: Sequence[Sequence[str]], delimiter: str) -> str:
 
 
 def _is_header(
-    first: Sequence[str], rows: Sequence[Sequence[str]], known: Collection[str]
+    first: Sequence[str], rows: Sequence[Sequence[str]], column_names: Collection[str]
 ) -> bool:
     """Return whether the first row has the names of the columns."""
-    if _has_known_names(first, set(known)):
+    if _has_known_names(first, set(column_names)):
         return True
     if not any(first) or any(map(_is_data, first)):
         return _names_numbers(first, rows) or _is_numbered(first, rows)
@@ -280,11 +281,11 @@ def _is_header(
     return not repeated
 
 
-def _has_known_names(first: Sequence[str], known: set[str]) -> bool:
+def _has_known_names(first: Sequence[str], column_names: set[str]) -> bool:
     """Return whether a row has names of columns. A single number may be a value instead."""
-    if any(cell in known and not _is_data(cell) for cell in first):
+    if any(cell in column_names and not _is_data(cell) for cell in first):
         return True
-    return known.issuperset(first) and tuple(first) != positions(len(first))
+    return column_names.issuperset(first) and tuple(first) != positions(len(first))
 
 
 def _names_numbers(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:

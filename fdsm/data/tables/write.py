@@ -156,13 +156,13 @@ def uncastable(frame: "pa.Table", schema: TableSchema) -> set[str]:
     """
     import pyarrow as pa
 
-    found = set()
+    names = set()
     for name, kind in _types(frame, schema).items():
         try:
             _cast(frame.column(name), kind)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            found.add(name)
-    return found
+            names.add(name)
+    return names
 
 
 def cast_text(frame: "pa.Table", schema: TableSchema, as_text: set[str]) -> "pa.Table":

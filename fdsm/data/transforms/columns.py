@@ -144,8 +144,8 @@ class EncodeColumns:
         _, scale = self._learned(x)
         layout = _layout(self._levels())
         numeric = layout.numeric.to(x.device)
-        known = ~x.double()[:, layout.column.to(x.device)][:, numeric].isnan()
-        return -(known * scale[numeric].log()).sum(1).to(torch.get_default_dtype())
+        present = ~x.double()[:, layout.column.to(x.device)][:, numeric].isnan()
+        return -(present * scale[numeric].log()).sum(1).to(torch.get_default_dtype())
 
     def state(self) -> dict[str, Tensor]:
         """Return the numbers of categories and the learned means and scales."""
@@ -193,10 +193,10 @@ def _category_means(column: Tensor, count: int) -> Tensor:
     These are the frequencies of the categories, or of two categories the difference of theirs.
     Counting them needs no inputs, which take `count` times the memory of the column.
     """
-    known = column[~column.isnan()].long()
-    cells = torch.bincount(known, minlength=count).double()
+    present = column[~column.isnan()].long()
+    cells = torch.bincount(present, minlength=count).double()
     cells = cells[1:] - cells[:1] if count == 2 else cells
-    return cells / max(len(known), 1)
+    return cells / max(len(present), 1)
 
 
 def _smallest_differences(columns: Tensor) -> Tensor:

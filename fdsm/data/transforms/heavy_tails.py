@@ -1,4 +1,4 @@
-"""A monotone map of heavy-tailed columns towards the normal distribution."""
+"""A monotone map of heavy-tailed columns toward the normal distribution."""
 
 from dataclasses import dataclass, field, replace
 from typing import Self
@@ -24,7 +24,7 @@ END = 0.25
 
 @dataclass(frozen=True)
 class NormalizeTails:
-    r"""Map each heavy-tailed column towards the normal distribution, and leave all others.
+    r"""Map each heavy-tailed column toward the normal distribution, and leave all others.
 
     $$T(x) = (a \, q(x) + (1 - a) \, u - m) / s, \qquad a = 0.85$$
 
@@ -113,8 +113,8 @@ class NormalizeTails:
     def restore(self, state: dict[str, Tensor]) -> Self:
         """Return the transform with the tensors of `state()`."""
         names = ("mapped", "knots", "images", "slopes")
-        found = require_state("NormalizeTails", state, *names)
-        return replace(self, **dict(zip(names, found, strict=True)))
+        tensors = require_state("NormalizeTails", state, *names)
+        return replace(self, **dict(zip(names, tensors, strict=True)))
 
     def _learned(self, x: Tensor) -> list[Tensor]:
         state = self.state()

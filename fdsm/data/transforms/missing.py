@@ -98,15 +98,15 @@ class FillMissing:
         distance = difference.nanmean(2).nan_to_num(torch.inf)
         result = x.expand(self.donors, *x.shape).clone()
         for j in x.isnan().any(0).nonzero().flatten().tolist():
-            known = (~rows[:, j].isnan()).nonzero().flatten()
+            donors = (~rows[:, j].isnan()).nonzero().flatten()
             empty = x[:, j].isnan()
-            if not len(known):
+            if not len(donors):
                 result[:, empty, j] = 0.0
                 continue
-            count = min(self.donors, len(known))
-            nearest = distance[empty][:, known].topk(count, largest=False).indices
+            count = min(self.donors, len(donors))
+            nearest = distance[empty][:, donors].topk(count, largest=False).indices
             slots = torch.arange(self.donors, device=x.device) % count
-            result[:, empty, j] = rows[known, j][nearest[:, slots]].T
+            result[:, empty, j] = rows[donors, j][nearest[:, slots]].T
         return result
 
 

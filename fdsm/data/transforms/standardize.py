@@ -33,8 +33,8 @@ class _Fitted:
     def restore(self, state: dict[str, Tensor]) -> Self:
         """Return the transform with learned tensors from `state()`."""
         names = [f.name for f in fields(self)]
-        found = require_state(type(self).__name__, state, *names)
-        return replace(self, **dict(zip(names, found, strict=True)))
+        tensors = require_state(type(self).__name__, state, *names)
+        return replace(self, **dict(zip(names, tensors, strict=True)))
 
     def _learned(self, x: Tensor) -> list[Tensor]:
         """Return the learned tensors on the device of `x`."""

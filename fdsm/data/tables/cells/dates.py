@@ -51,8 +51,8 @@ def times_of_text(column: pa.ChunkedArray, ticks: int) -> tuple[Floats, npt.NDAr
     distinct = without_gaps(distinct_text(column))
     seconds = np.full(len(distinct.values), np.nan)
     for text_format in ("%H:%M", "%H:%M:%S"):
-        found = seconds_of_text(distinct.values, text_format) % 86_400
-        seconds = np.where(np.isnan(seconds), found, seconds)
+        parsed = seconds_of_text(distinct.values, text_format) % 86_400
+        seconds = np.where(np.isnan(seconds), parsed, seconds)
     times = distinct.spread(seconds * ticks)
     return times, np.isnan(times) & (distinct.indices >= 0)
 

@@ -24,11 +24,11 @@ _CURRENCIES = (
     "AUD", "BRL", "CAD", "CHF", "CNY", "CZK", "DKK", "EUR", "GBP", "HKD", "HUF", "INR", "JPY",
     "KRW", "MXN", "NOK", "NZD", "PLN", "RUB", "SEK", "SGD", "TRY", "USD", "ZAR",
 )  # fmt: skip
-_FOREIGN = r"\x{a1}-\x{202e}\x{2030}-\x{10ffff}"
+_NON_ASCII = r"\x{a1}-\x{202e}\x{2030}-\x{10ffff}"
 _WITH_UNIT = (
-    rf"^[(+-]{{0,2}}(?P<prefix>(?:[A-Z]{{0,3}}[${_FOREIGN}]?{_SPACES})?)"
+    rf"^[(+-]{{0,2}}(?P<prefix>(?:[A-Z]{{0,3}}[${_NON_ASCII}]?{_SPACES})?)"
     rf"[(+-]?(?:\d[\d.,' \x{{a0}}\x{{202f}}]*?|\.\d+)(?P<suffix>{_SPACES}"
-    rf"(?:[A-Za-z%${_FOREIGN}][A-Za-z%/^. {_FOREIGN}]{{0,11}}[23]?)?)\)?$"
+    rf"(?:[A-Za-z%${_NON_ASCII}][A-Za-z%/^. {_NON_ASCII}]{{0,11}}[23]?)?)\)?$"
 )
 """A number between two texts that may be a unit, which `_is_unit` decides: pyarrow compiles the
 expression for each column, and classes such as `\\pL` would make that 100 times slower."""
@@ -66,9 +66,9 @@ def find_unit(distinct: DistinctText) -> Unit:
     """
     distinct = without_gaps(distinct)
     plain = pc.match_substring_regex(distinct.values, _NUMBER)
-    found = pc.extract_regex(pc.if_else(plain, None, distinct.values), _WITH_UNIT)
+    matches = pc.extract_regex(pc.if_else(plain, None, distinct.values), _WITH_UNIT)
     counts: dict[Unit, int] = {}
-    for parts, count in zip(found.to_pylist(), distinct.counts().tolist(), strict=True):
+    for parts, count in zip(matches.to_pylist(), distinct.counts().tolist(), strict=True):
         if parts is not None and _is_unit(unit := Unit(**parts)):
             counts[unit] = counts.get(unit, 0) + count
     if not counts:

@@ -58,8 +58,8 @@ def without_gaps(distinct: DistinctText) -> DistinctText:
     gaps = is_gap(distinct.values).to_numpy(zero_copy_only=False)
     if not gaps.any():
         return distinct
-    places = np.append(np.where(gaps, -1, np.cumsum(~gaps) - 1), -1)
-    return DistinctText(distinct.values.filter(pa.array(~gaps)), places[distinct.indices])
+    new_indices = np.append(np.where(gaps, -1, np.cumsum(~gaps) - 1), -1)
+    return DistinctText(distinct.values.filter(pa.array(~gaps)), new_indices[distinct.indices])
 
 
 def as_large_text(column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
