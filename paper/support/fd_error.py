@@ -6,7 +6,7 @@ $$A\, |D^{T+2} f|\, ε² + C\, u\, |f|\, ε^{-T}, \qquad
   A = \frac{1}{(T + 2)!} \sum_j w_j γ_j^{T+2}, \quad C = \sum_j |w_j|,$$
 
 for nodes $γ_j$, weights $w_j$ and unit round-off $u$. The smallest relative error is of order
-$u^{2/(T+2)}$. In float32 it exceeds one per cent from some order on, for every step.
+$u^{2/(T+2)}$. In float32 it exceeds one percent from some order on, for every step.
 """
 
 import math
@@ -34,7 +34,7 @@ from fdsm.serialize import Json
 from fdsm.typing import LogDensity
 
 TOLERANCE = 0.01
-"""The error that the paper claims for Figure 2, one per cent."""
+"""The error that the paper claims for Figure 2, one percent."""
 
 
 def exact_derivatives(f: LogDensity, x: Tensor, v: Tensor, order: int) -> Tensor:

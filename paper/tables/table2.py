@@ -103,12 +103,12 @@ _SLICED = _Family(
     lr=1e-5,
     noise=(Noise(0.005),),
     cpu_noise=(Noise(0.1),),
-    samples=0,  # far from the data the learnt score is arbitrary
+    samples=0,  # far from the data the learned score is arbitrary
     cpu_samples=0,
     validation=ValidationMetric("ssm", _SSMVR),
     provenance=_SLICED_PROVENANCE,
     cpu_provenance=" The noise is 0.1 instead of 0.005. The curvature of the density with noise "
-    "0.005 is about 1/0.005², which cannot be learnt in 800 iterations.",
+    "0.005 is about 1/0.005², which cannot be learned in 800 iterations.",
 )
 
 _STARRED = f"{STEP_SIZE_PROVENANCE} The points are evaluated one by one instead of in one batch."

@@ -151,7 +151,7 @@ _COLOR = (
 
 _NOT_PUBLISHED = "Not in the paper, which uses only color images."
 
-_GREY = (
+_GRAY = (
     ImageSet("MNIST", "mnist", MNIST(0.0, transform=_to_float(Pad(32))), _WIDE, _NOT_PUBLISHED),
     ImageSet(
         "Fashion-MNIST",
@@ -162,7 +162,7 @@ _GREY = (
     ),
 )
 
-PAPER = (*_rows(_COLOR), *_rows(_GREY))
+PAPER = (*_rows(_COLOR), *_rows(_GRAY))
 """Table 4 as published, and the same for two data sets of gray images."""
 
 _NARROW = ResNet(8, gain=1.8)
@@ -203,7 +203,7 @@ _CPU_COLOR = (
     ),
 )
 
-_CPU_GREY = (
+_CPU_GRAY = (
     ImageSet(
         "MNIST", "mnist", MNIST(1 / 60, transform=_to_float(Resize(16))), _NARROW, _NOT_PUBLISHED
     ),
@@ -231,6 +231,6 @@ CPU = tuple(
         validation_rows=100,
         provenance=recipe.provenance + _CPU,
     )
-    for recipe in (*_rows(_CPU_COLOR), *_rows(_CPU_GREY))
+    for recipe in (*_rows(_CPU_COLOR), *_rows(_CPU_GRAY))
 )
 """The same with smaller images, parts of the data and far fewer iterations."""

@@ -1,4 +1,4 @@
-"""Known densities in the plane, so that the learnt scores can be compared with the true ones.
+"""Known densities in the plane, so that the learned scores can be compared with the true ones.
 
 SM, SSM, FD-SSM and FD-DSM learn a mixture of three unequal Gaussians and a ring of eight equal
 ones. The relative Fisher divergence is zero for the true score and one for a score of zero.
