@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import pydoc
 import re
 import runpy
 from collections.abc import Callable
@@ -119,6 +120,14 @@ def test_links_and_paths_exist(page: Path) -> None:
     paths = re.findall(r"`([a-z0-9_]+/[a-z0-9_/]+\.pyi?)`", text)
     assert [link for link in links if not (page.parent / link).exists()] == []
     assert [path for path in paths if not exists_in_repository(path)] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_names_exist(page: Path) -> None:
+    """Names of constants, such as `data.files.table.FEW_CELLS`, are relative to the package."""
+    text = page.read_text(encoding="utf8")
+    names = re.findall(r"`(?:fdsm\.([a-zA-Z_.]+)|((?:[a-z_]+\.)+[A-Z_]{3,})`)", text)
+    assert [name for pair in names if not pydoc.locate(name := f"fdsm.{''.join(pair)}")] == []
 
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda p: p.name)
