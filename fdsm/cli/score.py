@@ -48,11 +48,11 @@ def score(
     if not 0 < fdr < 1:
         raise UsageError(f"--fdr must be between 0 and 1, but is {fdr}")
     from ..data.tables.write import require_replaceable
-    from ..runs.score import HEADER, MARK, default_scores_path, score_file
+    from ..runs.score import SCORES_COLUMNS, SCORES_MARK, default_scores_path, score_file
 
     path = out or default_scores_path(data)
     with trained_model(run, trust=trust, device=device) as (saved, world):
-        world.by_leader(lambda: require_replaceable(path, MARK, HEADER, data))
+        world.by_leader(lambda: require_replaceable(path, SCORES_MARK, SCORES_COLUMNS, data))
         own = path if world.is_leader else saved.run.folder / path.name
         summary: dict[str, Any] = world.together(
             lambda: score_file(saved, data, own, fdr=fdr, only_scores=only_scores)

@@ -161,10 +161,10 @@ class Autoencoder(_ImplicitAutoencoderRecipe):
                 generator=generator,
             ).value
 
-        found = [over_rows(log_likelihood, part) for part in torch.split(rows, 100)]
+        log_likelihoods = [over_rows(log_likelihood, part) for part in torch.split(rows, 100)]
         ais = {"temperatures": self.temperatures, "chains": self.chains}
         return {
-            "nll": mean_of(-torch.cat(found), method="AIS", **ais),
+            "nll": mean_of(-torch.cat(log_likelihoods), method="AIS", **ais),
             "reconstruction": mean_of(reconstruction),
         }
 

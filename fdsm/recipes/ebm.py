@@ -170,7 +170,7 @@ class EBM(Recipe):
         sm_eval_rows: Number of test rows for the exact score-matching loss. Zero skips it.
         validation_rows: Number of validation rows.
         validation_metric: A second validation loss, the same for all recipes that are compared.
-        noise_std: Standard deviation of the noise in the data whose density is learnt, as in
+        noise_std: Standard deviation of the noise in the data whose density is learned, as in
             denoising score matching.
         provenance: Source of the settings.
     """

@@ -35,7 +35,7 @@ class Flow(Recipe):
         plan: Length of the training.
         sm_eval_rows: Number of test rows for the exact score-matching loss.
         validation_rows: Number of validation rows for the likelihood.
-        noise_std: Standard deviation of the noise in the data whose density is learnt.
+        noise_std: Standard deviation of the noise in the data whose density is learned.
         provenance: Source of the settings.
     """
 

@@ -171,10 +171,12 @@ class KernelFamily(Recipe):
             ("", base, self.partition_samples),
             ("_near_data", near, n),
         ):
-            found = importance_log_partition(f, proposal, count, batch=1000, generator=generator)
-            metrics[f"nll{ending}"] = _likelihood(f, test, found)
+            log_partition = importance_log_partition(
+                f, proposal, count, batch=1000, generator=generator
+            )
+            metrics[f"nll{ending}"] = _likelihood(f, test, log_partition)
             metrics[f"effective_sample_size{ending}"] = Measurement(
-                found.effective_sample_size, settings={"partition_samples": count}
+                log_partition.effective_sample_size, settings={"partition_samples": count}
             )
         return metrics
 
@@ -238,10 +240,11 @@ class KernelFamily(Recipe):
         model.zero_grad()
 
 
-def _likelihood(f: LogDensity, x: Tensor, found: LogPartition) -> Measurement:
-    likelihood = nll(f, x, log_partition=Measurement(found.value, found.error))
+def _likelihood(f: LogDensity, x: Tensor, log_partition: LogPartition) -> Measurement:
+    likelihood = nll(f, x, log_partition=Measurement(log_partition.value, log_partition.error))
     return likelihood.with_settings(
-        partition_samples=found.samples, effective_sample_size=found.effective_sample_size
+        partition_samples=log_partition.samples,
+        effective_sample_size=log_partition.effective_sample_size,
     )
 
 
@@ -334,13 +337,13 @@ def adapt_proposal(
         A mixture of the broad proposal, Gaussians around rows, and narrow and wide Gaussians
         around samples of high density.
     """
-    known = (broad, LocalGaussians.of(rows, 0.8))
-    proposal = MixtureProposal(known)
+    fixed = (broad, LocalGaussians.of(rows, 0.8))
+    proposal = MixtureProposal(fixed)
     for _ in range(rounds):
         x = proposal.sample(pilot, generator)
         log_weights = log_densities(log_density, x) - log_densities(proposal.log_density, x)
         weights = log_weights.softmax(0).clamp(min=1e-200)
         best = torch.multinomial(weights, max(2, pilot // 20), generator=generator)
         narrow, wide = (LocalGaussians.of(x[best], *width) for width in ((0.7, 60), (1.0, 100)))
-        proposal = MixtureProposal((*known, narrow, wide))
+        proposal = MixtureProposal((*fixed, narrow, wide))
     return proposal

@@ -201,12 +201,12 @@ def require_parameters(recipe: Recipe, shape: torch.Size, most: int) -> None:
     Raises:
         ValueError: If there are more.
     """
-    found = 0
+    total = 0
 
     def count(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
-        nonlocal found
-        found += 0 if parameter is None else max(parameter.numel(), 1)
-        if found > most:
+        nonlocal total
+        total += 0 if parameter is None else max(parameter.numel(), 1)
+        if total > most:
             raise ValueError(f"the model of the recipe has more than {most:,} parameters")
 
     hook = register_module_parameter_registration_hook(count)

@@ -96,7 +96,7 @@ def _as_json(text: str, *, as_list: bool) -> Json:
 
 def _unknown(path: str, name: str, fields: list[str], whole: object) -> str:
     """Return the error for a path that does not exist, with the nearest paths that do."""
-    near = [known for known in setting_paths(whole) if known.rpartition(".")[2] == name][:3]
+    near = [setting for setting in setting_paths(whole) if setting.rpartition(".")[2] == name][:3]
     near = near or get_close_matches(path, list(setting_paths(whole)), n=1)
     hint = f" Did you mean {' or '.join(near)}?" if near else ""
     allowed = ", ".join(fields) or "none"

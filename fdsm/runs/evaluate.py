@@ -78,17 +78,19 @@ def evaluate(
         if isinstance(run.recipe, CrossFittedEBM):
             f, split = run.recipe.held_out_comparison(saved.model, data)
         compared = compare_with_references(saved, split, f, metrics.get("nll"))
-        result["metrics"] |= {one["metric"]: one["model"] for one in compared}
+        result["metrics"] |= {comparison["metric"]: comparison["model"] for comparison in compared}
         result["comparisons"] = compared
-        problems += [sentence for one in compared for sentence in _lost_comparisons(one)]
+        problems += [
+            sentence for comparison in compared for sentence in _lost_comparisons(comparison)
+        ]
     if count := run.recipe.plan.sample_count(saved.progress["iterations"]):
         samples = saved.sample(count, progress)
         files = save_samples(run.folder, samples, saved.max_value, data.schema)
         result["samples"], result["num_samples"] = files[-1].name, count
         if isinstance(run.recipe, CrossFittedEBM):
             result["sample_auc"] = _write_table_summary(saved, data, samples)
-        found = sample_problems(samples, data)
-        problems += [f"Samples differ from the data: {problem}." for problem in found]
+        differences = sample_problems(samples, data)
+        problems += [f"Samples differ from the data: {problem}." for problem in differences]
     if saved.shape == (2,) and isinstance(run.recipe, HasLogDensity):
         shown = data.test if len(data.test) else data.train[:REFERENCE_ROWS]
         x = data.transform.deterministic(shown).to(run.device)
@@ -127,8 +129,8 @@ def classifier_auc(samples: Tensor, rows: Tensor) -> float | None:
         rows: Codes of rows of the data, shape `(N, C)`.
 
     Returns:
-        The AUC of out-of-bag predictions: 0.5 if they cannot be told apart, 1 if always. `None`
-        with fewer than 20 rows.
+        The AUC of out-of-bag predictions: 0.5 if it cannot separate them, 1 if it always can.
+        `None` with fewer than 20 rows.
     """
     with name_missing_extra("evaluating samples of a table"):
         from sklearn.ensemble import RandomForestClassifier
@@ -179,11 +181,11 @@ def compare_with_references(
     if mixture is not None:
         references["Gaussian mixture"] = mixture
     few = test[: max(1, min(LOSS_ROWS, LOSS_ELEMENTS // dimension(test)))]
-    losses = {name: one.sm_losses(few) for name, one in references.items()}
+    losses = {name: reference.sm_losses(few) for name, reference in references.items()}
     margin = MARGIN * abs(losses["Gaussian"].mean().item())
     compared = [_compared("exact_sm_loss", sm_losses(f, few).double(), losses, margin)]
     losses, margin = (
-        {name: -one.log_prob(test) for name, one in references.items()},
+        {name: -reference.log_prob(test) for name, reference in references.items()},
         MARGIN * dimension(test),
     )
     if recipe.is_normalized:
@@ -192,10 +194,10 @@ def compare_with_references(
         values = {name: mean_of(each) for name, each in losses.items()}
         better = [
             name
-            for name, one in values.items()
+            for name, value in values.items()
             if _is_worse(
-                estimated_nll.value - one.value,
-                math.hypot(estimated_nll.error or 0.0, one.error or 0.0),
+                estimated_nll.value - value.value,
+                math.hypot(estimated_nll.error or 0.0, value.error or 0.0),
                 margin,
             )
         ]
@@ -225,7 +227,9 @@ def _compared(
     """Return the record of a comparison from the losses of each row."""
     differences = {name: mean_of(model - losses) for name, losses in references.items()}
     better = [
-        name for name, one in differences.items() if _is_worse(one.value, one.error or 0.0, margin)
+        name
+        for name, difference in differences.items()
+        if _is_worse(difference.value, difference.error or 0.0, margin)
     ]
     values = {name: mean_of(losses) for name, losses in references.items()}
     return _comparison(metric, mean_of(model), values, better)
@@ -237,7 +241,7 @@ def _comparison(
     return {
         "metric": metric,
         "model": _record(model),
-        "references": {name: _record(one) for name, one in references.items()},
+        "references": {name: _record(value) for name, value in references.items()},
         "better": better,
     }
 
@@ -253,19 +257,19 @@ def sample_problems(samples: Tensor, data: Dataset) -> list[str]:
         One sentence for each problem. Images are compared as a whole, tables column by column.
     """
     names = data.columns
-    drawn, known = samples.double(), data.train.double()
+    drawn, train = samples.double(), data.train.double()
     if data.schema is not None:
         numeric = [i for i, levels in enumerate(data.schema.num_levels) if not levels]
         names = [data.schema.used[i].name for i in numeric]
-        drawn, known = drawn[:, numeric], known[:, numeric]
+        drawn, train = drawn[:, numeric], train[:, numeric]
     if names is None:
-        names, drawn, known = ["all values"], drawn.reshape(-1, 1), known.reshape(-1, 1)
+        names, drawn, train = ["all values"], drawn.reshape(-1, 1), train.reshape(-1, 1)
     if bool(drawn.isinf().any()) or (data.schema is None and bool(drawn.isnan().any())):
         return ["some samples are not finite"]
     if len(drawn) < 2 or not names:
         return []
-    spread = _std(known).clamp_min(torch.finfo(torch.float32).tiny)
-    shift = (drawn.nanmean(0) - known.nanmean(0)).abs() / spread
+    spread = _std(train).clamp_min(torch.finfo(torch.float32).tiny)
+    shift = (drawn.nanmean(0) - train.nanmean(0)).abs() / spread
     count = (~drawn.isnan()).sum(0)
     error = (_std(drawn) / count**0.5) / spread
     ratio = _std(drawn) / spread
@@ -276,7 +280,7 @@ def sample_problems(samples: Tensor, data: Dataset) -> list[str]:
             problems.append(f"{name}: the mean is off by {s:.2g} standard deviations of the data")
         elif n >= 50 and not 1 / SAMPLE_SPREAD < r < SAMPLE_SPREAD:
             problems.append(f"{name}: the standard deviation is {r:.2g} times that of the data")
-    return problems + _correlation_problems(names, drawn, known)
+    return problems + _correlation_problems(names, drawn, train)
 
 
 def _std(x: Tensor) -> Tensor:
@@ -285,12 +289,12 @@ def _std(x: Tensor) -> Tensor:
     return ((x - x.nanmean(0)).square().nansum(0) / (count - 1).clamp_min(1)).sqrt()
 
 
-def _correlation_problems(names: list[str], drawn: Tensor, known: Tensor) -> list[str]:
+def _correlation_problems(names: list[str], drawn: Tensor, train: Tensor) -> list[str]:
     """Return a sentence for the pair of columns whose correlation differs most, if clearly."""
     if len(names) < 2:
         return []
-    ours, true = (torch.from_numpy(correlation(x.numpy())) for x in (drawn, known))
-    masks = [(~x.isnan()).double() for x in (drawn, known)]
+    ours, true = (torch.from_numpy(correlation(x.numpy())) for x in (drawn, train))
+    masks = [(~x.isnan()).double() for x in (drawn, train)]
     rows = torch.stack([mask.T @ mask for mask in masks]).amin(0)  # with cells in both columns
     difference = (ours - true).abs().nan_to_num(0.0).masked_fill(rows < 50, 0.0).triu()
     worst = int(difference.argmax())

@@ -45,8 +45,8 @@ def explain(
         The reasons of each row. Empty if no column is unusual given the others.
     """
     parts = rows.split(max(1, BATCH // max(rows.shape[1], 1)))  # type: ignore[no-untyped-call]
-    found = over_items(lambda part: _explain_batch(saved, schema, part, count), parts)
-    return [reasons for part in found for reasons in part]
+    explained = over_items(lambda part: _explain_batch(saved, schema, part, count), parts)
+    return [reasons for part in explained for reasons in part]
 
 
 def _explain_batch(
@@ -59,20 +59,20 @@ def _explain_batch(
     encode = transform.steps[0]
     assert isinstance(encode, EncodeColumns)
     x = saved.completions(rows)[0]
-    known, near = ~rows.isnan(), detector.neighbors.complete_rows.to(x.dtype)
+    present, near = ~rows.isnan(), detector.neighbors.complete_rows.to(x.dtype)
     expected = expected_inputs(x, near, encode.blocks)
 
     def score(y: Tensor) -> Tensor:
         return detector.calibration.score(detector.measures(saved.member_log_densities, y))
 
-    gains = score_gains(score, x, expected, known.to(x.device)).cpu()
+    gains = score_gains(score, x, expected, present.to(x.device)).cpu()
     likely = torch.stack([
         transform.inverse(expected[j].cpu())[:, j] for j in range(len(expected))
     ]).T
     # If no single column explains the row, several are unusual together.
     distances, nearest = distance_shares(x, near, encode.blocks)
     several = gains.sum(1, keepdim=True) < EXPLAINED * score(x).cpu()[:, None]
-    gains = torch.where(several, torch.where(known, distances.cpu().to(gains), 0.0), gains)
+    gains = torch.where(several, torch.where(present, distances.cpu().to(gains), 0.0), gains)
     likely = torch.where(several, transform.inverse(nearest.cpu()), likely)
     if saved.marginals is not None:
         likely = saved.marginals.nearest_known(likely)
@@ -115,15 +115,15 @@ def _format(value: object) -> str:
     return "" if value is None else str(value)
 
 
-def in_words(reasons: Sequence[Reason]) -> str:
+def reasons_text(reasons: Sequence[Reason]) -> str:
     """Return reasons as text.
 
     Example:
-        >>> in_words([Reason("alcohol", "2.1", "10.4", 0.7), Reason("sky", "sun", "fog", 0.3)])
+        >>> reasons_text([Reason("alcohol", "2.1", "10.4", 0.7), Reason("sky", "sun", "fog", 0.3)])
         'alcohol is 2.1 (expected about 10.4); sky is sun (expected fog)'
-        >>> in_words([Reason("unit", "'kg' does not occur in training", "", 1.0)])
+        >>> reasons_text([Reason("unit", "'kg' does not occur in training", "", 1.0)])
         "unit: 'kg' does not occur in training"
-        >>> in_words([Reason("price", "7.03", "6.99", 0.9, is_new=True)])
+        >>> reasons_text([Reason("price", "7.03", "6.99", 0.9, is_new=True)])
         'price is 7.03, a new value (expected about 6.99)'
     """
     texts = []

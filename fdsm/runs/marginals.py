@@ -68,23 +68,23 @@ class Marginals:
         result = samples.double().clone()
         last = len(self.drawn) - 1
         for j in self.numeric.nonzero().flatten().tolist():
-            drawn, known = self.drawn[:, j].contiguous(), self.known[:, j]
+            drawn, train = self.drawn[:, j].contiguous(), self.known[:, j]
             values = result[:, j].contiguous()
             right = torch.searchsorted(drawn, values).clamp(1, last)
             low, high = drawn[right - 1], drawn[right]
             share = ((values - low) / (high - low).clamp_min(1e-300)).clamp(0, 1)
             if bool(self.repeated[j]):
                 share = share.round()
-            result[:, j] = torch.lerp(known[right - 1], known[right], share)
+            result[:, j] = torch.lerp(train[right - 1], train[right], share)
         return result
 
     def nearest_known(self, codes: Tensor) -> Tensor:
         """Return codes with each number replaced by the nearest one of the training rows."""
         result = codes.double().clone()
         for j in self.numeric.nonzero().flatten().tolist():
-            known = self.known[:, j].contiguous()
-            right = torch.searchsorted(known, result[:, j].contiguous()).clamp(1, len(known) - 1)
-            low, high = known[right - 1], known[right]
+            train = self.known[:, j].contiguous()
+            right = torch.searchsorted(train, result[:, j].contiguous()).clamp(1, len(train) - 1)
+            low, high = train[right - 1], train[right]
             result[:, j] = torch.where(result[:, j] - low < high - result[:, j], low, high)
         return result
 
@@ -94,8 +94,8 @@ class Marginals:
 
 
 def _known_values(column: Tensor) -> Tensor:
-    known = column[~column.isnan()].double()
-    return known if len(known) else known.new_zeros(1)
+    present = column[~column.isnan()].double()
+    return present if len(present) else present.new_zeros(1)
 
 
 def _known_quantiles(values: Tensor) -> Tensor:

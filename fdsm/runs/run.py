@@ -199,10 +199,10 @@ class Run:
         """Raise `RunError` if the folder holds a run with another recipe or seed."""
         there = _settings(self.config)
         here = _settings({"seed": self.seed, "recipe": to_json(self.recipe)})
-        if found := differences(there, _recorded(here, there)):
+        if changes := differences(there, _recorded(here, there)):
             raise RunError(
-                f"{self.folder} holds a run with other settings ({'; '.join(found)}). Resume that "
-                "run, or choose another folder"
+                f"{self.folder} holds a run with other settings ({'; '.join(changes)}). Resume "
+                "that run, or choose another folder"
             )
 
     def require_same_data(self, data: Dataset) -> None:
@@ -343,11 +343,11 @@ def _require_inside(folder: Path) -> None:
 def _require_types(path: Path, config: dict[str, Any]) -> None:
     """Raise `RunError` if entries that are used without the recipe have other types."""
     data, shape = config.get("data", {}), config.get("stored_shape", [])
-    known = isinstance(data, dict)
-    problems = [] if known else ["data must be an object"]
-    if known and not _is_list_of(data.get("files", []), dict):
+    is_object = isinstance(data, dict)
+    problems = [] if is_object else ["data must be an object"]
+    if is_object and not _is_list_of(data.get("files", []), dict):
         problems.append("data.files must be a list of objects")
-    if known and data.get("columns") is not None and not _is_list_of(data["columns"], str):
+    if is_object and data.get("columns") is not None and not _is_list_of(data["columns"], str):
         problems.append("data.columns must be a list of names")
     if not _is_list_of(shape, int):
         problems.append("stored_shape must be a list of integers")

@@ -139,7 +139,7 @@ class SavedModel:
                 {**state["progress"], "iterations": int(state["progress"]["iterations"])},
             )
             saved._use_once()
-        except Exception as error:  # anything can be wrong in a file of a stranger
+        except Exception as error:  # an untrusted file can be wrong in any way
             raise RunError(f"{run.model_path} does not match its config.json: {error}") from error
         return saved
 
@@ -356,14 +356,14 @@ def _cross_fitted_detector(
     rows = data.train[:HELD_OUT_ROWS]
     folds = recipe.fold_of_rows(len(data.train))[: len(rows)].to(saved.run.device)
     assert data.schema is not None
-    known = data.train[:KNOWN_ROWS].clone()
+    training_rows = data.train[:KNOWN_ROWS].clone()
     # New rows usually have new dates.
-    known[:, [isinstance(column, DateTime) for column in data.schema.used]] = torch.nan
+    training_rows[:, [isinstance(column, DateTime) for column in data.schema.used]] = torch.nan
     return OutlierDetector.fit(
         saved.member_log_densities,
         saved.inputs(rows),
         folds,
-        training_rows=saved.inputs(known),
+        training_rows=saved.inputs(training_rows),
     )
 
 
@@ -396,4 +396,4 @@ def _held_out_detector(held_out: Tensor) -> OutlierDetector:
 def _read_detector(state: dict[str, Any], device: str) -> OutlierDetector | None:
     if (held_out := state.get("test_log_density")) is not None:  # written by fdsm 0.2.0
         return _held_out_detector(held_out)
-    return OutlierDetector.restore(found, device) if (found := state.get("detector")) else None
+    return OutlierDetector.restore(tensors, device) if (tensors := state.get("detector")) else None

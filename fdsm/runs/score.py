@@ -23,7 +23,7 @@ from ..extras import name_missing_extra
 from ..outliers import Reason, benjamini_hochberg
 from ..serialize import Json
 from ..untrusted import not_a_formula, read_json
-from .explain import explain, in_words, json_value, seven_digits
+from .explain import explain, json_value, reasons_text, seven_digits
 from .run import RunError
 from .saved_model import SavedModel
 from .table_summary import histogram
@@ -31,14 +31,14 @@ from .table_summary import histogram
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MARK, HEADER = "scores", ("p_value", "log_density", "problem")
+SCORES_MARK, SCORES_COLUMNS = "scores", ("p_value", "log_density", "problem")
 """How files of scores are recognized. Files of fdsm 0.2.0 have these columns too."""
 BLOCK = 50_000
 """Number of rows that are in memory at once."""
 EXPLAINED_P, EXPLAINED_ROWS = 0.05, 2000
 """Rows that are not flagged and have a larger p-value, or after this number of rows with higher
 scores, get no reasons."""
-TOP = 20
+RECORDED_ROWS = 20
 """Number of rows in the record for the report."""
 
 
@@ -86,7 +86,7 @@ def score_file(
         OSError: If the file to write exists and does not hold scores, or cannot be written.
         ValueError: If the format is not supported.
     """
-    require_replaceable(out, MARK, HEADER, data)
+    require_replaceable(out, SCORES_MARK, SCORES_COLUMNS, data)
     edges = _edges(saved)
     schema = table_schema(saved)
     if schema is None:
@@ -109,7 +109,7 @@ def score_file(
         raise DataError(f"{data}: no row can be scored. First problem: {first}")
     out.parent.mkdir(parents=True, exist_ok=True)
     with replace_file(out) as draft:
-        write_frames(draft, out.suffix, _with_scores(frames, scored), MARK)
+        write_frames(draft, out.suffix, _with_scores(frames, scored), SCORES_MARK)
     return {
         "rows": len(scored.score),
         "flagged": int(scored.flagged.sum()),
@@ -147,8 +147,10 @@ def default_scores_path(data: Path) -> Path:
 
 def is_training_file(saved: SavedModel, path: Path) -> bool:
     """Return whether a file is the one that the model was trained on."""
-    known = [file.get("sha256") for file in saved.run.config.get("data", {}).get("files", [])]
-    return path.is_file() and checksums(path, "sha256")[0] in known
+    training_checksums = [
+        file.get("sha256") for file in saved.run.config.get("data", {}).get("files", [])
+    ]
+    return path.is_file() and checksums(path, "sha256")[0] in training_checksums
 
 
 def _smallest_p_value(saved: SavedModel) -> float:
@@ -173,8 +175,8 @@ def _score_blocks(
         limits = {"explained_p": explained_p, "threshold": float(highest[-1])}
         rows = torch.from_numpy(codes)
         block = _score_block(saved, schema, rows, problems, leave_one_out=again, **limits)
-        known = block.score.nan_to_num(-torch.inf, posinf=torch.inf)
-        highest = torch.cat([highest, known]).topk(EXPLAINED_ROWS).values
+        scores = block.score.nan_to_num(-torch.inf, posinf=torch.inf)
+        highest = torch.cat([highest, scores]).topk(EXPLAINED_ROWS).values
         yield block
 
 
@@ -197,8 +199,8 @@ def _score_block(
     scores = saved.score(rows[good], leave_one_out=leave_one_out)
     explained = torch.zeros(len(rows), dtype=torch.bool)
     explained[good] = scores.p_value <= explained_p
-    place = {int(row): i for i, row in enumerate(good.tolist())}
-    new_values = {place[i]: len(cells) for i, cells in problems.items() if i in place}
+    index = {int(row): i for i, row in enumerate(good.tolist())}
+    new_values = {index[i]: len(cells) for i, cells in problems.items() if i in index}
     scores = saved.with_new_values(scores, new_values)
     score[good], p_value[good], log_density[good] = (part.double() for part in scores)
     reasons: dict[int, list[Reason]] = {}
@@ -206,8 +208,8 @@ def _score_block(
     if schema is not None and detector is not None and detector.neighbors is not None:
         chosen = (explained & (score >= threshold)).nonzero().flatten()
         chosen = chosen[score[chosen].argsort(descending=True)][:EXPLAINED_ROWS]
-        found = explain(saved, schema, rows[chosen])
-        reasons = dict(zip(chosen.tolist(), found, strict=True))
+        explanations = explain(saved, schema, rows[chosen])
+        reasons = dict(zip(chosen.tolist(), explanations, strict=True))
     for i, cells in problems.items():
         if i not in unreadable:
             given = [Reason(column, text, "", 1.0) for column, text in cells]
@@ -217,18 +219,20 @@ def _score_block(
 
 def _unreadable_rows(saved: SavedModel, rows: Tensor, problems: Problems) -> dict[int, str]:
     """Return why rows of a table cannot be scored, by row."""
-    found = {i: cells[0][1] for i, cells in problems.items() if cells[0][0] == ROW}
+    causes = {i: cells[0][1] for i, cells in problems.items() if cells[0][0] == ROW}
     missing = rows.isnan()
     for i in missing.all(1).nonzero().flatten().tolist():
         if i not in problems:
-            found[i] = "all cells are missing"
+            causes[i] = "all cells are missing"
     if saved.fills_missing:
-        return found
+        return causes
     for i in missing.any(1).nonzero().flatten().tolist():
-        if i not in found:
+        if i not in causes:
             cells = [Reason(column, text, "", 1.0) for column, text in problems.get(i, [])]
-            found[i] = _in_words(cells) or "a cell is missing, which this model cannot fill"
-    return found
+            causes[i] = (
+                _safe_reasons_text(cells) or "a cell is missing, which this model cannot fill"
+            )
+    return causes
 
 
 def _collect(blocks: "Sequence[ScoredRows] | Iterator[ScoredRows]", fdr: float) -> ScoredRows:
@@ -239,7 +243,7 @@ def _collect(blocks: "Sequence[ScoredRows] | Iterator[ScoredRows]", fdr: float) 
     done = 0
     for block in blocks:
         parts.append((block.score, block.p_value, block.log_density))
-        reasons |= {done + i: found for i, found in block.reasons.items()}
+        reasons |= {done + i: row_reasons for i, row_reasons in block.reasons.items()}
         problems |= {done + i: text for i, text in block.problems.items()}
         done += len(block.score)
     if not parts:
@@ -276,14 +280,16 @@ def _columns(scored: ScoredRows, start: int, count: int) -> "dict[str, pa.Array]
         "p_value": number(scored.p_value),
         "log_density": number(scored.log_density),
         "flagged": pa.array(scored.flagged[part].numpy(), pa.bool_(), mask=missing),
-        "reasons": pa.array([_in_words(scored.reasons.get(i, [])) for i in rows], pa.string()),
+        "reasons": pa.array(
+            [_safe_reasons_text(scored.reasons.get(i, [])) for i in rows], pa.string()
+        ),
         "problem": pa.array([scored.problems.get(i, "") for i in rows], pa.string()),
     }
 
 
-def _in_words(reasons: Sequence[Reason]) -> str:
+def _safe_reasons_text(reasons: Sequence[Reason]) -> str:
     """Return reasons as text. The name of a column is never the beginning of a formula."""
-    return in_words([r._replace(column=not_a_formula(r.column, "column ")) for r in reasons])
+    return reasons_text([r._replace(column=not_a_formula(r.column, "column ")) for r in reasons])
 
 
 def _edges(saved: SavedModel) -> list[float] | None:
@@ -303,9 +309,9 @@ def _record(
     saved: SavedModel, data: Path, scored: ScoredRows, fdr: float, edges: list[float]
 ) -> dict[str, Json]:
     """Write a summary for the report into the folder of the run. Return a warning if it fails."""
-    known = scored.score[~scored.score.isnan()]
+    scores = scored.score[~scored.score.isnan()]
     flagged = scored.score[scored.flagged]
-    order = scored.score.nan_to_num(-torch.inf).argsort(descending=True)[:TOP].tolist()
+    order = scored.score.nan_to_num(-torch.inf).argsort(descending=True)[:RECORDED_ROWS].tolist()
     top: list[Json] = [
         {
             "row": i + 1,
@@ -325,7 +331,7 @@ def _record(
         "rows": len(scored.score),
         "flagged": int(scored.flagged.sum()),
         "fdr": fdr,
-        "score_histogram": {"edges": edges, **histogram(known.numpy(), edges)},
+        "score_histogram": {"edges": edges, **histogram(scores.numpy(), edges)},
         "threshold": float(flagged.min()) if len(flagged) else None,
         "top": top,
     }

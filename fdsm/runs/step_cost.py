@@ -58,11 +58,11 @@ def measure_step_costs(runs: Sequence[Run], rounds: int = ROUNDS) -> list[StepCo
     timed = {str(i): _TimedRun(run, _load(run.recipe.data, loaded)) for i, run in enumerate(runs)}
     device = torch.device(runs[0].device if runs else "cpu")
     saved_bytes = {}
-    for name, one in timed.items():
-        one.load_batch()
-        saved_bytes[name] = peak_saved_bytes(one.step)
+    for name, timed_run in timed.items():
+        timed_run.load_batch()
+        saved_bytes[name] = peak_saved_bytes(timed_run.step)
     steps = time_interleaved(
-        {name: one.step for name, one in timed.items()},
+        {name: timed_run.step for name, timed_run in timed.items()},
         rounds,
         device,
         warm_up=1,
@@ -70,7 +70,11 @@ def measure_step_costs(runs: Sequence[Run], rounds: int = ROUNDS) -> list[StepCo
         prepare=lambda name: timed[name].load_batch(),
     )
     validations = time_interleaved(
-        {name: one.validate for name, one in timed.items() if one.validates_often},
+        {
+            name: timed_run.validate
+            for name, timed_run in timed.items()
+            if timed_run.validates_often
+        },
         rounds // 4 + 1,
         device,
         warm_up=1,
@@ -88,8 +92,8 @@ def measure_step_costs(runs: Sequence[Run], rounds: int = ROUNDS) -> list[StepCo
 
 def _load(source: Source, loaded: list[tuple[Source, Dataset]]) -> Dataset:
     """Return the data of a source, loading them only once."""
-    for known, data in loaded:
-        if known == source:
+    for other, data in loaded:
+        if other == source:
             return data
     loaded.append((source, source.load()))
     return loaded[-1][1]

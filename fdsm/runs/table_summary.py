@@ -53,7 +53,7 @@ TYPES: dict[type[Column], str] = {
     Ignored: "ignored",
     Empty: "empty",
 }
-"""Types of columns in words."""
+"""Names of the types of columns."""
 
 
 def summarize_table(
@@ -83,32 +83,34 @@ def summarize_table(
     Returns:
         The content of `table.json`.
     """
-    known = _array(train)
+    training = _array(train)
     other = None if held_out is None else _array(held_out)
     drawn = None if samples is None else as_written(schema, samples)
-    distances = [_distances(schema, place, known, other, drawn) for place in range(known.shape[1])]
-    order = sorted(range(len(distances)), key=lambda place: -(distances[place][0] or 0.0))
+    distances = [
+        _distances(schema, index, training, other, drawn) for index in range(training.shape[1])
+    ]
+    order = sorted(range(len(distances)), key=lambda index: -(distances[index][0] or 0.0))
     shown = sorted(order[:MAX_HISTOGRAMS])
     scores = [_array(train_scores), _array(held_out_scores)]
     edges = score_edges(np.concatenate(scores))
     return {
         "rows": {
-            "train": len(known),
+            "train": len(training),
             "held_out": len(held_out_scores),
             "samples": 0 if drawn is None else len(drawn),
         },
-        "columns": _columns(schema, known),
+        "columns": _columns(schema, training),
         "histograms": [
             {
-                **_column_histogram(schema, place, known, drawn),
-                "distance": distances[place][0],
-                "held_out_distance": distances[place][1],
+                **_column_histogram(schema, index, training, drawn),
+                "distance": distances[index][0],
+                "held_out_distance": distances[index][1],
             }
-            for place in shown
-            if not np.isnan(known[:, place]).all()
+            for index in shown
+            if not np.isnan(training[:, index]).all()
         ],
         "histograms_left_out": len(distances) - len(shown),
-        "correlations": _correlations(schema, known, drawn),
+        "correlations": _correlations(schema, training, drawn),
         "scores": {
             "edges": edges.tolist(),
             "train": histogram(scores[0], edges),
@@ -202,10 +204,10 @@ def calibration(p_values: Array) -> dict[str, Json]:
     """
     present = p_values[~np.isnan(p_values)]
     # p-values are multiples of 1 / n, which rounding may put beyond the end of their bin
-    places = np.ceil(present * P_VALUE_BINS - 1e-9).clip(1, P_VALUE_BINS).astype(int) - 1
+    bins = np.ceil(present * P_VALUE_BINS - 1e-9).clip(1, P_VALUE_BINS).astype(int) - 1
     low, high = (binomial_quantile(len(present), 1 / P_VALUE_BINS, q) for q in (0.025, 0.975))
     return {
-        "counts": np.bincount(places, minlength=P_VALUE_BINS).tolist(),
+        "counts": np.bincount(bins, minlength=P_VALUE_BINS).tolist(),
         "expected": len(present) / P_VALUE_BINS,
         "low": low,
         "high": high,
@@ -261,9 +263,9 @@ def _array(tensor: Tensor) -> Array:
     return tensor.detach().cpu().double().numpy()
 
 
-def _columns(schema: TableSchema, known: Array) -> list[Json]:
-    used = {column.name: place for place, column in enumerate(schema.used)}
-    missing = np.isnan(known).mean(0) if len(known) else np.zeros(known.shape[1])
+def _columns(schema: TableSchema, training: Array) -> list[Json]:
+    used = {column.name: index for index, column in enumerate(schema.used)}
+    missing = np.isnan(training).mean(0) if len(training) else np.zeros(training.shape[1])
     return [
         {
             "name": name,
@@ -281,13 +283,13 @@ def _middles(levels: Sequence[float]) -> Array:
 
 
 def _distances(
-    schema: TableSchema, place: int, known: Array, other: Array | None, drawn: Array | None
+    schema: TableSchema, index: int, training: Array, other: Array | None, drawn: Array | None
 ) -> tuple[float | None, float | None]:
     """Return the distances of samples and of held-out rows to training rows in a column."""
-    distance = total_variation if isinstance(schema.used[place], Categorical) else kolmogorov
+    distance = total_variation if isinstance(schema.used[index], Categorical) else kolmogorov
     return (
-        None if drawn is None else distance(known[:, place], drawn[:, place]),
-        None if other is None else distance(known[:, place], other[:, place]),
+        None if drawn is None else distance(training[:, index], drawn[:, index]),
+        None if other is None else distance(training[:, index], other[:, index]),
     )
 
 
@@ -301,11 +303,11 @@ def kolmogorov(first: Array, second: Array) -> float | None:
     Returns:
         The Kolmogorov-Smirnov distance, or `None` if one of the arrays has no values.
     """
-    a, b = (np.sort(one[~np.isnan(one)]) for one in (first, second))
+    a, b = (np.sort(column[~np.isnan(column)]) for column in (first, second))
     if not len(a) or not len(b):
         return None
     values = np.concatenate([a, b])
-    shares = [np.searchsorted(one, values, side="right") / len(one) for one in (a, b)]
+    shares = [np.searchsorted(column, values, side="right") / len(column) for column in (a, b)]
     return float(np.abs(shares[0] - shares[1]).max())
 
 
@@ -319,18 +321,18 @@ def total_variation(first: Array, second: Array) -> float | None:
     Returns:
         The total variation distance, or `None` if one of the arrays has no values.
     """
-    a, b = (one[~np.isnan(one)].astype(int) for one in (first, second))
+    a, b = (column[~np.isnan(column)].astype(int) for column in (first, second))
     if not len(a) or not len(b):
         return None
     size = int(max(a.max(), b.max())) + 1
-    shares = [np.bincount(one, minlength=size) / len(one) for one in (a, b)]
+    shares = [np.bincount(column, minlength=size) / len(column) for column in (a, b)]
     return float(np.abs(shares[0] - shares[1]).sum() / 2)
 
 
 def _column_histogram(
-    schema: TableSchema, place: int, known: Array, drawn: Array | None
+    schema: TableSchema, index: int, training: Array, drawn: Array | None
 ) -> dict[str, Json]:
-    column, values = schema.used[place], known[:, place]
+    column, values = schema.used[index], training[:, index]
     if isinstance(column, Categorical):
         labels, edges = _levels(column)
     elif isinstance(column, Numeric) and column.levels is not None:
@@ -344,14 +346,14 @@ def _column_histogram(
         **bins,
         "is_date": isinstance(column, DateTime),
         "data": histogram(values, edges),
-        "samples": None if drawn is None else histogram(drawn[:, place], edges),
+        "samples": None if drawn is None else histogram(drawn[:, index], edges),
     }
 
 
 def _levels(column: Categorical) -> tuple[list[str], Sequence[float] | Array]:
     """Return the labels and edges of categories. The rarest are counted together."""
     labels, count = list(column.levels), len(column.levels)
-    edges = [place - 0.5 for place in range(count + 1)]
+    edges = [level - 0.5 for level in range(count + 1)]
     if count <= MAX_LEVELS:
         return labels, edges
     alone = MAX_LEVELS - 1
@@ -369,20 +371,20 @@ def _bins(column: Numeric | DateTime, values: Array) -> Array:
 
 
 def _correlations(
-    schema: TableSchema, known: Array, drawn: Array | None
+    schema: TableSchema, training: Array, drawn: Array | None
 ) -> dict[str, Json] | None:
     """Return the correlations of the columns with the strongest correlations."""
     counted = [
-        place
-        for place, column in enumerate(schema.used)
+        index
+        for index, column in enumerate(schema.used)
         if not isinstance(column, Categorical) or len(column.levels) == 2
     ]
-    data = correlation(known[:, counted])
+    data = correlation(training[:, counted])
     strongest = np.nan_to_num(np.abs(data - np.eye(len(data)))).max(0, initial=0.0)
     kept = np.sort(np.argsort(-strongest, kind="stable")[:MAX_CORRELATIONS])
     if len(kept) < 2:
         return None
-    columns = [counted[place] for place in kept]
+    columns = [counted[index] for index in kept]
     return {
         "columns": [schema.used[column].name for column in columns],
         "data": _rows(data[np.ix_(kept, kept)]),
@@ -392,4 +394,4 @@ def _correlations(
 
 
 def _rows(matrix: Array) -> list[Json]:
-    return [[None if math.isnan(one) else one for one in row] for row in matrix.tolist()]
+    return [[None if math.isnan(value) else value for value in row] for row in matrix.tolist()]

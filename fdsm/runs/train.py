@@ -307,11 +307,11 @@ class Training:
             weights = dict(checkpoint.load(best)["model"])
             deepcopy(self.model).load_state_dict(weights)
         except (CheckpointError, LookupError, RuntimeError, TypeError, ValueError) as error:
-            place = "" if isinstance(error, CheckpointError) else f"{best} does not fit: "
+            prefix = "" if isinstance(error, CheckpointError) else f"{best} does not fit: "
             raise CheckpointError(
-                f"{place}{error}. It holds the weights of iteration {self.validation.iteration:,},"
-                f" the best so far. Restore it, or delete {best.parent} and resume: training then "
-                "starts again and ends with the same model"
+                f"{prefix}{error}. It holds the weights of iteration {self.validation.iteration:,}"
+                f", the best so far. Restore it, or delete {best.parent} and resume: training "
+                "then starts again and ends with the same model"
             ) from error
         return weights
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from fdsm.data import Table, TableSchema
 from fdsm.outliers import Reason
 from fdsm.runs import SavedModel
-from fdsm.runs.explain import MIN_SHARE, as_number, explain, in_words
+from fdsm.runs.explain import MIN_SHARE, as_number, explain, reasons_text
 from fdsm.runs.score import table_schema
 
 from .run_cases import MIXED_HEADER, mixed_row, train_table, write_mixed_table
@@ -155,10 +155,10 @@ def test_a_new_date_is_no_surprise(mixed: SavedModel) -> None:
 
 
 def test_reasons_in_words() -> None:
-    assert in_words([]) == ""
-    assert in_words([Reason("a", "2", "1.5", 0.8)]) == "a is 2 (expected about 1.5)"
-    assert in_words([Reason("kind", "up", "down", 0.8)]) == "kind is up (expected down)"
-    assert in_words([Reason("unit", "is new", "", 1.0), Reason("a", "2", "1", 0.3)]) == (
+    assert reasons_text([]) == ""
+    assert reasons_text([Reason("a", "2", "1.5", 0.8)]) == "a is 2 (expected about 1.5)"
+    assert reasons_text([Reason("kind", "up", "down", 0.8)]) == "kind is up (expected down)"
+    assert reasons_text([Reason("unit", "is new", "", 1.0), Reason("a", "2", "1", 0.3)]) == (
         "unit: is new; a is 2 (expected about 1)"
     )
 

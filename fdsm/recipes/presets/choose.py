@@ -34,7 +34,7 @@ class Preset:
     Attributes:
         name: Name of the preset, such as `table/small`.
         recipe: The recipe.
-        description: The model, the objective and the derivative in words.
+        description: The model, the objective and the derivative, as text.
         reason: The properties of the data that determined the choice.
     """
 
@@ -94,7 +94,7 @@ def choose_preset(
         raise PresetError(
             f"a model {model!r} is for {' and '.join(family.data)}, not for {wanted}. "
             f"Models for {wanted}: "
-            f"{', '.join(name for name, one in FAMILIES.items() if wanted in one.data)}"
+            f"{', '.join(name for name, other in FAMILIES.items() if wanted in other.data)}"
         )
     chosen = objective or next(iter(family.objectives))
     if chosen not in family.objectives:

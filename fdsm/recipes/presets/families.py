@@ -86,7 +86,7 @@ class Kind:
 
     @property
     def reason(self) -> str:
-        """The kind of data in words."""
+        """A description of the data, such as `900 training rows of 3 columns`."""
         what = f"images of {self.elements:,} values" if self.is_images else "rows"
         columns = "" if self.is_images else f" of {self.elements:,} columns"
         return f"{self.rows:,} training {what}{columns}"
@@ -284,7 +284,7 @@ class Family:
     """A model family that presets can choose.
 
     Attributes:
-        title: Its name in words.
+        title: Its name in messages and reports.
         data: The kinds of data that it can learn.
         objectives: How to build each objective from a derivative. The first is the default.
         build: Returns the recipe for a source, a kind of data and an objective.

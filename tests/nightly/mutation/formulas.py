@@ -256,7 +256,7 @@ FORMULAS = (
     Mutation("cross-fitting: comparison on rows of the training", "recipes/noise_conditional.py", "test=data.train[folds == 0]", "test=data.train[folds == 1]", "tests/recipes/test_noise_conditional.py"),
     Mutation("VAE: sign of the entropy", "recipes/autoencoder.py", "dot(score, z) + dot(z, z) / 2", "dot(z, z) / 2 - dot(score, z)", "tests/recipes/test_autoencoder.py"),
     Mutation("VAE: no prior", "recipes/autoencoder.py", "dot(score, z) + dot(z, z) / 2", "dot(score, z)", "tests/recipes/test_autoencoder.py"),
-    Mutation("VAE: sign of the likelihood", "recipes/autoencoder.py", "mean_of(-torch.cat(found)", "mean_of(torch.cat(found)", "tests/recipes/test_autoencoder.py"),
+    Mutation("VAE: sign of the likelihood", "recipes/autoencoder.py", "mean_of(-torch.cat(log_likelihoods)", "mean_of(torch.cat(log_likelihoods)", "tests/recipes/test_autoencoder.py"),
     Mutation("local Gaussian proposal: no volume", "recipes/kernel.py", "/ 2 - log_volume", "/ 2", "tests/recipes/test_kernel.py"),
     Mutation("Theorem 2: bias of the step", "paper/support/double_well.py", "3 * step**2 / (d + 2)", "3 * step**2 / d", "tests/paper/support/test_double_well.py"),
     Mutation("Parkinsons gap: sign of log Z", "paper/studies/parkinsons_gap.py", "log_z - log_densities", "-log_z - log_densities", "tests/paper/studies/test_parkinsons_gap.py"),
