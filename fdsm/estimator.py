@@ -134,8 +134,8 @@ class ScoreMatchingDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         seed = int(check_random_state(self.random_state).randint(2**31))
         saved = _train(recipe, data, seed, self.device)
         assert saved.detector is not None
-        known = saved.detector.calibration.held_out_scores()
-        self.offset_ = float(known.quantile(1 - self.alpha))
+        held_out_scores = saved.detector.calibration.held_out_scores()
+        self.offset_ = float(held_out_scores.quantile(1 - self.alpha))
         self.n_iter_ = int(saved.progress["iterations"])
         self.schema_ = schema
         # In float64 the scores of a row do not depend on the other rows of a batch.
@@ -218,8 +218,8 @@ class ScoreMatchingDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         losses = []
         for part in order.split(LOSS_ROWS):  # type: ignore[no-untyped-call]
             batch = x[part].expand(recipe.folds, -1, -1).contiguous()
-            found = recipe.losses(self.model_.model, batch, generator, create_graph=False)
-            losses.append(found.detach().flatten())
+            batch_losses = recipe.losses(self.model_.model, batch, generator, create_graph=False)
+            losses.append(batch_losses.detach().flatten())
         return -float(torch.cat(losses).mean())
 
     def explain(self, X: object, count: int = 3) -> list[list[Reason]]:
@@ -236,13 +236,15 @@ class ScoreMatchingDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
             The reasons of each row: column, value, expected value and share of the score.
         """
         codes, problems = self._encode(X)
-        found = explain(self._scorer, self.schema_, codes, count)
+        explanations = explain(self._scorer, self.schema_, codes, count)
         if problems:
             scores = self._scorer.score(codes[list(problems)]).score
             for (row, cells), score in zip(problems.items(), scores.tolist(), strict=True):
-                others = found[row] if score > self.offset_ else []
-                found[row] = [Reason(column, text, "", 1.0) for column, text in cells] + others
-        return [reasons[:count] for reasons in found]
+                others = explanations[row] if score > self.offset_ else []
+                explanations[row] = [
+                    Reason(column, text, "", 1.0) for column, text in cells
+                ] + others
+        return [reasons[:count] for reasons in explanations]
 
     def sample(
         self, n_samples: int = 1, random_state: int | np.random.RandomState | None = None
@@ -312,14 +314,14 @@ class ScoreMatchingDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     def _scores(self, X: object) -> tuple[Floats, Floats, Floats]:
         codes, problems = self._encode(X)
-        found = self._scorer.with_new_values(
+        scores = self._scorer.with_new_values(
             self._scorer.score(codes),
             {row: len(cells) for row, cells in problems.items()},
         )
         unknown = codes.isnan().all(1)
         unknown[list(problems)] = False
         score, p_value, log_density = (
-            part.double().masked_fill(unknown, torch.nan).numpy() for part in found
+            part.double().masked_fill(unknown, torch.nan).numpy() for part in scores
         )
         return score, p_value, log_density
 
@@ -372,8 +374,8 @@ def _template(X: Any, frame: "pa.Table") -> Any:  # ruff: ignore[any-type]
     """Return the table without its rows, as a pandas, polars or arrow one. `None` for arrays."""
     if not _is_frame(X):
         return None
-    known = _is_frame_of("pandas", X) or _is_frame_of("polars", X)
-    return X[:0] if known else frame.slice(0, 0)
+    has_slices = _is_frame_of("pandas", X) or _is_frame_of("polars", X)
+    return X[:0] if has_slices else frame.slice(0, 0)
 
 
 def _keeps_type(column: Column) -> bool:

@@ -134,9 +134,9 @@ def _from_fields(record: dict[str, Any], trusted: ModuleType | None) -> Any:  # 
     kind = _imported(name, trusted)
     if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
         raise RecordError(f"{name} is not a class of settings")
-    known = {field.name: field for field in dataclasses.fields(kind) if field.init}
-    unknown = [key for key in record if key not in known]
-    missing = [key for key, field in known.items() if key not in record and _is_required(field)]
+    fields = {field.name: field for field in dataclasses.fields(kind) if field.init}
+    unknown = [key for key in record if key not in fields]
+    missing = [key for key, field in fields.items() if key not in record and _is_required(field)]
     if unknown or missing:
         problems = [f"unknown field {quote(key)}" for key in unknown]
         problems += [f"missing field {key!r}" for key in missing]

@@ -1,4 +1,4 @@
-r"""Files of strangers: what may be read, how large it may become, and how it is quoted.
+r"""Untrusted files: what may be read, how large it may become, and how it is quoted.
 
 A reader of this package checks the kind and size of a file before it reads it, and raises an
 `InputError` if the file cannot be used. The limits are far above those of real data. They bound
@@ -194,7 +194,7 @@ def parse_json(content: bytes | str) -> Any:  # ruff: ignore[any-type]
         if depth == MAX_JSON_DEPTH:
             raise InputError(f"it is nested more than {MAX_JSON_DEPTH} times")
         items = (item.values() if isinstance(item, dict) else item for item in inner)
-        level, depth = [one for part in items for one in part], depth + 1
+        level, depth = [element for part in items for element in part], depth + 1
     return value
 
 

@@ -10,7 +10,7 @@ from .score import score
 from .train import train
 
 DIAGNOSIS = "diagnosis"
-TOP = 5
+PRINTED_ROWS = 5
 """Number of rows that are printed with their reasons."""
 
 
@@ -105,8 +105,8 @@ def write_tables(folder: Path) -> None:
     names, kinds = data.feature_names.tolist(), data.target_names[data.target].tolist()
     rows = [[*row, kind] for row, kind in zip(data.data.tolist(), kinds, strict=True)]
     benign = [row for row in rows if row[-1] == "benign"][::2]
-    known = {id(row) for row in benign}
-    new = [row for row in rows if id(row) not in known]
+    training_rows = {id(row) for row in benign}
+    new = [row for row in rows if id(row) not in training_rows]
     folder.mkdir(parents=True, exist_ok=True)
     tables = {
         "benign.csv": [names, *(row[:-1] for row in benign)],
@@ -140,6 +140,6 @@ def _print_scores(path: Path) -> None:
     )
     print("The most unusual rows:")
     order = sorted(range(len(rows)), key=lambda i: -float(rows[i]["score"]))
-    for i in order[:TOP]:
+    for i in order[:PRINTED_ROWS]:
         print(f"  row {i + 1}, {rows[i][DIAGNOSIS]}, score {float(rows[i]['score']):.1f}:")
         print(f"    {rows[i]['reasons']}")

@@ -19,7 +19,7 @@ MAX_WARNINGS = 4
 """Largest number of warnings about a model that are printed."""
 LEVEL = 0.05
 """Level at which the calibration of the p-values is shown."""
-LATE = 0.9
+LATE_SHARE = 0.9
 """If the held-out loss is best after this share of the iterations, longer training may help."""
 
 
@@ -129,12 +129,12 @@ def _best_iteration(run: "Run") -> int | None:
     measured = [r for r in read_lines(run.folder / "metrics.jsonl", log) if r.get("validation")]
     validations = [(r["validation"], r["iteration"]) for r in measured]
     losses = [(real(next(iter(v.values()))), i) for v, i in validations if isinstance(v, dict)]
-    known = [(loss, iteration) for loss, iteration in losses if math.isfinite(loss)]
-    return int(min(known)[1]) if known else None
+    finite = [(loss, iteration) for loss, iteration in losses if math.isfinite(loss)]
+    return int(min(finite)[1]) if finite else None
 
 
 def _detector(saved: "SavedModel") -> str:
-    """Return the measures of the outlier detector in words."""
+    """Return a sentence on what the outlier detector measures."""
     from ..outliers.neighbors import NUM_NEIGHBORS
     from ..recipes import CrossFittedEBM
 
@@ -168,7 +168,9 @@ def _summary(run: "Run", result: dict[str, Any], facts: dict[str, Any]) -> list[
     if "description" in run.origin:
         lines.append(f"Model: {run.origin['description']} ({run.origin['preset']}).")
     lines.append(f"Training: {_training(result, facts)}")
-    lines += [f"Density: {_comparison(one)}." for one in result.get("comparisons", ())]
+    lines += [
+        f"Density: {_comparison(comparison)}." for comparison in result.get("comparisons", ())
+    ]
     if "normalized" in facts:
         lines.append(f"Log-density: {_normalization(facts)}.")
     if "detector" in facts:
@@ -184,7 +186,7 @@ def _summary(run: "Run", result: dict[str, Any], facts: dict[str, Any]) -> list[
             f"Samples: {count:,} drawn, not compared with the rows, which needs scikit-learn and "
             "20 rows."
             if auc is None
-            else f"Samples: {count:,} drawn. A classifier told them from rows with an AUC of "
+            else f"Samples: {count:,} drawn. A classifier separates them from rows with an AUC of "
             f"{auc:.2f} (0.5 or less means that it cannot)."
         )
     return lines
@@ -201,7 +203,7 @@ def _training(result: dict[str, Any], facts: dict[str, Any]) -> str:
     if best is not None:
         sentences.append(f"The held-out loss was best at iteration {best:,}.")
     if not early:
-        late = best is None or best > LATE * iterations
+        late = best is None or best > LATE_SHARE * iterations
         sentences.append(
             f"Longer training may help: --iterations {2 * iterations}."
             if late
@@ -241,12 +243,19 @@ def _print_metrics(run: "Run", result: dict[str, Any]) -> None:
     from ..measurement import Measurement
     from ..report import metric_info
 
-    compared = {one["metric"]: one["references"] for one in result.get("comparisons", ())}
-    references = list(dict.fromkeys(name for one in compared.values() for name in one))
+    compared = {
+        comparison["metric"]: comparison["references"]
+        for comparison in result.get("comparisons", ())
+    }
+    references = list(
+        dict.fromkeys(name for by_reference in compared.values() for name in by_reference)
+    )
     table = Table("metric", "model", *references, box=None, header_style="bold")
     for name, value in result["metrics"].items():
         others = [compared.get(name, {}).get(reference) for reference in references]
-        numbers = [str(Measurement(**one)) if one else "" for one in (value, *others)]
+        numbers = [
+            str(Measurement(**measured)) if measured else "" for measured in (value, *others)
+        ]
         table.add_row(metric_info(name).heading, *numbers)
     if table.rows:
         console(stderr=False).print(table)

@@ -104,8 +104,8 @@ def trained_model(
         saved = world.together(
             lambda: SavedModel.load(open_run(folder, trust=trust, device=device))
         )
-        with evaluated_together(saved, world) as one:
-            yield one, world
+        with evaluated_together(saved, world) as model:
+            yield model, world
 
 
 @contextmanager

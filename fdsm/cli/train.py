@@ -47,7 +47,7 @@ Derivative = Annotated[
     arg(metavar="{taylor,fd,autodiff}", help_behavior_hint=""),
 ]
 
-FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+DISK_FULL_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 """Errors of a disk that is full, and of the largest size of a file or of all files of a user."""
 
 FsdpOption = Annotated[
@@ -257,7 +257,7 @@ def _recipe_of_file(
 
 
 def _describe_data(name: str, source: "Source", data: "Dataset") -> str:
-    """Return the number of rows, the types of the columns and problems of cells in words."""
+    """Return sentences on the number of rows, the types of the columns and problems of cells."""
     from ..data.tables.copies import copies_sentence
 
     parts = {"training": data.train, "validation": data.validation, "test": data.test}
@@ -271,7 +271,9 @@ def _describe_data(name: str, source: "Source", data: "Dataset") -> str:
         sentences = [f"Read {name}: {total:,} rows, {data.schema.describe()}{gaps}{rest}."]
         if dropped := data.record.get("dropped_rows"):
             sentences.append(f"{dropped:,} rows without any value were left out.")
-        sentences += [f"{one[0].upper()}{one[1:]}." for one in unreadable_cells(data.schema)]
+        sentences += [
+            f"{sentence[0].upper()}{sentence[1:]}." for sentence in unreadable_cells(data.schema)
+        ]
         if copies := copies_sentence(data.record):
             sentences.append(f"{copies}.")
         return " ".join(sentences)
@@ -381,15 +383,17 @@ def _train_and_evaluate(
         log(f"fdsm: {_next_step(run, 'Continue with')}")
         raise
     except OSError as error:
-        place = error.filename or run.folder
-        if error.errno is None or not str(place).startswith(str(run.folder)):
+        path = error.filename or run.folder
+        if error.errno is None or not str(path).startswith(str(run.folder)):
             raise
-        remedy = "Free some space and run" if error.errno in FULL else "Solve this and run"
+        remedy = (
+            "Free some space and run" if error.errno in DISK_FULL_ERRORS else "Solve this and run"
+        )
         raise OSError(
-            error.errno, f"{error.strerror} while writing {place}. {_next_step(run, remedy)}"
+            error.errno, f"{error.strerror} while writing {path}. {_next_step(run, remedy)}"
         ) from error
     log(
         f"Trained {saved.progress['iterations']:,} iterations in {saved.progress['seconds']:.0f} s"
     )
-    with evaluated_together(saved, parallel.world) as one:
-        parallel.world.together(lambda: evaluate_and_print(one, data, json=json))
+    with evaluated_together(saved, parallel.world) as model:
+        parallel.world.together(lambda: evaluate_and_print(model, data, json=json))

@@ -62,8 +62,10 @@ class Group:
 
     def by_seed(self, metric: str) -> dict[str, Measurement]:
         """Return the measurement of each seed that has one."""
-        found = {run.seed: run.measurement(metric) for run in self.counted}
-        return {seed: one for seed, one in found.items() if one is not None}
+        measured = {run.seed: run.measurement(metric) for run in self.counted}
+        return {
+            seed: measurement for seed, measurement in measured.items() if measurement is not None
+        }
 
     def mean(self, metric: str) -> tuple[Measurement, int]:
         """Return the mean over seeds of a metric.
@@ -80,7 +82,11 @@ class Group:
 
     def test_set_error(self, metric: str) -> float:
         """Return the mean of the errors of the measurements, or NaN if they have none."""
-        errors = [one.error for one in self.by_seed(metric).values() if one.error is not None]
+        errors = [
+            measurement.error
+            for measurement in self.by_seed(metric).values()
+            if measurement.error is not None
+        ]
         return fmean(errors) if errors else math.nan
 
     def is_timed_with(self, other: "Group") -> bool:
@@ -96,11 +102,11 @@ class Group:
     @property
     def comparisons(self) -> tuple[Comparison, ...]:
         """Comparisons with reference densities: means over seeds."""
-        found: dict[str, list[Comparison]] = {}
+        by_metric: dict[str, list[Comparison]] = {}
         for run in self.counted:
-            for one in run.comparisons:
-                found.setdefault(one.metric, []).append(one)
-        return tuple(_mean_comparison(seeds) for seeds in found.values())
+            for comparison in run.comparisons:
+                by_metric.setdefault(comparison.metric, []).append(comparison)
+        return tuple(_mean_comparison(seeds) for seeds in by_metric.values())
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -152,17 +158,17 @@ class Collection:
     @property
     def experiments(self) -> tuple[Experiment, ...]:
         """All experiments."""
-        return tuple(one for one in self.sections if isinstance(one, Experiment))
+        return tuple(section for section in self.sections if isinstance(section, Experiment))
 
     @property
     def studies(self) -> tuple[StudyRecord, ...]:
         """All studies."""
-        return tuple(one for one in self.sections if isinstance(one, StudyRecord))
+        return tuple(section for section in self.sections if isinstance(section, StudyRecord))
 
     @property
     def groups(self) -> tuple[Group, ...]:
         """The groups of all experiments."""
-        return tuple(group for one in self.experiments for group in one.groups)
+        return tuple(group for experiment in self.experiments for group in experiment.groups)
 
     @property
     def runs(self) -> tuple[RunRecord, ...]:
@@ -183,8 +189,8 @@ def mean_of_numbers(values: Sequence[float]) -> Measurement:
         >>> mean_of_numbers([1.0, 3.0])
         Measurement(value=2.0, error=1.0, settings={})
     """
-    known = len(values) > 1 and all(map(math.isfinite, values))
-    error = stdev(values) / math.sqrt(len(values)) if known else None
+    has_error = len(values) > 1 and all(map(math.isfinite, values))
+    error = stdev(values) / math.sqrt(len(values)) if has_error else None
     return Measurement(fmean(values), error)
 
 
@@ -192,17 +198,17 @@ def mean_of_measurements(measured: Sequence[Measurement]) -> Measurement | None:
     """Return the mean of the values with its standard error. A single one is unchanged."""
     if len(measured) < 2:
         return measured[0] if measured else None
-    return mean_of_numbers([one.value for one in measured])
+    return mean_of_numbers([measurement.value for measurement in measured])
 
 
 def _mean_comparison(seeds: Sequence[Comparison]) -> Comparison:
-    names = dict.fromkeys(name for one in seeds for name in one.references)
+    names = dict.fromkeys(name for comparison in seeds for name in comparison.references)
     means = {
         name: mean_of_measurements([s.references[name] for s in seeds if name in s.references])
         for name in names
     }
     return Comparison(
         seeds[0].metric,
-        mean_of_measurements([one.model for one in seeds]) or Measurement(math.nan),
+        mean_of_measurements([comparison.model for comparison in seeds]) or Measurement(math.nan),
         {name: mean for name, mean in means.items() if mean is not None},
     )

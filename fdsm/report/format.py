@@ -65,8 +65,8 @@ def format_published(published: PublishedValue) -> str:
 
 def format_ratio(value: float, base: float) -> str:
     """Format the ratio of two positive numbers, as a dash if one of them is not known."""
-    known = all(math.isfinite(number) and number > 0 for number in (value, base))
-    return f"{value / base:.2f}" if known else DASH
+    are_positive = all(math.isfinite(number) and number > 0 for number in (value, base))
+    return f"{value / base:.2f}" if are_positive else DASH
 
 
 def format_duration(seconds: float) -> str:
@@ -223,7 +223,7 @@ METRICS: Mapping[str, Metric] = {
                "Time of a training step with its share of the validations.", "lower"),
         Metric(MEMORY, "memory", "",
                "Largest amount of memory that a step saves for its backward pass.", "lower",
-               format_bytes, lambda one: format_bytes(Measurement(one.value))),
+               format_bytes, lambda measured: format_bytes(Measurement(measured.value))),
     )
 }  # fmt: skip
 """Known metrics by name."""

@@ -108,7 +108,7 @@ def render_page(collection: Collection, title: str) -> str:
     return environment.get_template("page.html.jinja").render(
         title=text(title),
         collection=collection,
-        sections=[_section(part, place) for place, part in enumerate(collection.sections)],
+        sections=[_section(part, index) for index, part in enumerate(collection.sections)],
         light=plots.LIGHT,
         dark=plots.DARK,
         dashes=plots.DASHES,
@@ -127,10 +127,10 @@ def period(records: Sequence[FolderRecord]) -> str:
     times = sorted(filter(None, (record.entry("started") for record in records)))
     first, *others = _distinct(format_time(time) for time in times[:1] + times[-1:]) or [""]
     day = first.rpartition(", ")[0]
-    return " – ".join([first, *(one.removeprefix(f"{day}, ") for one in others)])
+    return " – ".join([first, *(time.removeprefix(f"{day}, ") for time in others)])
 
 
-def _section(content: Experiment | StudyRecord, place: int) -> Section:
+def _section(content: Experiment | StudyRecord, index: int) -> Section:
     from .plots import plot_densities, plot_panels, svg_element
     from .training_curves import plot_training
 
@@ -141,20 +141,20 @@ def _section(content: Experiment | StudyRecord, place: int) -> Section:
         table, plots = group_table(content.groups), plot_training(content.groups)
         densities = plot_densities(content.groups)
         plots += [] if densities is None else [densities]
-        table_runs = _table_runs(content, place)
-    pairs = ((plot, svg_element(plot.figure, f"{place} {plot.title}")) for plot in plots)
+        table_runs = _table_runs(content, index)
+    pairs = ((plot, svg_element(plot.figure, f"{index} {plot.title}")) for plot in plots)
     return Section(content, table, tuple(pairs), table_runs)
 
 
-def _table_runs(experiment: Experiment, place: int) -> tuple[TableContent, ...]:
+def _table_runs(experiment: Experiment, index: int) -> tuple[TableContent, ...]:
     several = len(experiment.runs) > 1
-    found = []
+    contents = []
     for number, group in enumerate(experiment.groups):
         run = next((run for run in group.counted if run.table is not None), None)
         if run is not None and run.table is not None:
             label = f"{group.label}, seed {run.seed}" if several else ""
-            found.append(table_content(run.table, run.scored, label, f"{place} {number}"))
-    return tuple(found)
+            contents.append(table_content(run.table, run.scored, label, f"{index} {number}"))
+    return tuple(contents)
 
 
 def _differing(groups: Sequence[Group]) -> list[str]:

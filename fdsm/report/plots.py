@@ -100,9 +100,9 @@ def page_style() -> AbstractContextManager[None]:
     return rc_context(STYLE)
 
 
-def line_style(place: int) -> tuple[str, str]:
-    """Return the dash pattern and the color of the group at a place in its experiment."""
-    return DASHES[place // len(LIGHT) % len(DASHES)], LIGHT[place % len(LIGHT)]
+def line_style(index: int) -> tuple[str, str]:
+    """Return the dash pattern and the color of the group with an index in its experiment."""
+    return DASHES[index // len(LIGHT) % len(DASHES)], LIGHT[index % len(LIGHT)]
 
 
 def svg_element(figure: Figure, salt: str) -> str:
@@ -166,8 +166,8 @@ def plot_panels(panels: Sequence[Panel]) -> list[Plot]:
     lines = [line for panel in panels for line in panel.lines]
     measured = dict.fromkeys(line.name for line in lines if not line.reference)
     references = dict.fromkeys(line.name for line in lines if line.reference)
-    colors = {name: place for place, name in enumerate(measured)}
-    dashes = {name: place for place, name in enumerate(references)}
+    colors = {name: index for index, name in enumerate(measured)}
+    dashes = {name: index for index, name in enumerate(references)}
     with page_style():
         plots = [_plot_panel(panel, colors, dashes) for panel in panels]
     return [plot for plot in plots if plot is not None]
@@ -206,16 +206,16 @@ def _drawable(line: Line, panel: Panel) -> Mask:
     return np.asarray(mask)
 
 
-def _draw_reference(axes: Axes, line: Line, mask: Mask, place: int) -> None:
+def _draw_reference(axes: Axes, line: Line, mask: Mask, index: int) -> None:
     x, y = np.array(line.x)[mask], np.array(line.y)[mask]
-    style = (0, REFERENCE_DASHES[place % len(REFERENCE_DASHES)])
+    style = (0, REFERENCE_DASHES[index % len(REFERENCE_DASHES)])
     axes.plot(x, y, color=INK, linewidth=1.1, alpha=0.75, linestyle=style, label=line.name)
 
 
-def _draw_measured(axes: Axes, line: Line, mask: Mask, place: int, *, log: bool) -> None:
+def _draw_measured(axes: Axes, line: Line, mask: Mask, index: int, *, log: bool) -> None:
     x, y = np.array(line.x)[mask], np.array(line.y)[mask]
-    color = LIGHT[place % len(LIGHT)]
-    marker = MARKERS[place // len(LIGHT) % len(MARKERS)] if len(x) <= 40 else ""
+    color = LIGHT[index % len(LIGHT)]
+    marker = MARKERS[index // len(LIGHT) % len(MARKERS)] if len(x) <= 40 else ""
     axes.plot(x, y, color=color, linewidth=1.7, marker=marker, markersize=3.8, label=line.name)
     if line.error:
         error = np.nan_to_num(np.array(line.error)[mask])
@@ -282,23 +282,23 @@ def plot_densities(groups: Sequence[Group]) -> Plot | None:
         One panel per group, with the true density in gray if it is known. `None` if no model is
         two-dimensional.
     """
-    grids = [(place, group, group.counted[0].density_grid) for place, group in enumerate(groups)]
-    found = [(place, group, arrays) for place, group, arrays in grids if arrays is not None]
-    if not found:
+    grids = [(index, group, group.counted[0].density_grid) for index, group in enumerate(groups)]
+    drawn = [(index, group, arrays) for index, group, arrays in grids if arrays is not None]
+    if not drawn:
         return None
-    across = min(3, len(found))
-    down = -(-len(found) // across)
+    across = min(3, len(drawn))
+    down = -(-len(drawn) // across)
     with page_style():
         figure = Figure(figsize=(9.6, 3.3 * down), layout="constrained")
         panels = figure.subplots(down, across, squeeze=False).flat
-        for panel, (place, group, arrays) in zip(panels, found, strict=False):
-            _draw_density(panel, arrays, line_style(place)[1])
+        for panel, (index, group, arrays) in zip(panels, drawn, strict=False):
+            _draw_density(panel, arrays, line_style(index)[1])
             panel.set_title(group.label)
-        for panel in list(panels)[len(found) :]:
+        for panel in list(panels)[len(drawn) :]:
             panel.set_visible(False)
-    known = any("true_score" in arrays for _, _, arrays in found)
+    has_truth = any("true_score" in arrays for _, _, arrays in drawn)
     caption = "Contours: log-density. Arrows: score, where the density is high."
-    truth = " Gray: true density." if known else ""
+    truth = " Gray: true density." if has_truth else ""
     return Plot("Learned densities", caption + truth, figure, wide=True)
 
 

@@ -81,20 +81,20 @@ def read_folders(folders: Sequence[Path], targets: Sequence[TargetInfo] = ()) ->
         FileNotFoundError: If a folder does not exist, or no folder holds a run or a study.
     """
     infos = {target.name: target for target in targets}
-    order = {name: place for place, name in enumerate(infos)}
+    order = {name: index for index, name in enumerate(infos)}
     notes: list[str] = []
     runs: list[RunRecord] = []
     studies: list[StudyRecord] = []
     seen: set[Path] = set()
     for folder in folders:
-        found = []
+        folder_runs = []
         for path, name in _find(folder, seen):
             if (path / "config.json").exists():
-                found.append(_read_run(path, name, notes.append))
+                folder_runs.append(_read_run(path, name, notes.append))
             if (path / "study.json").exists():
                 studies += _read_study(path, name, infos, notes.append)
         runs += sorted(
-            (run for run in found if run is not None),
+            (run for run in folder_runs if run is not None),
             key=lambda run: (order.get(run.target, len(order)), _row_order(run, infos)),
         )
     if not seen:
@@ -116,7 +116,7 @@ def _find(folder: Path, seen: set[Path]) -> list[tuple[Path, str]]:
     """Return the folders of runs and studies not seen before, with the names to show."""
     if not folder.is_dir():
         raise FileNotFoundError(f"there is no folder {folder}")
-    found = []
+    paths = []
     for inner, below, files in os.walk(folder):
         below.sort()
         if "config.json" in files:
@@ -125,8 +125,8 @@ def _find(folder: Path, seen: set[Path]) -> list[tuple[Path, str]]:
         if {"config.json", "study.json"} & set(files) and path.resolve() not in seen:
             seen.add(path.resolve())
             name = Path(folder.resolve().name, path.relative_to(folder)).as_posix()
-            found.append((path, text(name)))
-    return found
+            paths.append((path, text(name)))
+    return paths
 
 
 def _row_order(run: RunRecord, infos: Mapping[str, TargetInfo]) -> int:
@@ -271,8 +271,8 @@ def _parse_line(line: bytes) -> dict[str, Any] | None:
         record = parse_json(line)
     except InputError:
         return None
-    known = isinstance(record, dict) and math.isfinite(real(record.get("iteration")))
-    return record if known else None
+    has_iteration = isinstance(record, dict) and math.isfinite(real(record.get("iteration")))
+    return record if has_iteration else None
 
 
 def _curve(points: Sequence[tuple[dict[str, Any], Json]]) -> Curve:
@@ -299,11 +299,11 @@ def _read_study(
     listed = listed if isinstance(listed, list) else []
     if len(listed) > MAX_PLOTS:
         note(f"{name}/study.json has {len(listed):,} panels. Only {MAX_PLOTS} are shown")
-    for place, value in enumerate(listed[:MAX_PLOTS]):
+    for index, value in enumerate(listed[:MAX_PLOTS]):
         try:
             panels.append(_panel(value))
         except READ_ERRORS as error:
-            note(f"{name}/study.json: panels[{place}] is left out: {error!r}")
+            note(f"{name}/study.json: panels[{index}] is left out: {error!r}")
     target = text(record.get("study") or folder.resolve().name)
     title = infos[target].title if target in infos else text(record.get("title") or target)
     scale = text(record.get("scale") or "")
@@ -315,7 +315,7 @@ def _panel(value: Mapping[str, Any]) -> Panel:
         text(value["title"]),
         text(value["x_label"]),
         text(value["y_label"]),
-        tuple(_line(one) for one in value["lines"]),
+        tuple(_line(line) for line in value["lines"]),
         value.get("x_log") is True,
         value.get("y_log") is True,
     )

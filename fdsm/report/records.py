@@ -81,9 +81,9 @@ def differing_paths(settings: Sequence[Mapping[str, Json]]) -> list[str]:
         >>> differing_paths([{"lr": 0.1, "steps": 9}, {"lr": 0.2, "steps": 9, "ema": None}])
         ['lr', 'ema']
     """
-    paths = dict.fromkeys(path for one in settings for path in one)
-    written = [{path: json.dumps(value) for path, value in one.items()} for one in settings]
-    return [path for path in paths if len({one.get(path) for one in written}) > 1]
+    paths = dict.fromkeys(path for flat in settings for path in flat)
+    written = [{path: json.dumps(value) for path, value in flat.items()} for flat in settings]
+    return [path for path in paths if len({texts.get(path) for texts in written}) > 1]
 
 
 def measurement_from_json(value: Json) -> Measurement:
@@ -291,8 +291,8 @@ class RunRecord(FolderRecord):
         """Name of the data: of the data set for a target, and of the files for a user's data."""
         record = _objects(self.record.get("data"))
         files = record.get("files")
-        found = [] if self.target or not isinstance(files, list) else files
-        names = [text(_objects(file).get("file") or "") for file in found]
+        listed = [] if self.target or not isinstance(files, list) else files
+        names = [text(_objects(file).get("file") or "") for file in listed]
         short = [PurePosixPath(name).name for name in names if name]
         if 0 < len(short) <= 3:
             return ", ".join(short)
@@ -308,7 +308,7 @@ class RunRecord(FolderRecord):
         training = f"{self.iterations:,.0f} iterations" if self.iterations >= 0 else ""
         if training and batch > 0:
             training += f" with batches of {batch:,.0f}"
-        found = {
+        facts = {
             "data": ": ".join(filter(None, (self.data, _size(data, self.record.get("shape"))))),
             "held out": self._held_out(real(recipe.get("folds"))),
             "preset": origin("preset"),
@@ -317,7 +317,7 @@ class RunRecord(FolderRecord):
             "objective": _objective(_objects(recipe.get("objective"))),
             "training": training,
         }
-        return {name: value for name, value in found.items() if value}
+        return {name: value for name, value in facts.items() if value}
 
     def _held_out(self, members: float) -> str:
         """Return how rows are held out by the members of a cross-fitted ensemble."""
@@ -335,8 +335,8 @@ class RunRecord(FolderRecord):
 def _size(data: Mapping[str, Any], shape: Json) -> str:
     """Return the number of rows in each split, and of columns or the shape of an event."""
     rows = {name: real(count) for name, count in _objects(data.get("rows")).items()}
-    known = {text(name): count for name, count in rows.items() if math.isfinite(count)}
-    splits = [f"{count:,.0f} {name}" for name, count in known.items() if count]
+    counts = {text(name): count for name, count in rows.items() if math.isfinite(count)}
+    splits = [f"{count:,.0f} {name}" for name, count in counts.items() if count]
     split = f" ({', '.join(splits)})" if len(splits) > 1 else ", all for training"
     columns = data.get("columns")
     event = ""
@@ -344,7 +344,7 @@ def _size(data: Mapping[str, Any], shape: Json) -> str:
         event = f"{len(columns):,} column{'' if len(columns) == 1 else 's'}"
     elif isinstance(shape, list) and shape:
         event = " × ".join(map(text, shape)) + " values per row"
-    count = f"{sum(known.values()):,.0f} rows{split}" if splits else ""
+    count = f"{sum(counts.values()):,.0f} rows{split}" if splits else ""
     return ", ".join(filter(None, (count, event)))
 
 

@@ -107,7 +107,10 @@ def _experiment(experiment: Experiment) -> "list[RenderableType]":
             facts = "".join(f"\n  {k}: {v}" for k, v in group.first.description.items())
             shown += [_text(group.label + facts), *_with_legend(comparison_table(group))]
     for group in experiment.groups:
-        shown += [_text(f"Warning: {group.label}: {one}", "bold yellow") for one in group.problems]
+        shown += [
+            _text(f"Warning: {group.label}: {problem}", "bold yellow")
+            for problem in group.problems
+        ]
     return shown
 
 
@@ -137,7 +140,7 @@ def _rich(table: Table) -> "RenderableType":
         )
     for row in table.rows:
         cells = [row.cells[column.key] for column in table.columns]
-        shown.add_row(_text(row.label), *(_stack(one.text, one.published) for one in cells))
+        shown.add_row(_text(row.label), *(_stack(cell.text, cell.published) for cell in cells))
     return shown
 
 

@@ -95,14 +95,14 @@ class Table:
         Raises:
             LookupError: If the table has no column for one of the keys.
         """
-        known = {column.key: column for column in self.columns}
-        missing = [key for key in keys if key not in known]
+        by_key = {column.key: column for column in self.columns}
+        missing = [key for key in keys if key not in by_key]
         if missing:
             raise LookupError(
                 f"there is no column {', '.join(map(repr, missing))}. "
-                f"Available: {', '.join(known)}"
+                f"Available: {', '.join(by_key)}"
             )
-        return replace(self, columns=tuple(known[key] for key in keys))
+        return replace(self, columns=tuple(by_key[key] for key in keys))
 
     def has_values(self, column: Column[Any]) -> bool:
         """Return whether any cell of a column has a number of ours."""
@@ -125,11 +125,16 @@ def build_table(first: str, columns: Sequence[Column[T]], items: Iterable[tuple[
         The table.
     """
     rows = tuple(
-        Row(label, {one.key: Cell(one.value(item), one.published(item)) for one in columns})
+        Row(
+            label,
+            {column.key: Cell(column.value(item), column.published(item)) for column in columns},
+        )
         for label, item in items
     )
     table = Table(first, tuple(columns), rows)
-    kept = (one for one in columns if table.has_values(one) or table.has_published(one))
+    kept = (
+        column for column in columns if table.has_values(column) or table.has_published(column)
+    )
     return replace(table, columns=tuple(kept))
 
 
@@ -196,11 +201,11 @@ def main_results(groups: Sequence[Group]) -> Table:
     table = group_table(groups)
 
     def select(kind: str, default: Sequence[str]) -> list[str]:
-        columns = [one for one in table.columns if one.kind == kind]
+        columns = [column for column in table.columns if column.kind == kind]
         compared = [o.key for o in columns if table.has_published(o) and table.has_values(o)]
-        return compared or [one.key for one in columns if one.key in default]
+        return compared or [column.key for column in columns if column.key in default]
 
-    every = [one.key for one in table.columns]
+    every = [column.key for column in table.columns]
     keys = {*select("metric", every), *select("cost", (STEP_TIME, "time_ratio")), "seeds"}
     return _explain(table.select([key for key in every if key in keys]), groups)
 
@@ -222,9 +227,11 @@ def baselines(groups: Sequence[Group]) -> dict[str, Group]:
 
 def comparison_table(group: Group) -> Table:
     """Build the table of a group's metrics beside those of reference densities."""
-    compared = {one.metric: one for one in group.comparisons}
+    compared = {comparison.metric: comparison for comparison in group.comparisons}
     names = dict.fromkeys([*compared, *(name for run in group.runs for name in run.metrics)])
-    references = dict.fromkeys(name for one in compared.values() for name in one.references)
+    references = dict.fromkeys(
+        name for comparison in compared.values() for name in comparison.references
+    )
 
     def model_value(name: str) -> str:
         mean = compared[name].model if name in compared else group.mean(name)[0]
@@ -232,14 +239,14 @@ def comparison_table(group: Group) -> Table:
 
     def reference_column(reference: str) -> Column[str]:
         def value(name: str) -> str:
-            known = compared[name].references if name in compared else {}
-            return metric_info(name).format(known[reference]) if reference in known else DASH
+            measured = compared[name].references if name in compared else {}
+            return metric_info(name).format(measured[reference]) if reference in measured else DASH
 
         return Column(f"reference {reference}", reference, value)
 
     columns = [Column("model", "model", model_value), *map(reference_column, references)]
     metrics = [metric_info(name) for name in names]
-    table = build_table("metric", columns, [(one.heading, one.name) for one in metrics])
+    table = build_table("metric", columns, [(metric.heading, metric.name) for metric in metrics])
     rows = group.first.measured_rows
     legend = tuple((m.heading, m.explanation_for(rows)) for m in metrics if m.explanation)
     over = f"{rows} rows" if len(group.counted) == 1 else "seeds"
@@ -276,8 +283,8 @@ def _metric_column(
     metric = metric_info(name)
 
     def published(group: Group) -> str:
-        known = group.info.published
-        return metric.format_published(known[name]) if name in known else DASH
+        numbers = group.info.published
+        return metric.format_published(numbers[name]) if name in numbers else DASH
 
     return Column(
         name,
@@ -303,8 +310,8 @@ def _ratio_column(
 
     def published(group: Group) -> str:
         base = bases.get(group.label)
-        known = [] if base is None or not compares else [group.info.published, base.info.published]
-        numbers = [one[metric].value for one in known if metric in one]
+        pair = [] if base is None or not compares else [group.info.published, base.info.published]
+        numbers = [by_metric[metric].value for by_metric in pair if metric in by_metric]
         return format_ratio(*numbers) if len(numbers) == 2 else DASH
 
     return Column(key, heading, value, published, kind="cost")
@@ -327,16 +334,16 @@ def _training_time(group: Group) -> str:
 
 def _range(group: Group, attribute: Literal["iterations", "parameters"]) -> str:
     values = [getattr(run, attribute) for run in group.counted]
-    known = [round(value) for value in values if math.isfinite(value)]
-    if not known:
+    finite = [round(value) for value in values if math.isfinite(value)]
+    if not finite:
         return DASH
-    low, high = min(known), max(known)
+    low, high = min(finite), max(finite)
     return f"{low:,}" if low == high else f"{low:,}–{high:,}"
 
 
 def _explain(table: Table, groups: Sequence[Group]) -> Table:
     """Return the table with a caption and a legend for its columns."""
-    legend = tuple((one.heading, one.meaning) for one in table.columns if one.meaning)
+    legend = tuple((column.heading, column.meaning) for column in table.columns if column.meaning)
     return replace(table, caption=_caption(groups, table), legend=legend)
 
 

@@ -70,19 +70,19 @@ def plot_curves(
         The plot, or `None` if nothing was logged.
     """
     values = [_finite_values(group, curve, against_time=against_time) for group in groups]
-    drawn = [place for place, one in enumerate(values) if len(one)]
+    drawn = [index for index, points in enumerate(values) if len(points)]
     if not drawn:
         return None
-    separate = _have_different_scales([values[place] for place in drawn])
-    panels = [[place] for place in drawn] if separate else [drawn]
+    separate = _have_different_scales([values[index] for index in drawn])
+    panels = [[index] for index in drawn] if separate else [drawn]
     figure = Figure(figsize=(5.2, 3.2 if len(panels) == 1 else 0.4 + 1.5 * len(panels)))
     figure.set_layout_engine("constrained")
     outside = 0
     axes = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
-    for panel, places in zip(axes, panels, strict=True):
-        for place in places:
-            _draw_group(panel, groups[place], place, curve, against_time=against_time)
-        everything = np.concatenate([values[place] for place in places])
+    for panel, indices in zip(axes, panels, strict=True):
+        for index in indices:
+            _draw_group(panel, groups[index], index, curve, against_time=against_time)
+        everything = np.concatenate([values[index] for index in indices])
         low, high = axis_limits(everything)
         outside += int(((everything < low) | (everything > high)).sum())
         panel.set_ylim(low, high)
@@ -91,7 +91,7 @@ def plot_curves(
     axes[-1].set_xlabel("seconds" if against_time else "iteration")
     if not against_time:
         axes[-1].xaxis.set_major_formatter(EngFormatter(sep=""))
-    shown = [groups[place] for place in drawn]
+    shown = [groups[index] for index in drawn]
     caption = _caption(shown, curve, separate=separate, outside=outside)
     against = "training time" if against_time else "iteration"
     return Plot(f"{title} against {against}", caption, figure)
@@ -135,10 +135,12 @@ def running_median(curve: Curve, half: int = 0) -> Array:
     points = _points(curve)
     points = points[:, np.isfinite(points[2])]
     count = points.shape[1]
-    places = np.unique(np.linspace(0, count - 1, min(count, MAX_POINTS)).round().astype(int))
-    reach = np.minimum(half, places)
-    medians = [np.median(points[2, k - r : k + r + 1]) for k, r in zip(places, reach, strict=True)]
-    return np.vstack([points[:2, places], np.array(medians)[None]])
+    columns = np.unique(np.linspace(0, count - 1, min(count, MAX_POINTS)).round().astype(int))
+    reach = np.minimum(half, columns)
+    medians = [
+        np.median(points[2, k - r : k + r + 1]) for k, r in zip(columns, reach, strict=True)
+    ]
+    return np.vstack([points[:2, columns], np.array(medians)[None]])
 
 
 def mean_curve(curves: Sequence[Curve]) -> Array:
@@ -185,9 +187,9 @@ def _have_different_scales(values: Sequence[Array]) -> bool:
 
 
 def _draw_group(
-    panel: Axes, group: Group, place: int, curve: GetCurve, *, against_time: bool
+    panel: Axes, group: Group, index: int, curve: GetCurve, *, against_time: bool
 ) -> None:
-    dashes, color = line_style(place)
+    dashes, color = line_style(index)
     style = (0, tuple(float(d) for d in dashes.split())) if dashes else "solid"
     axis = 1 if against_time else 0
     for run in group.runs:

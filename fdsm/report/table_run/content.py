@@ -113,17 +113,17 @@ def table_content(
 
     def draw(name: str, plots: "Sequence[Plot]") -> "list[Drawn]":
         salted = enumerate(plots)
-        return [(one, svg_element(one.figure, f"{salt} {name} {i}")) for i, one in salted]
+        return [(plot, svg_element(plot.figure, f"{salt} {name} {i}")) for i, plot in salted]
 
     scored = tuple(
         ScoredContent(
-            one,
-            scored_sentence(one),
-            draw(f"scored {place}", plot_scores(table, one)),
-            _rate(one.fdr),
-            tuple(map(_outlier_row, one.top)),
+            file,
+            scored_sentence(file),
+            draw(f"scored {index}", plot_scores(table, file)),
+            _rate(file.fdr),
+            tuple(map(_outlier_row, file.top)),
         )
-        for place, one in enumerate(files)
+        for index, file in enumerate(files)
     )
     correlations = table.correlations
     return TableContent(
@@ -139,7 +139,7 @@ def table_content(
         samples_sentence(table),
         (
             histograms_caption(table),
-            draw("columns", [plot_column(one) for one in table.histograms]),
+            draw("columns", [plot_column(histogram) for histogram in table.histograms]),
         ),
         ("", [])
         if correlations is None
@@ -160,8 +160,8 @@ def columns_sentence(columns: Sequence[Column]) -> str:
         The sentence.
 
     Example:
-        >>> one = Column("a", "numeric", "", 0.0, True)
-        >>> columns_sentence([one, one, Column("id", "identifier", "", 0.0, False)])
+        >>> column = Column("a", "numeric", "", 0.0, True)
+        >>> columns_sentence([column, column, Column("id", "identifier", "", 0.0, False)])
         'The model uses 2 of 3 columns: 2 numeric. Not used: 1 identifier.'
     """
     used = Counter(column.type for column in columns if column.used)
@@ -217,7 +217,7 @@ def samples_sentence(table: TableRecord) -> str:
         return ""
     return (
         "A classifier that separates samples from training rows has an AUC of "
-        f"{table.sample_auc:.2f}. 0.5 or less means that it cannot tell them apart, and 1 that it "
+        f"{table.sample_auc:.2f}. 0.5 or less means that it cannot separate them, and 1 that it "
         "always can."
     )
 
@@ -230,7 +230,7 @@ def histograms_caption(table: TableRecord) -> str:
             "The line should follow the filled area. The distance is 0 for equal distributions "
             "and 1 for disjoint ones."
         )
-        if not all(math.isnan(one.held_out_distance) for one in table.histograms):
+        if not all(math.isnan(histogram.held_out_distance) for histogram in table.histograms):
             parts.append("That of held-out rows shows how much chance alone contributes.")
     if table.histograms_left_out:
         parts.append(
@@ -261,10 +261,12 @@ def correlations_sentence(correlations: Correlations) -> str:
     if not pairs:
         return ""
     _, i, j = max(pairs)
-    known, drawn = (typeset(f"{one[i][j]:.2f}") for one in (correlations.data, samples))
+    in_data, in_samples = (
+        typeset(f"{matrix[i][j]:.2f}") for matrix in (correlations.data, samples)
+    )
     return (
-        f"Largest difference: {names[j]} and {names[i]} have a correlation of {known} in the "
-        f"training rows and {drawn} in the samples."
+        f"Largest difference: {names[j]} and {names[i]} have a correlation of {in_data} in the "
+        f"training rows and {in_samples} in the samples."
     )
 
 
@@ -279,7 +281,7 @@ def _outlier_row(outlier: Outlier) -> OutlierRow:
 
 
 def reason_sentence(reason: Reason) -> str:
-    """Return a reason in words.
+    """Return a reason as a sentence.
 
     Args:
         reason: The reason.

@@ -52,14 +52,16 @@ def distinct_labels(names: Sequence[str], length: int = NAME_LENGTH) -> list[str
     labels = [shorten(name, length) for name in names]
     counts = Counter(labels)
     for label in (label for label, count in counts.items() if count > 1):
-        places = [place for place, one in enumerate(labels) if one == label]
-        for place, part in zip(places, _differing_parts([names[p] for p in places]), strict=True):
-            labels[place] = shorten(part, length)
+        indices = [index for index, other in enumerate(labels) if other == label]
+        for index, part in zip(
+            indices, _differing_parts([names[p] for p in indices]), strict=True
+        ):
+            labels[index] = shorten(part, length)
     counts = Counter(labels)
-    for place, label in enumerate(labels):
+    for index, label in enumerate(labels):
         if counts[label] > 1 or not label:
-            number = f"{place + 1}: "
-            labels[place] = number + shorten(names[place], length - len(number))
+            number = f"{index + 1}: "
+            labels[index] = number + shorten(names[index], length - len(number))
     return labels
 
 
@@ -67,9 +69,9 @@ def number_legend(names: Sequence[str], labels: Sequence[str]) -> str:
     """Return the full names of the labels that start with a number. Empty if there are none."""
     pairs = zip(names, labels, strict=True)
     shown = [
-        f"{place}: {name}"
-        for place, (name, label) in enumerate(pairs, 1)
-        if label.startswith(f"{place}: ") and label != name
+        f"{number}: {name}"
+        for number, (name, label) in enumerate(pairs, 1)
+        if label.startswith(f"{number}: ") and label != name
     ]
     return "; ".join(shown)
 
@@ -97,33 +99,33 @@ def ticks_that_fit(low: float, high: float) -> tuple[list[float], list[str], str
         high: Upper end of the axis.
 
     Returns:
-        The places of the ticks, their labels, and the power of ten by which to multiply them, as
+        The ticks, their labels, and the power of ten by which to multiply them, as
         text. The power is empty for numbers of ordinary size.
 
     Example:
         >>> ticks_that_fit(2997000.0, 3003000.0)[1:]
         (['2.998', '3.000', '3.002'], '× 10⁶')
     """
-    places: list[float] = []
+    ticks: list[float] = []
     labels: list[str] = []
     power = ""
     for count in (3, 2, 1):
-        found = MaxNLocator(count).tick_values(low, high)
-        places = [float(place) for place in found if low <= place <= high]
-        labels, power = tick_labels(places)
+        candidates = MaxNLocator(count).tick_values(low, high)
+        ticks = [float(tick) for tick in candidates if low <= tick <= high]
+        labels, power = tick_labels(ticks)
         widths = [(len(a) + len(b)) / 2 + 1 for a, b in itertools.pairwise(labels)]
-        steps = [b - a for a, b in itertools.pairwise(places)]
+        steps = [b - a for a, b in itertools.pairwise(ticks)]
         room = (AXIS_LENGTH * step / (high - low) for step in steps)
-        if places and all(width <= most for width, most in zip(widths, room, strict=True)):
-            return places, labels, power
-    return places[:1], labels[:1], power
+        if ticks and all(width <= most for width, most in zip(widths, room, strict=True)):
+            return ticks, labels, power
+    return ticks[:1], labels[:1], power
 
 
-def tick_labels(places: Sequence[float]) -> tuple[list[str], str]:
+def tick_labels(ticks: Sequence[float]) -> tuple[list[str], str]:
     """Return the labels of ticks with as many decimals as they need, and their power of ten.
 
     Args:
-        places: The ticks, increasing.
+        ticks: The ticks, increasing.
 
     Returns:
         The labels, and the power as text, which is empty for numbers of ordinary size.
@@ -134,10 +136,10 @@ def tick_labels(places: Sequence[float]) -> tuple[list[str], str]:
         >>> tick_labels([0.0, 2e-5])
         (['0', '2'], '× 10⁻⁵')
     """
-    largest = max(map(abs, places), default=0.0)
+    largest = max(map(abs, ticks), default=0.0)
     exponent = math.floor(math.log10(largest)) if largest > 1e-300 else 0
     exponent = 0 if -4 < exponent < 6 else exponent
-    scaled = [place / 10.0**exponent for place in places]
+    scaled = [tick / 10.0**exponent for tick in ticks]
     step = min((b - a for a, b in itertools.pairwise(scaled)), default=largest / 10.0**exponent)
     decimals = next(
         (d for d in range(12) if all(abs(round(x, d) - x) <= 1e-6 * step for x in scaled)), 12

@@ -25,8 +25,8 @@ def missing_shares(config: Mapping[str, Any]) -> dict[str, float]:
     try:
         data, columns = config["data"], config["recipe"]["data"]["schema"]["columns"]
         rows = sum(map(real, data["rows"].values())) + real(data.get("dropped_rows", 0))
-        counts = {text(one["name"]): real(one.get("missing", 0)) for one in columns}
+        counts = {text(column["name"]): real(column.get("missing", 0)) for column in columns}
     except (LookupError, TypeError, AttributeError):
         return {}
-    known = {name: count / rows for name, count in counts.items() if rows > 0}
-    return {name: share for name, share in known.items() if not math.isnan(share)}
+    shares = {name: count / rows for name, count in counts.items() if rows > 0}
+    return {name: share for name, share in shares.items() if not math.isnan(share)}

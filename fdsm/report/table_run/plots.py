@@ -59,8 +59,8 @@ def plot_scores(table: TableRecord, scored: ScoredRecord | None = None) -> list[
     Returns:
         The distribution of the scores, and the share of rows at or above each score.
     """
-    known = [table.train_scores, table.held_out_scores]
-    low, high, beyond = _score_axis(known, scored)
+    histograms = [table.train_scores, table.held_out_scores]
+    low, high, beyond = _score_axis(histograms, scored)
     with page_style():
         plots = [_plot_density(table, scored), _plot_shares(table, scored)]
     for plot in plots:
@@ -68,15 +68,15 @@ def plot_scores(table: TableRecord, scored: ScoredRecord | None = None) -> list[
     if not beyond or scored is None:
         return plots
     note = f" Rows of {scored.file} beyond the ends of the axis: {beyond:,.0f}."
-    return [Plot(one.title, one.caption + note, one.figure) for one in plots]
+    return [Plot(plot.title, plot.caption + note, plot.figure) for plot in plots]
 
 
 def _score_axis(
-    known: Sequence[Histogram], scored: ScoredRecord | None
+    histograms: Sequence[Histogram], scored: ScoredRecord | None
 ) -> tuple[float, float, float]:
     """Return the ends of the axis of scores, and the number of new rows beyond them."""
-    low = min(_range(one)[0] for one in known)
-    high = max(_range(one)[1] for one in known)
+    low = min(_range(histogram)[0] for histogram in histograms)
+    high = max(_range(histogram)[1] for histogram in histograms)
     if scored is None:
         return low, high, 0
     reach = REACH * (high - low)
@@ -95,17 +95,17 @@ def _score_axis(
 def _range(histogram: Histogram) -> tuple[float, float]:
     """Return the outer edges of the bins that are not empty."""
     edges = histogram.edges
-    filled = [place for place, count in enumerate(histogram.counts.inside) if count]
+    filled = [index for index, count in enumerate(histogram.counts.inside) if count]
     return (edges[filled[0]], edges[filled[-1] + 1]) if filled else (edges[0], edges[-1])
 
 
 def _plot_density(table: TableRecord, scored: ScoredRecord | None) -> Plot:
     figure, axes = _figure()
-    for name, one, style in _curves(table, scored):
-        density = np.array(one.counts.shares) / np.diff(one.edges)
-        axes.stairs(density, np.array(one.edges), label=name, **style)
-        if scored is not None and one is scored.histogram:
-            axes.stairs(density, np.array(one.edges), fill=True, color=NEW, alpha=0.2)
+    for name, histogram, style in _curves(table, scored):
+        density = np.array(histogram.counts.shares) / np.diff(histogram.edges)
+        axes.stairs(density, np.array(histogram.edges), label=name, **style)
+        if scored is not None and histogram is scored.histogram:
+            axes.stairs(density, np.array(histogram.edges), fill=True, color=NEW, alpha=0.2)
     axes.set(xlabel="score", ylabel="density")
     axes.set_ylim(bottom=0)
     axes.yaxis.set_major_locator(MaxNLocator(4))
@@ -122,11 +122,11 @@ def _plot_density(table: TableRecord, scored: ScoredRecord | None) -> Plot:
 def _plot_shares(table: TableRecord, scored: ScoredRecord | None) -> Plot:
     figure, axes = _figure()
     fewest = 1.0
-    for name, one, style in _curves(table, scored):
-        share = np.array(one.counts.shares_at_or_above)
+    for name, histogram, style in _curves(table, scored):
+        share = np.array(histogram.counts.shares_at_or_above)
         shown = share > 0
-        axes.plot(np.array(one.edges)[shown], share[shown], label=name, **style)
-        fewest = min(fewest, 1 / max(one.counts.total, 1))
+        axes.plot(np.array(histogram.edges)[shown], share[shown], label=name, **style)
+        fewest = min(fewest, 1 / max(histogram.counts.total, 1))
     axes.set(xlabel="score", ylabel="share of rows")
     set_log_scale(axes, "y")
     axes.set_ylim(fewest / 2, 1.5)
@@ -233,14 +233,14 @@ def _plot_levels(histogram: ColumnHistogram) -> Figure:
     count = len(histogram.levels)
     figure = Figure(figsize=(2.2, max(1.5, 0.45 + 0.18 * count)), layout="constrained")
     axes = figure.subplots()
-    places = np.arange(count)
-    axes.barh(places, histogram.data.shares, height=0.75, color=DATA, alpha=0.35)
+    rows = np.arange(count)
+    axes.barh(rows, histogram.data.shares, height=0.75, color=DATA, alpha=0.35)
     if histogram.samples is not None:
         shares = histogram.samples.shares
         axes.plot(
-            shares, places, color=NEW, marker="|", markersize=9, markeredgewidth=2, linestyle=""
+            shares, rows, color=NEW, marker="|", markersize=9, markeredgewidth=2, linestyle=""
         )
-    axes.set_yticks(places, distinct_labels(histogram.levels, LEVEL_LENGTH))
+    axes.set_yticks(rows, distinct_labels(histogram.levels, LEVEL_LENGTH))
     axes.set_ylim(count - 0.4, -0.6)
     axes.set_xlim(left=0)
     axes.grid(visible=False, axis="y")
@@ -285,12 +285,12 @@ def date_ticks(low: float, high: float) -> tuple[list[float], list[str]]:
     formats = {3 * 365: "%Y", 90: "%b %Y", 3: "%d %b", -1: "%H:%M"}
     pattern = next(pattern for shortest, pattern in formats.items() if days > shortest)
     start = datetime(1970, 1, 1, tzinfo=UTC)
-    places = [low + part * (high - low) for part in (0.2, 0.8)]
+    ticks = [low + part * (high - low) for part in (0.2, 0.8)]
     try:
-        dates = [start + timedelta(seconds=place) for place in places]
+        dates = [start + timedelta(seconds=tick) for tick in ticks]
     except OverflowError:
         return [], []
-    return places, [f"{date:{pattern}}" for date in dates]
+    return ticks, [f"{date:{pattern}}" for date in dates]
 
 
 def plot_correlations(correlations: Correlations) -> list[Plot]:

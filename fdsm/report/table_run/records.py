@@ -248,8 +248,8 @@ def table_from_json(
     edges = scores["edges"]
     return TableRecord(
         {text(name): _count(count) for name, count in value["rows"].items()},
-        tuple(_column(one, missing) for one in value["columns"]),
-        tuple(_column_histogram(one) for one in value["histograms"]),
+        tuple(_column(column, missing) for column in value["columns"]),
+        tuple(_column_histogram(histogram) for histogram in value["histograms"]),
         _count(value.get("histograms_left_out", 0)),
         None if correlations is None else _correlations(correlations),
         _histogram({"edges": edges, **scores["train"]}),
@@ -281,20 +281,20 @@ def scored_from_json(value: Mapping[str, Any]) -> ScoredRecord:
         real(value.get("fdr")),
         threshold,
         _histogram(value["score_histogram"]),
-        tuple(_outlier(one, threshold) for one in value["top"]),
+        tuple(_outlier(outlier, threshold) for outlier in value["top"]),
     )
 
 
 def _outlier(value: Mapping[str, Any], threshold: float) -> Outlier:
     reasons = tuple(
         Reason(
-            text(one["column"]),
-            one.get("value"),
-            one.get("expected"),
-            real(one.get("share")),
-            one.get("is_new") is True,
+            text(reason["column"]),
+            reason.get("value"),
+            reason.get("expected"),
+            real(reason.get("share")),
+            reason.get("is_new") is True,
         )
-        for one in value.get("reasons") or ()
+        for reason in value.get("reasons") or ()
     )
     score = real(value["score"])
     flagged = bool(value.get("flagged", score >= threshold))  # older records have no such entry

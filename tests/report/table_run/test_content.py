@@ -87,7 +87,7 @@ def test_the_auc_is_only_mentioned_if_it_was_measured() -> None:
 
 def test_an_auc_below_one_half_is_explained() -> None:
     sentence = samples_sentence(table_from_json(changed(TABLE, "sample_auc", 0.41)))
-    assert "an AUC of 0.41. 0.5 or less means that it cannot tell them apart" in sentence
+    assert "an AUC of 0.41. 0.5 or less means that it cannot separate them" in sentence
 
 
 def test_the_caption_of_columns_explains_only_what_is_shown() -> None:
