@@ -1,4 +1,4 @@
-"""The classifier test for samples: can a random forest tell them from held-out rows?"""
+"""The classifier test for samples: can a random forest separate them from held-out rows?"""
 
 import numpy as np
 from sklearn.ensemble import RandomForestClassifier

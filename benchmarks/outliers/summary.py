@@ -269,7 +269,7 @@ def samples(results: Results, groups: Mapping[str, Sequence[str]]) -> Section:
         rows.append([METHODS[method].title, *cells])
     note = (
         "Mean AUC of a random forest that separates samples from held-out normal rows. 0.5: it "
-        "cannot tell them apart. 1: it always can."
+        "cannot separate them. 1: it always can."
     )
     return Section("Samples", ["method", *groups], rows, note)
 
