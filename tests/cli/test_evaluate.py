@@ -71,8 +71,8 @@ def test_summary_holds_the_facts_of_the_result(
         "training rows, and new values in columns whose values repeat."
     )
     assert text["Samples"] == (
-        f"250 drawn. A classifier separates them from rows with an AUC of {result['sample_auc']:.2f} "
-        "(0.5 or less means that it cannot)."
+        "250 drawn. A classifier separates them from rows with an AUC of "
+        f"{result['sample_auc']:.2f} (0.5 or less means that it cannot)."
     )
     assert result["num_samples"] == 250
 
