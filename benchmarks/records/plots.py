@@ -1,15 +1,12 @@
 """Plots of ratios."""
 
+from matplotlib.figure import Figure
+
 from fdsm.report import Line, Panel
 from fdsm.report.plots import LIGHT, page_style, plot_panels, svg_file
 
 from .curves import Trainings
 from .record import Record
-
-try:
-    from matplotlib.figure import Figure
-except ImportError as error:
-    raise ImportError("plots need matplotlib: pip install 'fdsm[report]'") from error
 
 
 def ratio_plot(record: Record) -> Figure:

@@ -1,4 +1,4 @@
-"""`fdsm bench`, with a benchmark whose ratios are given."""
+"""`python -m benchmarks`, with a benchmark whose ratios are given."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`fdsm reproduce`: rows are run once and shown beside the published numbers."""
+"""`python -m paper`: rows are run once and shown beside the published numbers."""
 
 import json
 from dataclasses import replace
