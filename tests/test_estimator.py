@@ -302,24 +302,6 @@ def test_the_number_of_samples_must_be_positive(of_gaussian: ScoreMatchingDensit
         of_gaussian.sample(0)
 
 
-def test_without_scikit_learn_the_error_says_what_to_install() -> None:
-    code = """
-import sys
-sys.modules["sklearn"] = sys.modules["sklearn.base"] = None
-import fdsm
-print(fdsm.SSM.__name__)
-try:
-    fdsm.ScoreMatchingDensity
-except ImportError as error:
-    print(error)
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    name, error = done.stdout.splitlines()
-    assert name == "SSM"
-    assert error.startswith("ScoreMatchingDensity needs scikit-learn")
-    assert error.endswith("pip install 'fdsm[sklearn]'")
-
-
 def test_outliers_among_the_training_rows_are_found() -> None:
     """A row is not its own neighbor, because the rows are different."""
     X = np.random.default_rng(0).normal(size=(200, 3))

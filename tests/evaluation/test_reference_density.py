@@ -137,14 +137,10 @@ def test_the_generator_determines_the_mixture(generator: Generator) -> None:
     assert torch.equal(first(x), second(x))
 
 
-def test_there_is_no_mixture_without_enough_rows_or_scikit_learn(
-    generator: Generator, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_there_is_no_mixture_without_enough_rows(generator: Generator) -> None:
     assert fit_gaussian_mixture(torch.randn(39, 2, generator=generator)) is None
     assert fit_gaussian_mixture(torch.randn(40, 2, generator=generator)) is not None
     assert fit_gaussian_mixture(torch.randn(40, 2, generator=generator), 3) is None
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert fit_gaussian_mixture(torch.randn(40, 2, generator=generator)) is None
 
 
 def test_images_are_flattened(generator: Generator) -> None:

@@ -375,11 +375,6 @@ def test_classifier_sees_missing_cells() -> None:
     assert found > 0.65
 
 
-def test_samples_are_not_judged_without_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "sklearn.ensemble", None)
-    assert classifier_auc(torch.zeros(100, 2), torch.zeros(100, 2)) is None
-
-
 def test_numeric_columns_of_a_table_are_compared_without_missing_cells() -> None:
     """Codes of categories have no mean that could be off."""
     schema = TableSchema((
