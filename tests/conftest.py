@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 
+from fdsm.samplers import importance
+
 torch.set_num_threads(1)  # the tensors are small, and threads that wait for a shared core are slow
 
 
@@ -17,6 +19,16 @@ def _float64() -> Iterator[None]:
     torch.manual_seed(0)
     yield
     torch.set_default_dtype(default)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _short_estimates() -> Iterator[None]:
+    """Spend less on the normalizing constants of tables, which are most of a short training."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(importance, "PARTITION_SAMPLES", 5_000)
+        patch.setattr(importance, "PARTITION_CHAINS", 100)
+        patch.setattr(importance, "PARTITION_MOVES", 2)
+        yield
 
 
 @pytest.fixture
