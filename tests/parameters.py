@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-SHORT_ESTIMATES = {"PARTITION_SAMPLES": 5_000, "PARTITION_CHAINS": 100, "PARTITION_MOVES": 2}
+SHORT_ESTIMATES = {"PARTITION_SAMPLES": 10_000, "PARTITION_CHAINS": 200, "PARTITION_MOVES": 5}
 """Constants of `fdsm.samplers.importance` in tests."""
 
 

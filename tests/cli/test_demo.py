@@ -35,7 +35,7 @@ def test_demo_finds_tumors_compares_five_methods_and_keeps_them(
     assert names == ["DSM", "FD-DSM", "SSM", "FD-SSM", "Taylor-SSM"]
     monkeypatch.setattr(digits, "DIGITS", tuple(replace(tiny, name=name) for name in names))
     quick = ("plan.num_samples=100", "levels.count=10")
-    monkeypatch.setattr(demo, "train", partial(train, iterations=20, settings=quick))
+    monkeypatch.setattr(demo, "train", partial(train, iterations=10, settings=quick))
     out, _ = run_text(["demo", "--out", "demo"], capsys)
     for name in names:
         assert name in out
