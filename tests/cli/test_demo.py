@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from fdsm import report
 from fdsm.cli import demo
 from fdsm.cli.train import train
 from fdsm.recipes import digits
@@ -51,6 +52,7 @@ def test_demo_finds_tumors_compares_five_methods_and_keeps_them(
     models = sorted(Path("demo").rglob("model.safetensors"))
     assert len(models) == 6
     before = [path.read_bytes() for path in models]
+    monkeypatch.setattr(report, "write_page", lambda *_, **__: None)  # plots take seconds
     again, _ = run_text(["demo", "--out", "demo"], capsys)
     assert sentence in again
     assert [path.read_bytes() for path in models] == before
