@@ -135,12 +135,10 @@ def test_combinations_that_do_not_exist_list_the_allowed_ones(kind: str) -> None
 
 EXISTING = [combination for combination in COMBINATIONS if allowed(*combination)]
 QUICK = [
-    (kind, model, objective, derivative)
-    for kind, model, objective, derivative in EXISTING
-    if kind == "tables"
-    and (derivative is None or (model, objective) == ("ebm", "ssm"))
-    or kind == "images"
-    and (objective, derivative) == (None, None)
+    (kind, *others)
+    for kind, *others in EXISTING
+    if (kind == "tables" and (others[2] is None or others[:2] == ["ebm", "ssm"]))
+    or (kind == "images" and others[1:] == [None, None])
 ]
 """Each model, objective and engine at least once."""
 
