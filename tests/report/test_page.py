@@ -73,6 +73,12 @@ def page_of(folders: list[Path], title: str = "Runs") -> Page:
     return Page(write_page(read_folders(folders, TARGETS), path, title))
 
 
+@pytest.fixture
+def _undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave plots empty. Drawing them takes most of the time."""
+    monkeypatch.setattr("fdsm.report.plots.svg_element", lambda figure, salt: "<svg></svg>")
+
+
 def delete_logs(folders: list[Path]) -> None:
     """Delete the logs, since plots take most of the time."""
     for folder in folders:
@@ -200,6 +206,7 @@ def test_sections_have_the_order_of_the_targets(tmp_path: Path) -> None:
     assert len(identifiers) == len(set(identifiers))
 
 
+@pytest.mark.usefixtures("_undrawn")
 def test_a_users_run_is_described_without_the_provenance_of_the_paper(tmp_path: Path) -> None:
     page = page_of([write_user_run(tmp_path / "runs" / "measurements")])
     rows = [[cell.strip() for cell in row] for row in page.rows]
@@ -240,6 +247,7 @@ def test_a_run_on_a_table_shows_columns_outliers_and_samples(tmp_path: Path) -> 
     assert len(identifiers) == len(set(identifiers))
 
 
+@pytest.mark.usefixtures("_undrawn")
 def test_columns_that_the_model_does_not_use_show_their_missing_cells(tmp_path: Path) -> None:
     folder = write_table_run(tmp_path / "runs" / "measurements")
     columns = [{"name": "id", "missing": 250}]
@@ -250,6 +258,7 @@ def test_columns_that_the_model_does_not_use_show_their_missing_cells(tmp_path: 
     assert "could not be read" not in page_of([folder]).text
 
 
+@pytest.mark.usefixtures("_undrawn")
 def test_a_cross_fitted_run_has_held_out_rows_and_no_test_rows(tmp_path: Path) -> None:
     page = page_of([write_cross_fitted_run(tmp_path / "runs" / "measurements")])
     assert "measurements.csv: 1,320 rows, all for training, 12 columns" in page.text
@@ -260,6 +269,7 @@ def test_a_cross_fitted_run_has_held_out_rows_and_no_test_rows(tmp_path: Path) -
     assert not re.search(r"test row|0 test|[Vv]alidation:", page.text)
 
 
+@pytest.mark.usefixtures("_undrawn")
 def test_each_group_on_a_table_is_shown_with_its_label(tmp_path: Path) -> None:
     for name in ("first", "second"):
         folder = write_table_run(tmp_path / "runs" / "x" / name, scored=name == "first")
@@ -271,6 +281,7 @@ def test_each_group_on_a_table_is_shown_with_its_label(tmp_path: Path) -> None:
     assert len(identifiers) == len(set(identifiers))
 
 
+@pytest.mark.usefixtures("_undrawn")
 def test_long_lists_of_columns_are_folded(tmp_path: Path) -> None:
     folder = write_table_run(tmp_path / "runs" / "x", scored=False)
     columns = [{**TABLE["columns"][0], "name": f"c{place}"} for place in range(21)]
@@ -278,6 +289,7 @@ def test_long_lists_of_columns_are_folded(tmp_path: Path) -> None:
     assert "All 21 columns" in page_of([folder]).text
 
 
+@pytest.mark.usefixtures("_undrawn")
 def test_a_run_without_a_table_has_no_part_on_tables(tmp_path: Path) -> None:
     page_of([write_user_run(tmp_path / "runs" / "x")])
     source = (tmp_path / "page.html").read_text(encoding="utf-8")
@@ -370,6 +382,7 @@ def test_a_run_with_an_empty_config_is_shown(tmp_path: Path) -> None:
     assert period(read_folders([folder]).runs) == ""
 
 
+@pytest.mark.usefixtures("_undrawn")
 def test_more_groups_than_colors_are_dashed(tmp_path: Path) -> None:
     folders = [write_run(tmp_path / "runs" / f"{i}", "SSM", 0) for i in range(8)]
     for place, folder in enumerate(folders):
