@@ -30,6 +30,7 @@ coverage: .venv/test  ## Run the tests of the package and print which lines they
 
 nightly: .venv/test  ## Run what takes longer: faults, fuzzed files, launches, compilation, mutations (an hour).
 	$(PYTEST) tests paper benchmarks -m nightly
+	FDSM_EVERY_ORDER=1 $(PYTEST) tests/derivatives/taylor
 	$(BIN)/python -m tests.nightly.fuzz --cases 100
 	$(BIN)/python -m tests.nightly.fuzz.bombs
 	$(BIN)/python -m tests.nightly.mutation

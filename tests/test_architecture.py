@@ -4,6 +4,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
@@ -48,12 +49,16 @@ def imports(source: str, package: tuple[str, ...]) -> Iterator[tuple[str, str]]:
             yield from ((module, alias.name) for alias in node.names)
 
 
-def imports_in(room: str) -> Iterator[tuple[Path, str, str]]:
-    """Yield the file, the module and the name of each import in a folder of the repository."""
-    for path in sorted((ROOT / room).rglob("*.py")):
-        package = path.relative_to(ROOT).parent.parts
-        for module, name in imports(path.read_text(encoding="utf8"), package):
-            yield path.relative_to(ROOT), module, name
+@cache
+def imports_in(room: str) -> list[tuple[Path, str, str]]:
+    """Return the file, the module and the name of each import in a folder of the repository."""
+    return [
+        (path.relative_to(ROOT), module, name)
+        for path in sorted((ROOT / room).rglob("*.py"))
+        for module, name in imports(
+            path.read_text(encoding="utf8"), path.relative_to(ROOT).parent.parts
+        )
+    ]
 
 
 def layers(module: str, name: str) -> set[str]:

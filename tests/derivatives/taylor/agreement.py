@@ -1,6 +1,12 @@
-"""The reference for every rule: Taylor agrees with Autodiff, in values and in gradients."""
+"""The reference for every rule: Taylor agrees with Autodiff, in values and in gradients.
+
+By default functions are compared along one direction up to the curvature, and along several. With
+the environment variable FDSM_EVERY_ORDER, as in `make nightly`, also to the first and the fourth
+order.
+"""
 
 import inspect
+import os
 import re
 from collections.abc import Callable, Sequence
 from types import ModuleType
@@ -13,13 +19,15 @@ from fdsm.derivatives.taylor import Taylor, algebra
 from fdsm.derivatives.taylor.registry import _RULES
 from fdsm.typing import Derivative
 
+EVERY_ORDER = "FDSM_EVERY_ORDER" in os.environ
+
 
 def assert_agrees(
     f: Callable[[Tensor], Tensor],
     x: Tensor,
     *parameters: Tensor,
-    orders: Sequence[int] = (1, 2),
-    directions: Sequence[int] = (1, 3),
+    orders: Sequence[int] = (1, 2) if EVERY_ORDER else (2,),
+    directions: Sequence[int] = (1, 3) if EVERY_ORDER else (3,),
     rtol: float = 1e-10,
 ) -> None:
     """Check all derivatives of a function, and their gradients, against Autodiff.
@@ -41,7 +49,7 @@ def assert_agrees(
         _compare(lambda engine, k=order: engine.jet(f, x, several[0], k), parameters, rtol)
     for count in directions:
         _compare(lambda engine, n=count: engine.sliced(f, x, several[:n]), parameters, rtol)
-    if max(directions, default=1) > 1:
+    if EVERY_ORDER and max(directions, default=1) > 1:
         _compare_fourth_orders(f, x, several[0], parameters, rtol)
 
 
@@ -112,10 +120,10 @@ def assert_rule(
     *parameters: Tensor,
     rtol: float = 1e-10,
 ) -> None:
-    """Check a function from one shape to any other, of series of degree one and of degree two.
+    """Check a function from one shape to any other, of series of degree two.
 
-    The former of the first order, the latter of the second, and along two directions. The function
-    must leave its argument alone.
+    Of the second order, and along two directions. With every order, also of series of degree one.
+    The function must leave its argument alone.
 
     Args:
         f: The function, which may return several tensors.
@@ -129,7 +137,8 @@ def assert_rule(
     curved = lambda x: x + (curve(x) - curve(fixed))
     straight = lambda x: _combined(_unchanging(f, x[0]))[None]
     bent = lambda x: _combined(_unchanging(f, curved(x)[0]))[None]
-    assert_agrees(straight, start, start, *parameters, orders=(1,), directions=(), rtol=rtol)
+    if EVERY_ORDER:
+        assert_agrees(straight, start, start, *parameters, orders=(1,), directions=(), rtol=rtol)
     assert_agrees(bent, start, start, *parameters, orders=(2,), directions=(2,), rtol=rtol)
 
 

@@ -30,7 +30,10 @@ OBJECTIVES: dict[str, Objective] = {
 SCORES = {"FD-SSMVR"}
 INNER = {"SSM", "DSM"}
 """Objectives that take gradients themselves."""
-METHODS = ("ddp", "accumulate", "root", "layers")
+CASES = [
+    *product(OBJECTIVES, ("ddp", "accumulate", "root", "layers"), (torch.float64,)),
+    *product(OBJECTIVES, ("ddp",), (torch.float32,)),
+]
 
 
 @dataclass
@@ -104,7 +107,7 @@ def _whole(gradient: Tensor | None, parameter: nn.Parameter) -> Tensor:
 def all_gradients(world: World) -> dict[tuple[str, str, torch.dtype], Steps | str]:
     """Return the results of three steps of every case, or the reason of its refusal."""
     found: dict[tuple[str, str, torch.dtype], Steps | str] = {}
-    for case in product(OBJECTIVES, METHODS, (torch.float32, torch.float64)):
+    for case in CASES:
         name, method, dtype = case
         try:
             found[case] = three_steps(name, dtype, method, world)

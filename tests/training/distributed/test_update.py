@@ -1,4 +1,3 @@
-from itertools import product
 from typing import Any
 
 import pytest
@@ -11,10 +10,9 @@ from fdsm.training import Update
 from fdsm.training.distributed import ShardedUpdate
 from fdsm.training.distributed.world import SINGLE_PROCESS
 
-from .gradient_cases import INNER, OBJECTIVES, STEPS, Steps, batches, network, three_steps
+from .gradient_cases import CASES, INNER, OBJECTIVES, STEPS, Steps, batches, network, three_steps
 
 TOLERANCE = {torch.float32: 1e-6, torch.float64: 1e-12}
-CASES = list(product(OBJECTIVES, ("ddp", "accumulate", "root", "layers"), TOLERANCE))
 
 
 def largest_difference(found: Steps, expected: Steps) -> float:
