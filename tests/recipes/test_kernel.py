@@ -174,14 +174,14 @@ def test_trained_family_reaches_the_smallest_loss_of_a_gaussian() -> None:
     recipe = replace(
         family(source=SyntheticData(GaussianDensity((0.0, 0.0)), n=2000), inducing=30),
         penalty_steps=20,
-        partition_samples=20_000,
-        chain_steps=40,
+        partition_samples=5_000,
+        chain_steps=20,
     )
     model, data = fit_model(recipe, 60, 200)
     metrics = recipe.evaluate(model, data, Generator().manual_seed(0))
     assert metrics["exact_sm_loss"].value == pytest.approx(-1, abs=0.15)
     assert metrics["nll"].value == pytest.approx(math.log(2 * math.pi * math.e), abs=0.15)
-    assert 1000 < cast(float, metrics["nll"].settings["effective_sample_size"]) < 20_000
+    assert 250 < cast(float, metrics["nll"].settings["effective_sample_size"]) < 5_000
     assert metrics["nll_near_data"].value == pytest.approx(metrics["nll"].value, abs=0.05)
     samples = recipe.sample(model, torch.Size([2]), 400, Generator().manual_seed(0), silent)
     torch.testing.assert_close(samples.double().T.cov(), torch.eye(2), atol=0.5, rtol=0)

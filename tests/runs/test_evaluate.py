@@ -166,7 +166,7 @@ def test_few_rows_are_compared_with_a_gaussian_only(tmp_path: Path) -> None:
 
 
 def test_many_dimensions_are_compared_on_fewer_rows(tmp_path: Path) -> None:
-    source = SyntheticData(GaussianDensity((0.0,) * 100), n=4000)
+    source = SyntheticData(GaussianDensity((0.0,) * 100), n=2500)
     one = compare(tmp_path, StandardNormal(), replace(tiny, data=source))["exact_sm_loss"]
     assert one["model"]["settings"]["rows"] == 200
     assert one["better"] == []
