@@ -178,6 +178,7 @@ def test_rare_categories_are_merged() -> None:
     assert (with_other.levels[0], with_other.levels[-1]) == ("other", "(other)")
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("cells", [["red", "blue"], ["a1", "b2"], ["5 kg", "7 kg"]])
 def test_the_type_of_a_short_column_of_text_costs_little(cells: list[str]) -> None:
     """A table of 80 kB can have thousands of them."""
