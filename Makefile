@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN = .venv/bin
 WORKERS ?= 2
-PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+PYTEST = OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 TARGETS = table1 table2 table3 table4 table5 table6 figure1 figure2 figure3 figure4 lemma2 theorem2 \
           sensitivity gap normalizer table1_times nce_mpf sumo
 

@@ -16,6 +16,7 @@ from fdsm.data import CIFAR10, DataError
 from fdsm.data.sources import cifar10
 from fdsm.data.sources.cifar10 import parse_batch
 
+from ...parameters import at_night
 from .. import file_cases
 from ..conftest import Home
 
@@ -117,7 +118,7 @@ def touch(path: Path) -> dict[str, Call]:
     }
 
 
-@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+@pytest.mark.parametrize("protocol", at_night(range(pickle.HIGHEST_PROTOCOL + 1), but={2}))
 @pytest.mark.parametrize("inside", [False, True])
 @pytest.mark.parametrize("name", ["system", "eval", "nested"])
 def test_a_hostile_pickle_is_not_run(
@@ -156,6 +157,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_opcodes_raise_without_crash_or_large_memory(name: str) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
