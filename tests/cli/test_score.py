@@ -35,6 +35,7 @@ def test_scores_are_written_beside_the_data(
     assert rows[1]["reasons"].startswith("length is 50 (expected about ")
 
 
+@pytest.mark.nightly
 def test_scoring_imports_neither_the_compiler_nor_plots(trained: Path, table: Path) -> None:
     code = f"import sys, fdsm.cli; fdsm.cli.main(['score', {str(trained)!r}, {str(table)!r}])"
     command = [sys.executable, "-c", f"{code}; print(*sys.modules)"]

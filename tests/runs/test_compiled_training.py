@@ -16,6 +16,7 @@ from fdsm.training import CompiledUpdate, CompileWarning, ConstantSchedule, Grad
 from fdsm.training.compiled import graph
 from fdsm.training.compiled.decision import Estimate
 
+from ..parameters import at_night
 from ..recipes.recipe_cases import tiny
 from .run_cases import (
     identical,
@@ -49,7 +50,7 @@ def test_compiled_training_equals_eager_training(tmp_path: Path) -> None:
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("choice", ["on", "auto"])
+@pytest.mark.parametrize("choice", at_night(["on", "auto"], but={"auto"}))
 def test_compiled_run_continues_bit_by_bit(
     choice: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

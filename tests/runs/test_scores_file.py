@@ -137,6 +137,7 @@ def test_folders_that_cannot_be_written_are_found_before_scoring(
     assert list(folder.iterdir()) == []
 
 
+@pytest.mark.nightly
 def test_a_killed_process_leaves_the_old_scores(saved: SavedModel, tmp_path: Path) -> None:
     """The process is killed after the first block of a draft was written."""
     new, out = write_table(tmp_path / "new.csv"), tmp_path / "scores.csv"

@@ -223,6 +223,7 @@ def test_a_table_without_usable_columns_raises_with_the_reasons(tmp_path: Path) 
     assert caught.value.setting == "columns"
 
 
+@pytest.mark.nightly
 def test_ten_million_zeros_raise_without_using_much_memory(tmp_path: Path) -> None:
     path = tmp_path / "zeros.csv"
     path.write_bytes(b"a\n" + b"0\n" * 10**7)
