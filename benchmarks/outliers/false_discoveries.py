@@ -117,12 +117,12 @@ CASES = {
     ),
     **{
         f"{name}, n = {n:,}": Case(draw, n)
-        for name, draw in {
-            "t2": columns(T2, 5),
-            "lognormal": columns(LOGNORMAL, 5),
-            "mixed, 20 % missing": with_gaps(mixed),
-        }.items()
-        for n in (60, 1000, 5000)
+        for name, draw, sizes in (
+            ("t2", columns(T2, 5), (60, 1000, 5000)),
+            ("lognormal", columns(LOGNORMAL, 5), (60, 1000)),
+            ("mixed, 20 % missing", with_gaps(mixed), (60,)),
+        )
+        for n in sizes
     },
     **{
         f"{name}, d = {d}": Case(columns(draw, d))
