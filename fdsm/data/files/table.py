@@ -230,7 +230,7 @@ def split_frame(
 ) -> Dataset:
     """Split a table at random into training, validation and test.
 
-    Rows whose used cells are all missing and copies of other rows are dropped.
+    Rows whose used cells are all missing, and copies of other rows, are dropped.
 
     Args:
         source: The source of the table.
@@ -257,7 +257,7 @@ def split_frame(
     empty = np.isnan(codes).all(1)
     if dropped := int(empty.sum()):
         codes = codes[~empty]
-    codes, copies = without_copies(codes)
+    codes, copies, equal_rows = without_copies(codes)
     if len(codes) < MIN_ROWS:
         raise DataError(
             f"{len(codes)} different rows with values, but at least {MIN_ROWS} are needed"
@@ -278,6 +278,7 @@ def split_frame(
         columns=[column.name for column in schema.used],
         dropped_rows=dropped,
         copies=copies,
+        equal_rows=equal_rows,
     )
     return replace(data, schema=schema)
 

@@ -1,6 +1,7 @@
 """Rows of a table that are copies of other rows, and not equal to them by chance."""
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -9,45 +10,60 @@ Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 RATIO = 3.0
-"""Rows are copies if there are this many times more pairs of equal rows than by chance."""
+"""Equal rows are reported if there are this many times more pairs of them than by chance."""
 
 
-def without_copies(codes: Floats) -> tuple[Floats, int]:
-    r"""Leave out copies of rows.
+class Copies(NamedTuple):
+    """A table without its copies.
+
+    Attributes:
+        rows: The rows that are left, in their order, shape `(N, C)`.
+        left_out: Number of copies that were left out.
+        equal: Number of rows that are left and equal an earlier row, if that may be a mistake.
+    """
+
+    rows: Floats
+    left_out: int
+    equal: int
+
+
+def without_copies(codes: Floats) -> Copies:
+    r"""Leave out copies of rows, and count equal rows that may be copies.
 
     P-values assume that training rows are independent, and a row and its copy are not. Equal rows
-    are copies if some column has measurements, whose values hardly repeat among the different
-    rows, and one of these holds:
+    matter only if some column has measurements, whose values hardly repeat among the different
+    rows.
 
-    - There are more pairs of equal rows than in a table with the same columns that are
-      independent, $\binom{N}{2} \prod_j c_j$, where $c_j$ is the probability that two cells of
-      column $j$ are equal. (Not decisive for one column, or if most rows are copies.)
-    - The numbers of times that rows occur are too regular for independent rows, for example if
-      every row occurs three times. Let $f_m$ rows occur $m$ times. For independent rows $f_m$ is a
-      mixture of Poisson probabilities, so $m! \, f_m$ is log-convex:
-      $\frac{m + 1}{m} f_{m-1} f_{m+1} ≥ f_m^2$.
+    They are copies if the numbers of times that rows occur are too regular for independent rows,
+    for example if every row occurs three times. Let $f_m$ rows occur $m$ times. For independent
+    rows $f_m$ is a mixture of Poisson probabilities, so $m! \, f_m$ is log-convex:
+    $\frac{m + 1}{m} f_{m-1} f_{m+1} ≥ f_m^2$.
+
+    Otherwise they may occur several times by nature, and new rows do so too: in that case p-values
+    need all of them. They are counted if there are more pairs of equal rows than in a table with
+    the same columns that are independent, $\binom{N}{2} \prod_j c_j$, where $c_j$ is the
+    probability that two cells of column $j$ are equal.
 
     Args:
         codes: Codes of a table, shape `(N, C)`. NaN in missing cells.
 
     Returns:
-        The rows in their order, and the number of copies that were left out.
+        The rows, and the numbers of copies and of equal rows.
 
     Example:
         >>> rows = np.random.default_rng(0).normal(size=(100, 2))
-        >>> without_copies(np.concatenate([rows, rows[:7]]))[1]
-        7
-        >>> without_copies(np.tile(rows, (3, 1)))[1], without_copies(rows.round())[1]
-        (200, 0)
+        >>> without_copies(np.tile(rows, (3, 1)))[1:], without_copies(rows.round())[1:]
+        ((200, 0), (0, 0))
+        >>> without_copies(np.concatenate([rows, rows[:7]]))[1:]
+        (0, 7)
     """
     first, times = _different(codes)
-    copies = len(codes) - len(first)
-    if not copies or not _has_measurements(codes[first]):
-        return codes, 0
-    few = codes.shape[1] > 1 and copies <= len(first)
-    if not (few and _exceeds_chance(codes, times)) and not _is_too_regular(times):
-        return codes, 0
-    return codes[np.sort(first)], copies
+    equal = len(codes) - len(first)
+    if not equal or not _has_measurements(codes[first]):
+        return Copies(codes, 0, 0)
+    if _is_too_regular(times):
+        return Copies(codes[np.sort(first)], equal, 0)
+    return Copies(codes, 0, equal if _exceeds_chance(codes, times) else 0)
 
 
 def copies_sentence(record: Mapping[str, object]) -> str:
@@ -58,11 +74,22 @@ def copies_sentence(record: Mapping[str, object]) -> str:
         '20 rows are copies of other rows and were left out'
         >>> copies_sentence({"copies": 0})
         ''
+        >>> print(copies_sentence({"copies": 0, "equal_rows": 7}))
+        7 rows equal another row. Leave them out if they are copies: they make p-values small
     """
-    copies = record.get("copies")
-    if copies == 1:
-        return "1 row is a copy of another row and was left out"
-    return f"{copies:,} rows are copies of other rows and were left out" if copies else ""
+    copies, equal = record.get("copies"), record.get("equal_rows")
+    if copies:
+        return (
+            "1 row is a copy of another row and was left out"
+            if copies == 1
+            else f"{copies:,} rows are copies of other rows and were left out"
+        )
+    if equal:
+        count = "1 row equals" if equal == 1 else f"{equal:,} rows equal"
+        return (
+            f"{count} another row. If they are copies, leave them out: p-values would be too small"
+        )
+    return ""
 
 
 def _different(rows: Floats) -> tuple[Integers, Integers]:

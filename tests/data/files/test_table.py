@@ -50,6 +50,7 @@ def test_a_table_is_split_and_standardized(path: Path) -> None:
         "columns": ["a", "b", "c"],
         "dropped_rows": 0,
         "copies": 0,
+        "equal_rows": 0,
     }
     order = np.random.RandomState(0).permutation(40)
     assert torch.equal(data.train, torch.from_numpy(VALUES[order[:32]]))
