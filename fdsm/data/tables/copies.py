@@ -86,9 +86,7 @@ def copies_sentence(record: Mapping[str, object]) -> str:
         )
     if equal:
         count = "1 row equals" if equal == 1 else f"{equal:,} rows equal"
-        return (
-            f"{count} another row. If they are copies, leave them out: p-values would be too small"
-        )
+        return f"{count} another row. Leave them out if they are copies: they make p-values small"
     return ""
 
 
