@@ -23,7 +23,7 @@ torch.set_num_threads(1)  # the tensors are small, and threads that wait for a s
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if "launched" in getattr(item, "fixturenames", ()):
+        if {"launched", "by_rank"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.nightly)
 
 

@@ -15,7 +15,6 @@ from fdsm.objectives import SSM, SSMVR, SlicedDSM
 from fdsm.projections import Sphere
 from fdsm.typing import Objective
 
-from ..parameters import at_night
 from .processes import free_port, meet, part
 
 
@@ -30,8 +29,9 @@ def gradients(loss: Tensor, model: nn.Module) -> list[Tensor]:
 ENGINES = [FiniteDifference(), FiniteDifference(False, accuracy=4)]
 
 
-@pytest.mark.parametrize("engine", at_night(ENGINES, but=ENGINES[:1]), ids=str)
-@pytest.mark.parametrize("whole", at_night([True, False], but=[True]), ids=["loss", "model"])
+@pytest.mark.nightly
+@pytest.mark.parametrize("engine", ENGINES, ids=str)
+@pytest.mark.parametrize("whole", [True, False], ids=["loss", "model"])
 def test_compiles_to_the_same_numbers(
     engine: FiniteDifference, whole: bool, generator: Generator
 ) -> None:

@@ -16,7 +16,6 @@ from fdsm.training import CompiledUpdate, CompileWarning, ConstantSchedule, Grad
 from fdsm.training.compiled import graph
 from fdsm.training.compiled.decision import Estimate
 
-from ..parameters import at_night
 from ..recipes.recipe_cases import tiny
 from .run_cases import (
     identical,
@@ -35,6 +34,7 @@ def _traced_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(graph, "_compiled", lambda traced, inputs: traced)
 
 
+@pytest.mark.nightly
 def test_compiled_training_equals_eager_training(tmp_path: Path) -> None:
     """Of a table with missing cells: an ensemble with an average of the weights."""
     source = prepare_source(Table(write_mixed_table(tmp_path / "table.csv", 60)))
@@ -50,7 +50,8 @@ def test_compiled_training_equals_eager_training(tmp_path: Path) -> None:
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("choice", at_night(["on", "auto"], but={"auto"}))
+@pytest.mark.nightly
+@pytest.mark.parametrize("choice", ["on", "auto"])
 def test_compiled_run_continues_bit_by_bit(
     choice: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -58,6 +58,7 @@ def test_a_callback_may_stop_training(generator: Generator) -> None:
         fit(Sum(), numbered, 5, generator=generator, callbacks=[stop])
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the allocator of glibc")
 def test_memory_that_is_freed_is_kept() -> None:
     """In a new process, whose allocator has its defaults. Otherwise it is about 2,000 faults."""

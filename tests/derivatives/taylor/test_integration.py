@@ -18,7 +18,6 @@ from fdsm.objectives import SSM, SSMVR, SlicedDSM
 from fdsm.projections import Sphere
 from fdsm.typing import Derivative, Objective
 
-from ...parameters import at_night
 from ..processes import free_port
 from . import workers
 from .agreement import assert_agrees
@@ -53,7 +52,8 @@ def loss_of(f: Callable[[Tensor], Tensor], x: Tensor, v: Tensor) -> Tensor:
     return (ssm.at(f, x, v) + dsm.at(f, x, v[0], v)).mean()
 
 
-@pytest.mark.parametrize("where", at_night(["loss", "model", "layer", "both"], but=["loss"]))
+@pytest.mark.nightly
+@pytest.mark.parametrize("where", ["loss", "model", "layer", "both"])
 def test_compiles_to_the_same_numbers(where: str, generator: Generator) -> None:
     torch.compiler.reset()
     backend = "aot_eager" if where == "loss" else "eager"
@@ -104,6 +104,7 @@ def test_compiled_dropout_is_switched_off_with_the_model(generator: Generator) -
     assert trained != pytest.approx(evaluated, rel=1e-3)
 
 
+@pytest.mark.nightly
 @pytest.mark.filterwarnings("ignore:The .grad attribute")  # which Dynamo looks at
 def test_functions_are_not_compiled_but_run(generator: Generator) -> None:
     torch.compiler.reset()
