@@ -12,8 +12,8 @@ import torch
 from torch import Generator, Tensor, nn
 
 from ..derivatives import Autodiff, Taylor, rounding_error, step_size
-from ..derivatives.guards import random_state, restore_random_state
-from ..derivatives.validation import check_values
+from ..derivatives.checks.arguments import check_values
+from ..derivatives.checks.observation import random_state, restore_random_state
 from ..serialize import find_fields, replace_fields
 from ..tensors import dot
 from ..typing import Derivative, LogDensity, Objective, Projection, Score

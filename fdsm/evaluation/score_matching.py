@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ..derivatives import Autodiff
 from ..derivatives.autodiff import model_gradient, requires_grad_alias
-from ..derivatives.validation import check_values, checked_score
+from ..derivatives.checks.arguments import check_values, checked_score
 from ..operators.coordinates import sum_over_coordinates
 from ..operators.directional import EXACT
 from ..sharding import over_rows

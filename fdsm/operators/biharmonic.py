@@ -8,7 +8,7 @@ import torch
 from torch import Generator, Tensor
 
 from ..derivatives import Autodiff, MissingRule, Taylor
-from ..derivatives.validation import check_data
+from ..derivatives.checks.arguments import check_data
 from ..projections import Sphere, draw_directions
 from ..tensors import dimension, tile
 from ..typing import Derivative, LogDensity

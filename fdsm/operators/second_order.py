@@ -9,7 +9,7 @@ from torch import Generator, Tensor
 
 from ..derivatives import Autodiff
 from ..derivatives.autodiff import gradient, requires_grad_alias
-from ..derivatives.validation import check_data
+from ..derivatives.checks.arguments import check_data
 from ..projections import Rademacher, draw_directions
 from ..tensors import dimension, tile
 from ..typing import Derivative, LogDensity, Projection, Score

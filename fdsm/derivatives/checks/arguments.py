@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution
 
-from ..tensors import length, require_floating, require_tensor, require_values
-from ..typing import DensityFunction, LogDensity, Score
-from .tracing import is_tracing
+from ...tensors import length, require_floating, require_tensor, require_values
+from ...typing import DensityFunction, LogDensity, Score
+from .state import is_tracing
 
 
 def as_log_density(f: LogDensity) -> DensityFunction:
