@@ -11,7 +11,7 @@ from torch.overrides import TorchFunctionMode
 
 from ..tensors import dot
 from ..typing import DensityFunction, LogDensity, Score
-from .checks.arguments import as_log_density, check_arguments, checked_density, checked_score
+from .checks.arguments import as_log_density, check_arguments, checked_output
 from .checks.backward import inspect_backward, inspect_norms
 from .checks.guard import BareModel, checked
 from .normalization import DECOMPOSED
@@ -139,7 +139,7 @@ def _checked(
         return checked(Autodiff(), f, x, v, cond, several=several, score=score)
     if v is not None:
         check_arguments(x, v, cond, several=several)
-    return BareModel(checked_score(f) if score else checked_density(f))
+    return BareModel(checked_output(f, score=score))
 
 
 def _evaluate(model: BareModel, x: Tensor, cond: Sequence[Tensor], third: bool) -> Tensor:

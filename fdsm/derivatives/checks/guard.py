@@ -7,7 +7,7 @@ from typing import Self
 from torch import Tensor
 
 from ...typing import Derivative, LogDensity, Score, is_exact
-from .arguments import check_arguments, checked_density, checked_score
+from .arguments import check_arguments, checked_output
 from .findings import refuse
 from .inspection import Inspect, examine
 from .observation import Observed, random_state, restore_random_state, same_state
@@ -199,7 +199,7 @@ def checked(
     exact = is_exact(engine)
     if not exact:
         require_full_precision(x, "the data")
-    function = checked_score(f) if score else checked_density(f)
+    function = checked_output(f, score=score)
 
     def inspect_too(model: Observed, record: Record) -> None:
         if model.has_own_randomness and not exact:
