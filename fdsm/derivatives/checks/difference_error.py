@@ -139,7 +139,8 @@ def warn_of_error(error: DifferenceError, order: int, warned: set[str]) -> None:
             value=relative,
         )
     else:
-        note("rounding", f"error of the {name} difference {_percent(relative)}", value=relative)
+        message = f"relative error of the {name} difference {error.rounding:.1e}"
+        note("rounding", message, value=error.rounding)
     if error.truncation > TRUNCATION:
         warn(
             "truncation",
@@ -152,7 +153,7 @@ def warn_of_error(error: DifferenceError, order: int, warned: set[str]) -> None:
             value=error.truncation,
         )
     else:
-        message = f"error of the {name} difference {_percent(error.truncation)}"
+        message = f"relative error of the {name} difference {error.truncation:.1e}"
         note("truncation", message, value=error.truncation)
 
 
