@@ -139,8 +139,7 @@ def warn_of_error(error: DifferenceError, order: int, warned: set[str]) -> None:
             value=relative,
         )
     else:
-        message = f"relative error of the {name} difference {error.rounding:.1e}"
-        note("rounding", message, value=error.rounding)
+        note("rounding", _harmless(error.rounding, name), value=error.rounding)
     if error.truncation > TRUNCATION:
         warn(
             "truncation",
@@ -153,8 +152,12 @@ def warn_of_error(error: DifferenceError, order: int, warned: set[str]) -> None:
             value=error.truncation,
         )
     else:
-        message = f"relative error of the {name} difference {error.truncation:.1e}"
-        note("truncation", message, value=error.truncation)
+        note("truncation", _harmless(error.truncation, name), value=error.truncation)
+
+
+def _harmless(error: float, name: str) -> str:
+    size = f"relative error {error:.1e}" if error else "negligible error"
+    return f"{size} of the {name} difference"
 
 
 def _percent(ratio: float) -> str:

@@ -10,7 +10,7 @@ from ...typing import Derivative, LogDensity, Score, is_exact
 from .arguments import check_arguments, checked_output
 from .findings import refuse
 from .inspection import Inspect, examine
-from .observation import Observed, random_state, restore_random_state, same_state
+from .observation import random_state, restore_random_state, same_state
 from .precision import (
     forbid_reduced_precision,
     full_precision_backward,
@@ -63,6 +63,10 @@ class CheckedModel(BareModel):
     between several calls.
     """
 
+    _calls: int = 0
+    _replays: bool = False
+    _buffers: Sequence[tuple[Tensor, int]] = ()
+
     def __init__(
         self,
         f: Callable[..., Tensor],
@@ -86,8 +90,6 @@ class CheckedModel(BareModel):
         super().__init__(f)
         self.engine, self.record, self.is_due = engine, record, is_due
         self._is_exact, self._device = is_exact, x.device
-        self._calls, self._replays = 0, False
-        self._buffers: list[tuple[Tensor, int]] = []
 
     def __enter__(self) -> Self:
         if not self._is_exact:
@@ -200,20 +202,8 @@ def checked(
     if not exact:
         require_full_precision(x, "the data")
     function = checked_output(f, score=score)
-
-    def inspect_too(model: Observed, record: Record) -> None:
-        if model.has_own_randomness and not exact:
-            refuse(
-                "random numbers",
-                "the values of the model differ between calls with the same state of torch's "
-                "random generators (it may have its own generator), so their difference is not a "
-                "derivative: use Taylor() or Autodiff(), or a deterministic model",
-            )
-        if inspect is not None:
-            inspect(model, record)
-
     name = type(engine).__name__
-    record, is_due = examine(name, function, x, cond, inspect_too)
+    record, is_due = examine(name, function, x, cond, exact, inspect)
     return CheckedModel(function, x, record, name, is_due=is_due, is_exact=exact)
 
 

@@ -28,6 +28,7 @@ def examine(
     f: Callable[..., Tensor],
     x: Tensor,
     cond: Sequence[Tensor],
+    is_exact: bool,
     inspect: Inspect | None = None,
 ) -> tuple[Record | None, bool]:
     """Count an evaluation of a model, and refuse it if rows depend on each other.
@@ -40,6 +41,7 @@ def examine(
         f: The model.
         x: The data, shape `(B, *E)`.
         cond: Conditions of the model, one row per example.
+        is_exact: Whether the engine is exact. Others refuse values that differ between calls.
         inspect: A further inspection.
 
     Returns:
@@ -59,6 +61,13 @@ def examine(
             record.modules = WeakSet(observed.modules)
             norms = (m for m in observed.modules if isinstance(m, _BatchNorm))
             record.batch_norms = tuple(map(ref, norms))
+            if observed.has_own_randomness and not is_exact:
+                refuse(
+                    "random numbers",
+                    "the values of the model differ between calls with the same state of torch's "
+                    "random generators (it may have its own generator), so their difference is "
+                    "not a derivative: use Taylor() or Autodiff(), or a deterministic model",
+                )
             if inspect is not None:
                 inspect(observed, record)
     for reference in record.batch_norms:

@@ -5,7 +5,7 @@ is being traced, whether models are inspected at every evaluation, and where fin
 """
 
 import threading
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Generator, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -38,7 +38,7 @@ class Record:
         is_compiled: Whether it had compiled parts when that was last looked for.
     """
 
-    evaluations: Counter[str] = field(default_factory=Counter)
+    evaluations: dict[str, int] = field(default_factory=dict)
     warned: set[str] = field(default_factory=set)
     modules: WeakSet[nn.Module] = field(default_factory=WeakSet)
     batch_norms: tuple[ReferenceType[nn.Module], ...] = ()
@@ -53,8 +53,8 @@ class Record:
         Returns:
             Whether to inspect the model: at the 1st, 2nd, 4th, 8th, … evaluation.
         """
-        self.evaluations[engine] += 1
-        return self.evaluations[engine].bit_count() == 1 or THREAD.always_due
+        number = self.evaluations[engine] = self.evaluations.get(engine, 0) + 1
+        return number.bit_count() == 1 or THREAD.always_due
 
     @contextmanager
     def still_due_if_refused(self, engine: str) -> Generator[None]:
