@@ -4,6 +4,8 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
+from fdsm.untrusted import InputError
+
 from .suite import NAMES
 
 PROGRAMS = {
@@ -31,7 +33,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         return
     module, _ = PROGRAMS.get(name, ("costs", ""))
     arguments = options if name in PROGRAMS else [name, *options]
-    import_module(f".{module}", __package__).main(arguments)
+    try:
+        import_module(f".{module}", __package__).main(arguments)
+    except InputError as error:
+        sys.exit(f"benchmarks: {error}")
 
 
 if __name__ == "__main__":

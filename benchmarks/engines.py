@@ -12,9 +12,10 @@
 The arguments `time`, `memory`, `accuracy` and `exact` select parts.
 """
 
+import argparse
 import copy
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 import torch
@@ -162,8 +163,13 @@ def _same(function: Callable[[], object]) -> Callable[[], object]:
 PARTS = {"time": times, "memory": memory, "accuracy": accuracy, "exact": exact}
 
 
-def main(parts: Sequence[str]) -> None:
+def main(arguments: list[str] | None = None) -> None:
     """Print the given parts, or all."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks engines")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(PARTS)}; all.")
+    parts = parser.parse_args(arguments).parts
+    if unknown := [part for part in parts if part not in PARTS]:
+        parser.error(f"there is no part {', '.join(unknown)}. There are: {', '.join(PARTS)}")
     torch.set_num_threads(1)
     torch.manual_seed(0)
     warnings.simplefilter("ignore", PrecisionWarning)  # the table shows the error

@@ -1,13 +1,36 @@
 """Test in float64: a finite difference in float32 hides the error it should measure."""
 
-from collections.abc import Iterator
+import gc
+import os
+import pickle
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import pytest
 import torch
+from filelock import FileLock
+
+from fdsm.samplers import importance
+
+from .parameters import SHORT_ESTIMATES
+
+Result = TypeVar("Result")
 
 torch.set_num_threads(1)  # the tensors are small, and threads that wait for a shared core are slow
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "launched" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.nightly)
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was imported out of garbage collections, which take half a second otherwise."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
@@ -17,6 +40,15 @@ def _float64() -> Iterator[None]:
     torch.manual_seed(0)
     yield
     torch.set_default_dtype(default)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _short_estimates() -> Iterator[None]:
+    """Spend less on the normalizing constants of tables, which are most of a short training."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in SHORT_ESTIMATES.items():
+            patch.setattr(importance, name, value)
+        yield
 
 
 @pytest.fixture
@@ -29,7 +61,7 @@ def by_rank(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
     """What two processes computed in each case, by rank."""
     from .training.distributed.process_cases import results
 
-    return results(2, tmp_path_factory.mktemp("processes"))
+    return _once(tmp_path_factory, "processes", partial(results, 2))
 
 
 class Launched(NamedTuple):
@@ -41,8 +73,20 @@ class Launched(NamedTuple):
 
 @pytest.fixture(scope="session")
 def launched(tmp_path_factory: pytest.TempPathFactory) -> Launched:
-    """What two or three processes did with runs."""
+    """What two or three processes did with runs. Tests of it run at night."""
     from .runs.distributed.launch_cases import results
 
-    folder = tmp_path_factory.mktemp("launched")
-    return Launched(folder, results(folder))
+    compute = lambda folder: Launched(folder, results(folder))
+    return _once(tmp_path_factory, "launched", compute)
+
+
+def _once(factory: pytest.TempPathFactory, name: str, compute: Callable[[Path], Result]) -> Result:
+    """Compute something in one of the workers of pytest-xdist, and read it in the others."""
+    base = factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
+    with FileLock(f"{folder}.lock"):
+        kept = Path(f"{folder}.pickle")
+        if not kept.exists():
+            folder.mkdir()
+            kept.write_bytes(pickle.dumps(compute(folder)))
+        return pickle.loads(kept.read_bytes())  # type: ignore[no-any-return]

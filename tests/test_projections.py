@@ -39,7 +39,7 @@ def test_length_is_the_radius_over_the_whole_event(
         (Rademacher(6**0.5), lambda h: 2 * (h.square().sum() - h.diagonal().square().sum())),
         (Sphere(6**0.5), lambda h: 2 * 6 / 8 * (h.square().sum() - h.trace() ** 2 / 6)),
     ],
-    ids=str,
+    ids=["Gaussian", "Rademacher", "Sphere"],
 )
 def test_variance_of_the_trace_estimate(
     projection: Projection, variance: object, generator: Generator

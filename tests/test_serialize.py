@@ -75,7 +75,7 @@ def test_json_has_every_field_even_those_with_their_default() -> None:
 def test_functions_classes_paths_and_tuples_are_recorded() -> None:
     record = to_json({"f": for_training, "c": SSM, "path": Path("a/b"), "pair": (1, (2.5, None))})
     assert record == {
-        "f": {"import": "fdsm.recipes.frechet.for_training"},
+        "f": {"import": "fdsm.recipes.for_training"},
         "c": {"import": "fdsm.objectives.SSM"},
         "path": "a/b",
         "pair": [1, [2.5, None]],
@@ -116,7 +116,7 @@ SSM_RECORD = to_json(SSM())
         ({"import": "fdsm.runs.run.json"}, "there is no fdsm.runs.run.json"),
         ({"import": "fdsm.runs.run.Path"}, "there is no fdsm.runs.run.Path"),
         ({"import": "fdsm.serialize.importlib"}, "there is no fdsm.serialize.importlib"),
-        ({"class": "fdsm.recipes.frechet.for_training"}, "is not a class of settings"),
+        ({"class": "fdsm.recipes.for_training"}, "is not a class of settings"),
         ({"class": "fdsm.models.NICE"}, "fdsm.models.NICE is not a class of settings"),
         ({"class": "fdsm.runs.RunError"}, "fdsm.runs.RunError is not a class of settings"),
         ({"class": "fdsm.recipes.Recipe"}, "is not a class of settings"),

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from benchmarks import suite, time_to_loss
+from benchmarks.__main__ import main
 from benchmarks.records import Case, Cost, Record
 from benchmarks.records.record import read_record
 from benchmarks.suite import Benchmark
 from benchmarks.timing import Group
-from fdsm.cli import main
 from tests.cli.cli_cases import run_fails
 
 from .benchmark_cases import FD, PLAIN, trainings
@@ -35,7 +35,7 @@ def ratio(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def test_a_table_is_printed_and_files_are_written(
     ratio: list[float], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    main(["bench", "step", "--out", str(tmp_path), "--repeats", "5"])
+    main(["step", "--out", str(tmp_path), "--repeats", "5"])
     printed = capsys.readouterr()
     assert "2.00 (2.00-2.00)" in printed.out
     assert "step.json" in printed.err
@@ -45,7 +45,7 @@ def test_a_table_is_printed_and_files_are_written(
 
 
 def test_json_is_printed(ratio: list[float], capsys: pytest.CaptureFixture[str]) -> None:
-    main(["bench", "--json"])
+    main(["step", "--json"])
     printed = json.loads(capsys.readouterr().out)
     assert printed["step"]["costs"][1]["samples"] == [2.0, 2.0, 2.0]
 
@@ -53,13 +53,13 @@ def test_json_is_printed(ratio: list[float], capsys: pytest.CaptureFixture[str])
 def test_check_passes_until_a_ratio_is_worse(
     ratio: list[float], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    main(["bench", "step", "--out", str(tmp_path)])
+    main(["step", "--out", str(tmp_path)])
     ratio[0] = 2.1
-    main(["bench", "step", "--check", "--committed", str(tmp_path)])
+    main(["step", "--check", "--committed", str(tmp_path)])
     capsys.readouterr()
     ratio[0] = 2.3
     with pytest.raises(SystemExit) as exit_:
-        main(["bench", "step", "--check", "--committed", str(tmp_path)])
+        main(["step", "--check", "--committed", str(tmp_path)])
     assert exit_.value.code == 1
     printed = capsys.readouterr().err
     assert "FD-SSM, fdsm, gradient" in printed
@@ -69,16 +69,15 @@ def test_check_passes_until_a_ratio_is_worse(
 def test_check_needs_committed_results(
     ratio: list[float], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, error = run_fails(["bench", "--check", "--committed", str(tmp_path)], capsys)
-    assert code == 1
-    assert "step.json" in error
+    code, _ = run_fails(["step", "--check", "--committed", str(tmp_path)], capsys, main)
+    assert "step.json" in str(code)
 
 
 def test_missing_packages_are_named(
     ratio: list[float], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("benchmarks.peers.packages.find_spec", lambda name: None)
-    main(["bench", "--peers"])
+    main(["step", "--peers"])
     assert "left out: torchebm, jax, folx." in capsys.readouterr().err
 
 
@@ -87,13 +86,13 @@ def test_trainings_are_shown(
 ) -> None:
     monkeypatch.setattr(time_to_loss, "run", lambda *args, **kwargs: trainings())
     monkeypatch.setattr("benchmarks.timing.pin_to_one_core", lambda: None)
-    main(["bench", "time-to-loss", "--out", str(tmp_path)])
+    main(["time-to-loss", "--out", str(tmp_path)])
     assert "FD-SSM, fdsm" in capsys.readouterr().out
     assert (tmp_path / "time-to-loss-wine.svg").exists()
 
 
 @pytest.mark.parametrize("option", ["--repeats", "--seconds", "--seeds"])
 def test_numbers_must_be_positive(option: str, capsys: pytest.CaptureFixture[str]) -> None:
-    code, error = run_fails(["bench", option, "0"], capsys)
+    code, error = run_fails(["step", option, "0"], capsys, main)
     assert code == 2
     assert "must be positive" in error

@@ -5,14 +5,22 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
-from fdsm.cli import main
 from fdsm.data import DataError, Dataset, Digits
 from fdsm.recipes import EBM
+from paper.__main__ import main
 from paper.catalogue import TARGETS
 from paper.tables import table2
 from tests.cli.cli_cases import run_fails, run_json, run_text
 from tests.recipes.recipe_cases import tiny
+
+
+@pytest.fixture(autouse=True)
+def _as_users_do(_float64: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compute in float32, in an empty working directory."""
+    torch.set_default_dtype(torch.float32)
+    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture
@@ -24,18 +32,18 @@ def rows(monkeypatch: pytest.MonkeyPatch) -> tuple[EBM, ...]:
 
 
 def test_targets_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    out, _ = run_text(["reproduce"], capsys)
-    for one in TARGETS:
-        assert one.name in out
-    titles = run_json(["reproduce"], capsys)
-    assert list(titles) == [one.name for one in TARGETS]
+    out, _ = run_text([], capsys, main)
+    for target in TARGETS:
+        assert target.name in out
+    titles = run_json([], capsys, main)
+    assert [*titles][: len(TARGETS)] == [target.name for target in TARGETS]
 
 
 def test_rows_are_shown_beside_the_published_numbers_and_not_run_again(
     rows: tuple[EBM, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = ["reproduce", "table2", "--seeds", "1", "--out", "results"]
-    out, _ = run_text(command, capsys)
+    command = ["table2", "--seeds", "1", "--out", "results"]
+    out, _ = run_text(command, capsys, main)
     shown = " ".join(out.split())
     assert "FD-SSM" in shown
     assert any(number in shown for number in ("-3.33e7", "-33,300,000", "-3.330e7", "-3.33e+07"))
@@ -43,9 +51,9 @@ def test_rows_are_shown_beside_the_published_numbers_and_not_run_again(
     record = json.loads(Path("results/table2/SSM/0/config.json").read_text())
     assert record["origin"] == {"target": "table2", "row": "SSM", "scale": "cpu"}
     before = Path("results/table2/SSM/0/result.json").read_bytes()
-    main([*command, "--resume"])
+    main(command)
     assert Path("results/table2/SSM/0/result.json").read_bytes() == before
-    code, error = run_fails([*command, "--no-resume"], capsys)
+    code, error = run_fails([*command, "--no-resume"], capsys, main)
     assert code == 2
     assert "results already holds table2" in error
 
@@ -53,8 +61,8 @@ def test_rows_are_shown_beside_the_published_numbers_and_not_run_again(
 def test_one_row_is_run_by_its_name(
     rows: tuple[EBM, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = ["reproduce", "table2", "--row", "FD-SSM", "--seeds", "1", "--out", "results"]
-    result = run_json(command, capsys)
+    command = ["table2", "--row", "FD-SSM", "--seeds", "1", "--out", "results"]
+    result = run_json(command, capsys, main)
     assert result["files"] == ["results/table2/FD-SSM/0", "results/table2.html"]
     assert not Path("results/table2/SSM").exists()
 
@@ -68,8 +76,8 @@ def test_rows_that_cannot_be_run_are_named_at_the_end(
     rows = (replace(tiny, name="SSM"), replace(tiny, name="FD-SSM", data=Digits()))
     monkeypatch.setattr(Digits, "load", absent)
     monkeypatch.setattr(table2, "CPU", rows)
-    command = ["reproduce", "table2", "--seeds", "1", "--out", "results"]
-    code, error = run_fails(command, capsys)
+    command = ["table2", "--seeds", "1", "--out", "results"]
+    code, error = run_fails(command, capsys, main)
     assert code == 1
     assert "FD-SSM" in error.partition("some rows could not be run")[2]
     assert "the digits are not available" in error
@@ -80,7 +88,7 @@ def test_rows_that_cannot_be_run_are_named_at_the_end(
     ("arguments", "message"),
     [
         (["tabel1"], "Did you mean 'table1'?"),
-        (["table1", "--seeds", "0"], "--seeds must be at least 1, but is 0"),
+        (["table1", "--seeds", "0"], "--seeds: must be a whole number of at least 1, but is 0"),
         (["lemma2", "--seeds", "2"], "lemma2 has no rows: leave out --seeds and --row"),
         (["lemma2", "--row", "SSM"], "lemma2 has no rows"),
         (["all", "--row", "SSM"], "--row needs the name of one table"),
@@ -91,6 +99,6 @@ def test_rows_that_cannot_be_run_are_named_at_the_end(
 def test_wrong_command_lines_are_explained(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, error = run_fails(["reproduce", *arguments], capsys)
+    code, error = run_fails(arguments, capsys, main)
     assert code == 2
     assert message in error

@@ -1,13 +1,16 @@
 """Commands with few iterations, and their output."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from fdsm.cli import main
+from fdsm import cli
+
+Command = Callable[[list[str]], None]
 
 QUICK = [
     "--iterations=15", "--set=width=16", "--set=plan.num_samples=60",
@@ -16,7 +19,9 @@ QUICK = [
 """Options that make training a table take a second."""
 
 
-def run_fails(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[object, str]:
+def run_fails(
+    arguments: list[str], capsys: pytest.CaptureFixture[str], main: Command = cli.main
+) -> tuple[object, str]:
     """Return the exit code and the error of a command that fails."""
     capsys.readouterr()
     with pytest.raises(SystemExit) as exit_:
@@ -26,7 +31,9 @@ def run_fails(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple
     return exit_.value.code, error
 
 
-def run_json(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+def run_json(
+    arguments: list[str], capsys: pytest.CaptureFixture[str], main: Command = cli.main
+) -> dict[str, Any]:
     """Run a command with `--json` and return its parsed output."""
     capsys.readouterr()
     main([*arguments, "--json"])
@@ -34,7 +41,9 @@ def run_json(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> dict[s
     return value
 
 
-def run_text(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:
+def run_text(
+    arguments: list[str], capsys: pytest.CaptureFixture[str], main: Command = cli.main
+) -> tuple[str, str]:
     """Run a command and return its standard output and standard error."""
     capsys.readouterr()
     main(arguments)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from fdsm import report
 from fdsm.cli import demo
 from fdsm.cli.train import train
 from fdsm.recipes import digits
@@ -35,7 +36,7 @@ def test_demo_finds_tumors_compares_five_methods_and_keeps_them(
     assert names == ["DSM", "FD-DSM", "SSM", "FD-SSM", "Taylor-SSM"]
     monkeypatch.setattr(digits, "DIGITS", tuple(replace(tiny, name=name) for name in names))
     quick = ("plan.num_samples=100", "levels.count=10")
-    monkeypatch.setattr(demo, "train", partial(train, iterations=20, settings=quick))
+    monkeypatch.setattr(demo, "train", partial(train, iterations=10, settings=quick))
     out, _ = run_text(["demo", "--out", "demo"], capsys)
     for name in names:
         assert name in out
@@ -51,6 +52,7 @@ def test_demo_finds_tumors_compares_five_methods_and_keeps_them(
     models = sorted(Path("demo").rglob("model.safetensors"))
     assert len(models) == 6
     before = [path.read_bytes() for path in models]
+    monkeypatch.setattr(report, "write_page", lambda *_, **__: None)  # plots take seconds
     again, _ = run_text(["demo", "--out", "demo"], capsys)
     assert sentence in again
     assert [path.read_bytes() for path in models] == before

@@ -135,14 +135,14 @@ def test_two_processes_evaluate_again(launched: Launched) -> None:
 def test_a_lost_process_is_reported_with_what_to_do(
     command: str,
     remedy: str,
-    launched: Launched,
+    trained: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr("signal.signal", lambda *_: None)
 
     def lose(*_: object, **__: object) -> None:
-        run = Run.open(launched.folder / "table")
+        run = Run.open(trained)
         raise LostProcessError(run, World(0, 2), RuntimeError("[gloo] Connection closed"))
 
     monkeypatch.setattr(sys.modules[main.__module__].app, "cli", lose)

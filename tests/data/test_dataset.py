@@ -61,14 +61,6 @@ def test_inverse_transform_restores_the_stored_rows() -> None:
     assert torch.equal(table.inverse_transform(table.test), table.test)
 
 
-def test_a_missing_package_raises_with_the_extra_to_install(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    with pytest.raises(ImportError, match=r"pip install 'fdsm\[digits\]'"):
-        Digits().load()
-
-
 def test_importing_the_data_sets_does_not_load_pyarrow() -> None:
     code = "import fdsm.data, sys; print([name for name in sys.modules if 'pyarrow' in name])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -48,7 +48,7 @@ COLUMNS: dict[str, tuple[pa.DataType, st.SearchStrategy[object]]] = {
 
 
 @pytest.mark.parametrize("name", COLUMNS)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(data=st.data())
 def test_decoding_codes_gives_the_table_again(name: str, data: st.DataObject) -> None:
     kind, values = COLUMNS[name]

@@ -18,6 +18,7 @@ from fdsm.objectives import SSM, SSMVR, SlicedDSM
 from fdsm.projections import Sphere
 from fdsm.typing import Derivative, Objective
 
+from ...parameters import at_night
 from ..processes import free_port
 from . import workers
 from .agreement import assert_agrees
@@ -52,7 +53,7 @@ def loss_of(f: Callable[[Tensor], Tensor], x: Tensor, v: Tensor) -> Tensor:
     return (ssm.at(f, x, v) + dsm.at(f, x, v[0], v)).mean()
 
 
-@pytest.mark.parametrize("where", ["loss", "model", "layer", "both"])
+@pytest.mark.parametrize("where", at_night(["loss", "model", "layer", "both"], but=["loss"]))
 def test_compiles_to_the_same_numbers(where: str, generator: Generator) -> None:
     torch.compiler.reset()
     backend = "aot_eager" if where == "loss" else "eager"
@@ -76,6 +77,7 @@ def test_compiles_to_the_same_numbers(where: str, generator: Generator) -> None:
     )
 
 
+@pytest.mark.nightly
 def test_what_is_compiled_follows_the_model(generator: Generator) -> None:
     """A number and a batch size that change are not taken for constants."""
     torch.compiler.reset()
@@ -88,6 +90,7 @@ def test_what_is_compiled_follows_the_model(generator: Generator) -> None:
         torch.testing.assert_close(compiled(model, *inputs), loss_of(model, *inputs))
 
 
+@pytest.mark.nightly
 def test_compiled_dropout_is_switched_off_with_the_model(generator: Generator) -> None:
     torch.compiler.reset()
     f = nn.Sequential(nn.Linear(3, 8), nn.Dropout(0.5), *density()[1:])
@@ -117,6 +120,7 @@ def test_functions_are_not_compiled_but_run(generator: Generator) -> None:
         torch.compile(loss, backend="eager", fullgraph=True)(x, v)
 
 
+@pytest.mark.nightly
 def test_errors_of_compiled_losses(generator: Generator) -> None:
     torch.compiler.reset()
     x, v = torch.randn(2, 6, 3, generator=generator)

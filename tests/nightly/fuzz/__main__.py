@@ -1,8 +1,8 @@
 """Run cases in worker processes with limits on time and memory.
 
-`python -m tests.nightly.fuzz --cases 2000 --seed 0` runs 2,000 cases for each reader and prints counts and
-findings. `--reader NAME --only CASE` runs a single case in this process and shows its error.
-Exits with status 1 if there is a finding.
+`python -m tests.nightly.fuzz --cases 2000 --seed 0` runs 2,000 cases for each reader and prints
+counts and findings. `--reader NAME --only CASE` runs a single case in this process and shows its
+error. Exits with status 1 if there is a finding.
 """
 
 import argparse

@@ -1,7 +1,8 @@
 """Apply each mutation to a copy of the project and run the tests that should notice it.
 
-Run with `python -m tests.nightly.mutation`, or `python -m tests.nightly.mutation TEXT` for the mutations whose
-name contains the text. Exits with status 1 if a mutation is not noticed or does not apply.
+`python -m tests.nightly.mutation` tries all mutations, and `python -m tests.nightly.mutation TEXT`
+those whose name contains the text. Exits with status 1 if a mutation is not noticed or does not
+apply.
 """
 
 import shutil

@@ -24,8 +24,10 @@ from fdsm.cli import main
 from fdsm.recipes import MLP, Recipe
 from fdsm.runs import Run, train
 from fdsm.runs.distributed import Parallel, train_together
+from fdsm.samplers import importance
 from fdsm.training.distributed.world import Launch, World, join
 
+from ...parameters import SHORT_ESTIMATES
 from ...recipes.recipe_cases import dropping, tiny
 from ..run_cases import write_table
 
@@ -179,6 +181,8 @@ def communication_threads() -> set[str]:
 def work(rank: int, folder: str, port: int) -> None:
     """Run all cases in one of three processes."""
     torch.set_num_threads(1)
+    for name, value in SHORT_ESTIMATES.items():
+        setattr(importance, name, value)
     warnings.simplefilter("error")
     os.environ["GLOO_SOCKET_IFNAME"] = "lo" if sys.platform == "linux" else "lo0"
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}

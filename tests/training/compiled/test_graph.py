@@ -36,7 +36,13 @@ def test_the_graph_of_each_objective_is_the_eager_update(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "objective", [SSM(FiniteDifference(), Sphere(0.1)), SSM(Taylor()), DSM(0.3)]
+    "objective",
+    [
+        DSM(0.3),
+        pytest.param(SSM(FiniteDifference(), Sphere(0.1)), marks=pytest.mark.nightly),
+        pytest.param(SSM(Taylor()), marks=pytest.mark.nightly),
+    ],
+    ids=["DSM", "FD-SSM", "Taylor-SSM"],
 )
 def test_the_compiled_update_is_the_eager_update(objective: Objective) -> None:
     pair = Pair(lambda m: objective_of(objective, m), mlp(), clip=0.5, decay=0.9)

@@ -8,6 +8,7 @@ from torch import Generator, Tensor
 
 from fdsm.training import CompiledUpdate, CompileWarning, Update
 
+from ...parameters import at_night
 from .public_cases import CASES, SLOW, Case
 
 STEPS = 20
@@ -49,16 +50,12 @@ def require_equal(name: str) -> None:
     torch.testing.assert_close(state, truth, rtol=10 * case.rtol, atol=10 * case.rtol)
 
 
+QUICK = [name for name in CASES if name not in SLOW][::3]
+
+
 @pytest.mark.usefixtures("_traced_only")
-@pytest.mark.parametrize("name", [name for name in CASES if name not in SLOW])
+@pytest.mark.parametrize("name", at_night(CASES, but=QUICK))
 def test_traced_steps_equal_eager_steps_or_are_refused(name: str) -> None:
-    require_equal(name)
-
-
-@pytest.mark.nightly
-@pytest.mark.usefixtures("_traced_only")
-@pytest.mark.parametrize("name", sorted(SLOW))
-def test_traced_steps_of_larger_models_equal_eager_steps(name: str) -> None:
     require_equal(name)
 
 
