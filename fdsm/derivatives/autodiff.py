@@ -48,7 +48,7 @@ class Autodiff:
     ) -> tuple[Tensor, ...]:
         """Return $(v^T∇)^k f(x)$ for `k = 0, …, order`, by `order` nested gradients."""
         require_order(order)
-        model = _checked(f, x, v, cond)
+        model = _checked(self, f, x, v, cond)
         keep = torch.is_grad_enabled()
         with torch.enable_grad():
             x = requires_grad_alias(x)
@@ -66,7 +66,7 @@ class Autodiff:
 
         The first gradient is computed once for all directions; each adds one more.
         """
-        model = _checked(f, x, v, cond, several=True)
+        model = _checked(self, f, x, v, cond, several=True)
         keep = torch.is_grad_enabled()
         with torch.enable_grad():
             x = requires_grad_alias(x)
@@ -82,7 +82,7 @@ class Autodiff:
 
     def quadratic(self, s: Score, x: Tensor, v: Tensor, *cond: Tensor) -> tuple[Tensor, Tensor]:
         """Return $s(x)$ and $v^T ∇s(x) v$, by one gradient of $v^T s$."""
-        model = _checked(s, x, v, cond, score=True)
+        model = _checked(self, s, x, v, cond, score=True)
         keep = torch.is_grad_enabled()
         with torch.enable_grad():
             x = requires_grad_alias(x)
@@ -110,7 +110,7 @@ def score_of(log_density: LogDensity) -> Score:
     f = as_log_density(log_density)
 
     def score(x: Tensor, *cond: Tensor) -> Tensor:
-        model, keep = _checked(f, x, None, cond), torch.is_grad_enabled()
+        model, keep = _checked(Autodiff(), f, x, None, cond), torch.is_grad_enabled()
         with torch.enable_grad():
             x = requires_grad_alias(x)
             value = _evaluate(model, x, cond, False)
@@ -126,6 +126,7 @@ def score_of(log_density: LogDensity) -> Score:
 
 
 def _checked(
+    engine: Autodiff,
     f: LogDensity | Score,
     x: Tensor,
     v: Tensor | None,
@@ -136,7 +137,7 @@ def _checked(
 ) -> BareModel:
     """Return the model, inspected unless a Taylor series is propagated through this code."""
     if not isinstance(x, Jet):
-        return checked(Autodiff(), f, x, v, cond, several=several, score=score)
+        return checked(engine, f, x, v, cond, several=several, score=score)
     if v is not None:
         check_arguments(x, v, cond, several=several)
     return BareModel(checked_output(f, score=score))

@@ -221,8 +221,10 @@ class FiniteDifference:
         """Return the model, inspected and guarded; its errors are measured if `order` is given."""
         if not self.checks:
             return BareModel(as_log_density(f))
-        inspect = order and partial(self._inspect, x, v, order, cond, score=score)
-        return checked(self, f, x, v, cond, several=several, score=score, inspect=inspect or None)
+        measure = None
+        if order is not None:
+            measure = partial(self._inspect, x, v, order, cond, score=score)
+        return checked(self, f, x, v, cond, several=several, score=score, inspect=measure)
 
     def _evaluate(
         self, model: BareModel, points: Tensor, n: int, cond: Sequence[Tensor]

@@ -110,6 +110,7 @@ def check(
         ()
     """
     check_values(x)
+    objective = replace_fields(objective, "checks", lambda _: True)
     exact = Reference()
     engines = list(find_fields(objective, "derivative"))
     reference = replace_fields(objective, "derivative", lambda _: exact)

@@ -262,6 +262,12 @@ def test_findings_are_shown_as_a_table(generator: Generator) -> None:
     assert fdsm.check is check
 
 
+def test_an_engine_without_checks_is_checked(generator: Generator) -> None:
+    x = torch.randn(64, 3, generator=generator)
+    report = check(SSM(FiniteDifference(checks=False)), DROPOUT(), x)
+    assert problems(report)["random numbers"] == "error"
+
+
 def test_the_engine_of_a_user_is_checked_too(generator: Generator) -> None:
     class Renamed(FiniteDifference):
         pass

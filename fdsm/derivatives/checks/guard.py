@@ -12,6 +12,7 @@ from .findings import refuse
 from .inspection import Inspect, examine
 from .observation import random_state, restore_random_state, same_state
 from .precision import (
+    Undo,
     forbid_reduced_precision,
     full_precision_backward,
     require_full_precision,
@@ -63,6 +64,7 @@ class CheckedModel(BareModel):
     between several calls.
     """
 
+    _undo: Undo | None = None
     _calls: int = 0
     _replays: bool = False
     _buffers: Sequence[tuple[Tensor, int]] = ()
@@ -105,7 +107,7 @@ class CheckedModel(BareModel):
     ) -> None:
         if self._is_exact:
             return
-        for restore in self._undo:
+        for restore in self._undo or ():
             restore()
         if kind is not None or self.record is None:
             return
@@ -130,6 +132,8 @@ class CheckedModel(BareModel):
         self._calls += 1
         if self._is_exact:
             return self._f(x, *cond)
+        if self._undo is None:
+            raise RuntimeError("call the model inside a block: `with checked(...) as model`")
         if self._calls == 2 and self.record is not None:
             self._buffers = list(_buffer_versions(self.record))
         values = self._f(x, *cond)

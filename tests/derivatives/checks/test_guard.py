@@ -150,6 +150,14 @@ def test_an_engine_of_a_user_leaves_autocast(generator: Generator) -> None:
     assert all(map(torch.equal, inside, outside))
 
 
+def test_the_model_is_called_inside_a_block(generator: Generator) -> None:
+    f, (x, v) = network(nn.Tanh()), data(generator)
+    model = checked(OneSided(), f, x, v)
+    with pytest.raises(RuntimeError, match=r"with checked\(\.\.\.\) as model"):
+        model(x)
+    assert torch.equal(checked(Exact(), f, x, v)(x), f(x)), "an exact engine needs none"
+
+
 def test_engines_count_their_evaluations_in_one_record(generator: Generator) -> None:
     f, (x, v) = network(nn.Tanh()), data(generator)
     before = len(RECORDS)
