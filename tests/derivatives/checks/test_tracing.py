@@ -11,7 +11,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from fdsm import DSM, SSM, Autodiff, FiniteDifference, Taylor
 from fdsm.derivatives.checks.state import is_tracing, tracing
 
-from ..parameters import at_night
+from ...parameters import at_night
 
 OBJECTIVES = {
     "finite differences": SSM(FiniteDifference()),
