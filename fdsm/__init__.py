@@ -30,7 +30,7 @@ _EXPORTS = {
     ),
     "projections": ("Gaussian", "Rademacher", "Sphere"),
     "data": (),
-    "evaluation": (),
+    "evaluation": ("check",),
     "models": (),
     "noise": (),
     "outliers": (),

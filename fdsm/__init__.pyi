@@ -16,6 +16,7 @@ from .derivatives import Autodiff as Autodiff
 from .derivatives import FiniteDifference as FiniteDifference
 from .derivatives import Taylor as Taylor
 from .estimator import ScoreMatchingDensity as ScoreMatchingDensity
+from .evaluation import check as check
 from .objectives import DSM as DSM
 from .objectives import MLE as MLE
 from .objectives import SM as SM

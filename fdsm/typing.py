@@ -22,6 +22,8 @@ __all__ = [
     "Projection",
     "Score",
     "Step",
+    "is_exact",
+    "nests_gradients",
 ]
 
 
@@ -44,7 +46,19 @@ Score = Callable[..., Tensor]
 
 
 class Derivative(Protocol):
-    """A derivative engine: it differentiates along directions `v`; see `fdsm.derivatives`."""
+    r"""A derivative engine: it differentiates along directions `v`; see `fdsm.derivatives`.
+
+    An engine may have more, where it differs from others:
+
+    - `is_exact`: whether it makes no error but rounding, from one call of the model. Default:
+      false, which means that it compares values at several points.
+    - `nests_gradients`: whether it takes gradients itself. Chunks of its work are then not
+      computed again in the backward pass, since each of the gradients would. Default: false.
+    - `biharmonic(f, x, v, *cond)`: returns $\sum_{ij} (v_i^T∇)² (v_j^T∇)² f(x)$, `(B,)`, which
+      the operator of this name uses.
+    - `values(f, x, v, nodes, *cond)`: returns the values at `x + node * v`, `(n, B)`, which the
+      objectives without derivatives use.
+    """
 
     def jet(
         self, f: LogDensity, x: Tensor, v: Tensor, order: int, *cond: Tensor
@@ -62,6 +76,16 @@ class Derivative(Protocol):
     def quadratic(self, s: Score, x: Tensor, v: Tensor, *cond: Tensor) -> tuple[Tensor, Tensor]:
         """Return $s(x)$, shape `(B, *E)`, and $v^T ∇s(x) v$, shape `(B,)`."""
         ...
+
+
+def is_exact(derivative: Derivative) -> bool:
+    """Return whether an engine makes no error but rounding; see `Derivative`."""
+    return bool(getattr(derivative, "is_exact", False))
+
+
+def nests_gradients(derivative: Derivative) -> bool:
+    """Return whether an engine takes gradients itself; see `Derivative`."""
+    return bool(getattr(derivative, "nests_gradients", False))
 
 
 class Projection(Protocol):

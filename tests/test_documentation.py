@@ -107,6 +107,27 @@ def test_the_example_of_an_objective_has_its_closed_form(generator: torch.Genera
     torch.testing.assert_close(losses, torch.full((4,), 9.0))
 
 
+def test_the_example_of_an_engine_is_a_derivative_and_is_protected(
+    generator: torch.Generator,
+) -> None:
+    given = names()
+    exec(blocks(ROOT / "docs" / "extending.md")[2], given)
+    engine, x = given["OneSided"](), torch.randn(8, 3, generator=generator)
+    v = Sphere(1e-4).sample(x, generator)
+    for own, exact in zip(
+        (*engine.jet(given["model"], x, v, 2), *engine.sliced(given["model"], x, v[None])),
+        (*Autodiff().jet(given["model"], x, v, 2), *Autodiff().sliced(given["model"], x, v[None])),
+        strict=True,
+    ):
+        assert (own - exact).norm() < 1e-3 * exact.norm()
+    score = torch.tanh
+    torch.testing.assert_close(
+        engine.quadratic(score, x, v)[1], Autodiff().quadratic(score, x, v)[1], rtol=1e-3, atol=0
+    )
+    with pytest.raises(RuntimeError, match="with the other rows"):
+        engine.jet(lambda x: (x - x.mean(0)).square().sum(1), x, v, 2)
+
+
 def test_every_page_is_linked_from_the_readme() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf8")
     for page in PAGES[1:]:

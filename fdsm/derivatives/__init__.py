@@ -1,15 +1,22 @@
 """Directional derivatives of any order: finite differences, autodiff and Taylor series."""
 
-from .autodiff import Autodiff, WrongGradientWarning, score_of
+from .autodiff import Autodiff, score_of
+from .checks import (
+    Finding,
+    PrecisionWarning,
+    WrongGradientWarning,
+    as_log_density,
+    checked,
+    full_precision,
+)
 from .finite_difference import FiniteDifference
-from .precision import PrecisionWarning, full_precision
 from .stencil import central_nodes, stencil
 from .step_size import rounding_error, step_size
 from .taylor import Jet, KinkWarning, MissingRule, Taylor, rule
-from .validation import as_log_density
 
 __all__ = [
     "Autodiff",
+    "Finding",
     "FiniteDifference",
     "Jet",
     "KinkWarning",
@@ -19,6 +26,7 @@ __all__ = [
     "WrongGradientWarning",
     "as_log_density",
     "central_nodes",
+    "checked",
     "full_precision",
     "rounding_error",
     "rule",

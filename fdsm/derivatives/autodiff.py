@@ -1,40 +1,22 @@
 """Exact derivatives by repeated reverse-mode differentiation."""
 
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
-from torch import Tensor, nn
-from torch.autograd.function import BackwardCFunction
-from torch.autograd.graph import Node
+from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from ..tensors import dot, length
+from ..tensors import dot
 from ..typing import DensityFunction, LogDensity, Score
-from .guards import examine
+from .checks.arguments import as_log_density, check_arguments, checked_output
+from .checks.backward import inspect_backward, inspect_norms
+from .checks.guard import BareModel, checked
 from .normalization import DECOMPOSED
-from .precision import unit_round_off
-from .records import Record, Records, levels_to_caller
 from .stencil import require_order
 from .taylor.jet import Jet
-from .validation import (
-    as_log_density,
-    check_arguments,
-    require_density_shape,
-    require_score_shape,
-)
-
-MAX_RELATIVE_ERROR = 0.02
-"""Relative error above which a derivative disagrees with a difference."""
-
-_RECORDS = Records()
-
-
-class WrongGradientWarning(UserWarning):
-    """PyTorch computes wrong gradients of second derivatives of this model."""
 
 
 @dataclass(frozen=True)
@@ -58,24 +40,25 @@ class Autodiff:
         [9.0, 1.2, 0.12, 0.006]
     """
 
+    is_exact: ClassVar[bool] = True
+    nests_gradients: ClassVar[bool] = True
+
     def jet(
         self, f: LogDensity, x: Tensor, v: Tensor, order: int, *cond: Tensor
     ) -> tuple[Tensor, ...]:
         """Return $(v^T∇)^k f(x)$ for `k = 0, …, order`, by `order` nested gradients."""
         require_order(order)
-        check_arguments(x, v, cond)
-        f = as_log_density(f)
+        model = _checked(self, f, x, v, cond)
         keep = torch.is_grad_enabled()
         with torch.enable_grad():
             x = requires_grad_alias(x)
-            value, record = _evaluate(f, x, cond, keep and order > 1)
-            require_density_shape(value.shape, len(x))
+            value = _evaluate(model, x, cond, keep and order > 1)
             terms = [value, dot(model_gradient(value, x, keep or order > 1), v)]
             for k in range(1, order):
                 terms.append(dot(gradient(terms[k], x, keep or k < order - 1), v))
             if keep or order > 1:
                 curvature = lambda: terms[2] if order > 1 else dot(gradient(terms[1], x, False), v)
-                _inspect_backward(record, value, partial(_slope, f), curvature, x, v, cond)
+                inspect_backward(model, value, partial(_slope, model), curvature, x, v, cond)
             return tuple(_detached_unless(keep, term) for term in terms)
 
     def sliced(self, f: LogDensity, x: Tensor, v: Tensor, *cond: Tensor) -> tuple[Tensor, Tensor]:
@@ -83,33 +66,30 @@ class Autodiff:
 
         The first gradient is computed once for all directions; each adds one more.
         """
-        check_arguments(x, v, cond, several=True)
-        f = as_log_density(f)
+        model = _checked(self, f, x, v, cond, several=True)
         keep = torch.is_grad_enabled()
         with torch.enable_grad():
             x = requires_grad_alias(x)
-            value, record = _evaluate(f, x, cond, keep)
-            require_density_shape(value.shape, len(x))
+            value = _evaluate(model, x, cond, keep)
             score = model_gradient(value, x, create_graph=True)
             slopes = [dot(score, u) for u in v]
             pairs = zip(slopes, v, strict=True)
             curvatures = [dot(gradient(s, x, keep), u) for s, u in pairs]
             curvature = lambda: curvatures[0]
-            _inspect_backward(record, value, partial(_slope, f), curvature, x, v[0], cond)
+            inspect_backward(model, value, partial(_slope, model), curvature, x, v[0], cond)
             results = torch.stack(slopes), reduce(torch.add, curvatures)
             return _detached_unless(keep, results[0]), _detached_unless(keep, results[1])
 
     def quadratic(self, s: Score, x: Tensor, v: Tensor, *cond: Tensor) -> tuple[Tensor, Tensor]:
         """Return $s(x)$ and $v^T ∇s(x) v$, by one gradient of $v^T s$."""
-        check_arguments(x, v, cond)
+        model = _checked(self, s, x, v, cond, score=True)
         keep = torch.is_grad_enabled()
         with torch.enable_grad():
             x = requires_grad_alias(x)
-            score, record = _evaluate(s, x, cond, keep)
-            require_score_shape(score.shape, x)
+            score = _evaluate(model, x, cond, keep)
             curvature = dot(model_gradient(dot(v, score), x, keep), v)
-            slope = lambda x, v, *cond: (dot(v, s(x, *cond)),)
-            _inspect_backward(record, score, slope, lambda: curvature, x, v, cond)
+            slope = lambda x, v, *cond: (dot(v, model(x, *cond)),)
+            inspect_backward(model, score, slope, lambda: curvature, x, v, cond)
             return _detached_unless(keep, score), _detached_unless(keep, curvature)
 
 
@@ -130,54 +110,57 @@ def score_of(log_density: LogDensity) -> Score:
     f = as_log_density(log_density)
 
     def score(x: Tensor, *cond: Tensor) -> Tensor:
-        keep = torch.is_grad_enabled()
+        model, keep = _checked(Autodiff(), f, x, None, cond), torch.is_grad_enabled()
         with torch.enable_grad():
             x = requires_grad_alias(x)
-            value, record = _evaluate(f, x, cond, False)
-            require_density_shape(value.shape, len(x))
+            value = _evaluate(model, x, cond, False)
             result = model_gradient(value, x, create_graph=keep)
             if keep:
                 v = result.detach()
                 curvature = lambda: dot(gradient(dot(result, v), x, False), v)
-                _inspect_backward(record, value, partial(_slope, f), curvature, x, v, cond)
+                inspect_backward(model, value, partial(_slope, model), curvature, x, v, cond)
             return result
 
     score.__wrapped__ = f  # type: ignore[attr-defined]
     return score
 
 
-def _evaluate(
-    f: Callable[..., Tensor], x: Tensor, cond: Sequence[Tensor], third: bool
-) -> tuple[Tensor, Record]:
-    """Evaluate a model, recorded by autograd.
+def _checked(
+    engine: Autodiff,
+    f: LogDensity | Score,
+    x: Tensor,
+    v: Tensor | None,
+    cond: Sequence[Tensor],
+    *,
+    several: bool = False,
+    score: bool = False,
+) -> BareModel:
+    """Return the model, inspected unless a Taylor series is propagated through this code."""
+    if not isinstance(x, Jet):
+        return checked(engine, f, x, v, cond, several=several, score=score)
+    if v is not None:
+        check_arguments(x, v, cond, several=several)
+    return BareModel(checked_output(f, score=score))
+
+
+def _evaluate(model: BareModel, x: Tensor, cond: Sequence[Tensor], third: bool) -> Tensor:
+    """Return the values of a model, recorded by autograd.
 
     Args:
-        f: The model.
+        model: The model.
         x: Its input, which requires a gradient.
         cond: Conditions of the model, one row per example.
         third: Whether third derivatives will be taken, for which norms are decomposed.
 
     Returns:
-        The values, and the record of the model.
+        The values.
     """
-    if isinstance(x, Jet):
-        return f(x, *cond), Record()
-    record = examine(_RECORDS, f, x, cond)
-    if not third or torch.compiler.is_compiling():
-        return f(x, *cond), record
+    if not third or isinstance(x, Jet) or torch.compiler.is_compiling():
+        return model(x, *cond)
     with DecomposedNorms():
-        y = f(x, *cond)
-    if record.is_due and "norm" not in record.warned and _has_wrong_norm(y, record.modules):
-        record.warned.add("norm")
-        warnings.warn(
-            "PyTorch computes wrong parameter gradients of second derivatives through a layer or "
-            "instance norm of this model (https://github.com/pytorch/pytorch/issues/175754), "
-            "which is scripted or exported and cannot be replaced. Use the module itself, "
-            "Taylor(), or FiniteDifference(). (Shown once per model.)",
-            WrongGradientWarning,
-            stacklevel=levels_to_caller(),
-        )
-    return y, record
+        y = model(x, *cond)
+    inspect_norms(model, y)
+    return y
 
 
 def _slope(f: DensityFunction, x: Tensor, v: Tensor, *cond: Tensor) -> tuple[Tensor, Tensor]:
@@ -185,102 +168,6 @@ def _slope(f: DensityFunction, x: Tensor, v: Tensor, *cond: Tensor) -> tuple[Ten
     x = requires_grad_alias(x.detach())
     value = f(x, *cond)
     return value, dot(gradient(value, x, create_graph=False), v)
-
-
-def _inspect_backward(
-    record: Record,
-    value: Tensor,
-    slope: Callable[..., tuple[Tensor, ...]],
-    curvature: Callable[[], Tensor],
-    x: Tensor,
-    v: Tensor,
-    cond: Sequence[Tensor],
-) -> None:
-    """Require a recorded backward pass if an inspection is due and there is a custom function."""
-    if not record.is_due:
-        return
-    if any(isinstance(node, BackwardCFunction) for node in _nodes(value)):
-        with record.still_due_if_refused():
-            _require_recorded_backward(slope, curvature(), x, v, cond)
-
-
-def _require_recorded_backward(
-    slope: Callable[..., tuple[Tensor, ...]],
-    curvature: Tensor,
-    x: Tensor,
-    v: Tensor,
-    cond: Sequence[Tensor],
-) -> None:
-    """Raise `RuntimeError` if autograd has lost a part of a second derivative.
-
-    A custom `autograd.Function` whose backward pass is not differentiable (`once_differentiable`,
-    or `torch.no_grad()` inside) does not contribute to it. The second derivative of a model with
-    a custom function is therefore compared with a difference of first derivatives. Functions whose
-    backward pass is not the derivative of their forward pass, such as straight-through
-    estimators, are accepted: their first derivatives do not agree with a difference of values.
-
-    Args:
-        slope: Returns the value and $v^T∇f$, or only $v^T s$, given `x`, `v` and the conditions.
-        curvature: The second derivative along `v`, by autograd.
-        x: The data.
-        v: The directions.
-        cond: Conditions of the model.
-
-    Raises:
-        RuntimeError: If they differ.
-    """
-    x, v = x.detach(), v.detach()
-    scale = float(x.square().mean().sqrt()) or 1.0
-    h = scale * unit_round_off(x.dtype) ** (1 / 3) / float(length(v).mean())
-    ahead, here, behind = (
-        [term.detach() for term in slope(x + step * v, v, *cond)] for step in (h, 0.0, -h)
-    )
-    differences = [(a - b) / (2 * h) for a, b in zip(ahead, behind, strict=True)]
-    noise = [unit_round_off(x.dtype) * term.abs() / h for term in here]
-    if len(here) == 2 and _disagrees(here[1], differences[0], noise[0]):
-        return
-    if _disagrees(curvature.detach(), differences[-1], noise[-1]):
-        raise RuntimeError(
-            "a custom `autograd.Function` in the model has a backward pass that autograd does not "
-            "record (`once_differentiable`, or `torch.no_grad()` inside), so second derivatives "
-            "and gradients of first derivatives from Autodiff are wrong: use FiniteDifference()"
-        )
-
-
-def _disagrees(derivative: Tensor, difference: Tensor, noise: Tensor) -> bool:
-    """Return whether most rows of a derivative differ from a difference with a given noise."""
-    tolerance = MAX_RELATIVE_ERROR * difference.abs() + 30 * noise
-    return bool(((derivative - difference).abs() > tolerance).double().mean() > 0.5)
-
-
-def _nodes(y: Tensor) -> Iterator[Node]:
-    """Yield the nodes of the graph of a tensor, each once."""
-    pending, seen = [y.grad_fn], set()
-    while pending:
-        node = pending.pop()
-        if node is not None and node not in seen:
-            seen.add(node)
-            yield node
-            pending += [parent for parent, _ in node.next_functions]
-
-
-def _has_wrong_norm(y: Tensor, modules: Iterable[nn.Module]) -> bool:
-    """Return whether a norm with a wrong double backward is left in a graph or a script."""
-    scripts = (m for m in modules if isinstance(m, torch.jit.ScriptModule))
-    operations = {node.kind() for script in scripts for node in script.inlined_graph.nodes()}
-    if operations & _WRONG_OPERATIONS:
-        return True
-    return any(
-        node.name() in _WRONG_NODES and getattr(node, "_saved_training", True)
-        for node in _nodes(y)
-    )
-
-
-_WRONG_OPERATIONS = {"aten::layer_norm", "aten::instance_norm"}
-_WRONG_NODES = {
-    "NativeLayerNormBackward0", "NativeBatchNormBackward0", "CudnnBatchNormBackward0",
-    "MiopenBatchNormBackward0",
-}  # fmt: skip
 
 
 class DecomposedNorms(TorchFunctionMode):

@@ -1,9 +1,10 @@
 """Derivatives from function values alone."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache, lru_cache, partial
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -11,13 +12,13 @@ from torch.utils.checkpoint import checkpoint
 
 from ..tensors import dot, tile
 from ..typing import LogDensity, Score
-from .difference_error import difference_error, warn_of_error
-from .guards import Observed, SameFunction, examine
-from .precision import widened
-from .records import Record, Records
+from .checks.arguments import as_log_density
+from .checks.difference_error import difference_error, warn_of_error
+from .checks.guard import BareModel, CheckedModel, checked
+from .checks.observation import Observed
+from .checks.precision import widened
+from .checks.state import Record, is_tracing
 from .stencil import Node, central_nodes, require_order, stencil
-from .tracing import is_tracing
-from .validation import check_arguments, checked_density, checked_score
 
 Coefficients = tuple[tuple[float, ...], tuple[tuple[float, ...], ...]]
 """Nodes, and weights of the values there: a row per result, a column per value."""
@@ -27,8 +28,6 @@ INSPECTED_ROWS = 256
 
 MOST_DIRECTIONS = 8
 """Maximum number of directions whose weights are kept as a tensor."""
-
-_RECORDS = Records()
 
 
 @cache
@@ -114,7 +113,7 @@ class FiniteDifference:
 
     All points must see the same function. With `parallel=False` the same random numbers are
     replayed at every point, otherwise random numbers are refused. Batch norm in training mode is
-    always refused.
+    always refused. With `checks=False` nothing is measured, refused or replayed.
 
     Reference:
         Pang et al. (2020), https://arxiv.org/abs/2007.03317, Lemma 1, Theorem 1, Eq. 8.
@@ -125,6 +124,8 @@ class FiniteDifference:
         accuracy: The order of the truncation error, 2, 4, …. Each increase takes two more points.
         chunk: Maximum number of rows per call of the model. Where gradients are needed, chunks
             are recomputed in the backward pass to save memory.
+        checks: Whether to check arguments and model, and to leave autocast. It does not change the
+            numbers and is not recorded with the settings of a run.
 
     Example:
         >>> import torch
@@ -138,6 +139,10 @@ class FiniteDifference:
     parallel: bool = True
     accuracy: int = 2
     chunk: int | None = None
+    checks: bool = field(default=True, repr=False, kw_only=True)
+
+    is_exact: ClassVar[bool] = False
+    nests_gradients: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         central_nodes(1, self.accuracy)
@@ -152,11 +157,9 @@ class FiniteDifference:
         For odd orders `x` itself is not among the points and the value is interpolated.
         """
         require_order(order)
-        check_arguments(x, v, cond)
+        model = self._checked(f, x, v, cond, order)
         nodes, weights = _stencil(v, self.accuracy, order)
-        f = checked_density(f)
-        record = examine(_RECORDS, f, x, cond, partial(self._inspect, x, v, order, cond))
-        values = self._evaluate(f, _points(x, v, nodes), weights.shape[1], cond, record)
+        values = self._evaluate(model, _points(x, v, nodes), weights.shape[1], cond)
         return _weighted_sums(weights, values).unbind()
 
     def sliced(self, f: LogDensity, x: Tensor, v: Tensor, *cond: Tensor) -> tuple[Tensor, Tensor]:
@@ -164,15 +167,13 @@ class FiniteDifference:
 
         The directions share $f(x)$: $1 + 2V$ values of `f` for second-order accuracy.
         """
-        check_arguments(x, v, cond, several=True)
+        model = self._checked(f, x, v, cond, 2, several=True)
         n, rows = v.shape[:2]
         nodes, weights = _stencil(v, self.accuracy, directions=n)
-        f = checked_density(f)
-        record = examine(_RECORDS, f, x, cond, partial(self._inspect, x, v, 2, cond))
         points = _points(x, v, nodes)
         if n > 1:
             points = points[(n - 1) * rows :]  # x itself once
-        values = self._evaluate(f, points, weights.shape[1], cond, record)
+        values = self._evaluate(model, points, weights.shape[1], cond)
         slopes, curvature = _weighted_sums(weights, values).split_with_sizes([n, 1])
         return slopes, curvature.squeeze(0)
 
@@ -181,11 +182,9 @@ class FiniteDifference:
 
         The score itself is interpolated, as in FD-SSMVR.
         """
-        check_arguments(x, v, cond)
+        model = self._checked(s, x, v, cond, 1, score=True)
         nodes, weights = _stencil(v, self.accuracy, 1)
-        s = checked_score(s)
-        record = examine(_RECORDS, s, x, cond, partial(self._inspect, x, v, 1, cond, score=True))
-        values = self._evaluate(s, _points(x, v, nodes), weights.shape[1], cond, record)
+        values = self._evaluate(model, _points(x, v, nodes), weights.shape[1], cond)
         score, slope = _weighted_sums(weights, values)
         return score, dot(v, slope)
 
@@ -204,31 +203,41 @@ class FiniteDifference:
         Returns:
             The values, shape `(n, B)`, in float64.
         """
-        check_arguments(x, v, cond)
+        model = self._checked(f, x, v, cond)
         points = _points(x, v, _column([float(node) for node in nodes], v))
-        f = checked_density(f)
-        record = examine(_RECORDS, f, x, cond)
-        return widened(self._evaluate(f, points, len(nodes), cond, record))
+        return widened(self._evaluate(model, points, len(nodes), cond))
+
+    def _checked(
+        self,
+        f: LogDensity | Score,
+        x: Tensor,
+        v: Tensor,
+        cond: Sequence[Tensor],
+        order: int | None = None,
+        *,
+        several: bool = False,
+        score: bool = False,
+    ) -> BareModel:
+        """Return the model, inspected and guarded; its errors are measured if `order` is given."""
+        if not self.checks:
+            return BareModel(as_log_density(f))
+        measure = None
+        if order is not None:
+            measure = partial(self._inspect, x, v, order, cond, score=score)
+        return checked(self, f, x, v, cond, several=several, score=score, inspect=measure)
 
     def _evaluate(
-        self,
-        f: Callable[..., Tensor],
-        points: Tensor,
-        n: int,
-        cond: Sequence[Tensor],
-        record: Record,
+        self, model: BareModel, points: Tensor, n: int, cond: Sequence[Tensor]
     ) -> Tensor:
-        """Return the values at `n` batches of points: from one call of `f`, or one per batch."""
-        total = points.shape[0]
-        rows = total // n
-        several_calls = not self.parallel or total > (self.chunk or total)
-        with SameFunction(record, points, self.parallel, several_calls) as guard:
+        """Return the values at `n` batches of points: from one call, or one per batch."""
+        rows = points.shape[0] // n
+        with model:
             if self.parallel:
-                values = self._call(f, points, [tile(c, n) for c in cond])
+                values = self._call(model, points, [tile(c, n) for c in cond])
             else:
-                parts = guard.replayed(torch.split(points, rows))
-                values = torch.cat([self._call(f, part, cond) for part in parts])
-        return guard.protect(values).view(n, rows, *values.shape[1:])
+                parts = model.replayed(torch.split(points, rows))
+                values = torch.cat([self._call(model, part, cond) for part in parts])
+        return values.view(n, rows, *values.shape[1:])
 
     def _call(self, f: Callable[..., Tensor], rows: Tensor, cond: Sequence[Tensor]) -> Tensor:
         if self.chunk is None or len(rows) <= self.chunk:
@@ -250,12 +259,6 @@ class FiniteDifference:
         score: bool = False,
     ) -> None:
         """Measure the errors of a difference of $f$, or of $v^T s$, and warn if they dominate."""
-        if model.has_own_randomness:
-            raise RuntimeError(
-                "the values of the model differ between calls with the same state of torch's "
-                "random generators (it may have its own generator), so their difference is not a "
-                "derivative: use Taylor() or Autodiff(), or a deterministic model"
-            )
         if self.parallel and model.is_random:  # refused when it is evaluated
             return
         v = v if v.ndim == x.ndim else v[0]
@@ -264,12 +267,12 @@ class FiniteDifference:
 
         def values(nodes: Sequence[Fraction]) -> Tensor:
             points = _points(x, v, _column([float(node) for node in nodes], v))
-            y = widened(self._evaluate(model, points, len(nodes), cond, record))
+            guarded = CheckedModel(model, x, record, type(self).__name__)
+            y = widened(self._evaluate(guarded, points, len(nodes), cond))
             return torch.stack([dot(v, s) for s in y]) if score else y
 
         error = difference_error(values, x, v, order, self.accuracy)
-        if "precision" not in record.warned and warn_of_error(error, order):
-            record.warned.add("precision")
+        warn_of_error(error, order, record.warned)
 
 
 def _points(x: Tensor, v: Tensor, nodes: Tensor) -> Tensor:

@@ -19,11 +19,11 @@ from torch import Tensor
 
 from ..tensors import length, per_example, tile
 from ..typing import LogDensity
-from .difference_error import rms
+from .checks.arguments import as_log_density, check_arguments, check_values
+from .checks.difference_error import rms
+from .checks.precision import unit_round_off
 from .finite_difference import FiniteDifference
-from .precision import unit_round_off
 from .stencil import central_nodes, require_order, stencil
-from .validation import as_log_density, check_arguments, check_values
 
 RATIO = 1.9
 """Ratio of consecutive steps. Doubling a step would double some of its rounding errors."""

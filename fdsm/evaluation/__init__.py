@@ -4,6 +4,7 @@ from .consistency import Consistency, check_consistency, gradient_angle
 from .fid import Features, Moments, Pixels, feature_moments, fid, frechet_distance, unit_range
 from .likelihood import bits_per_dim, log_densities, nll
 from .measurement import Measurement, mean_of, median_of
+from .model_check import ModelCheck, check
 from .ood import auc, ood_auc, ood_scores, typicality
 from .reference_density import FittedDensity, fit_gaussian, fit_gaussian_mixture
 from .score_matching import (
@@ -21,10 +22,12 @@ __all__ = [
     "Features",
     "FittedDensity",
     "Measurement",
+    "ModelCheck",
     "Moments",
     "Pixels",
     "auc",
     "bits_per_dim",
+    "check",
     "check_consistency",
     "exact_sm_loss",
     "exact_sm_loss_of_score",

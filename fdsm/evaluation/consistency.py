@@ -6,14 +6,15 @@ that depends on the model. The functions in this module measure the angle.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
 from torch import Generator, Tensor, nn
 
 from ..derivatives import Autodiff, Taylor, rounding_error, step_size
-from ..derivatives.guards import random_state, restore_random_state
-from ..derivatives.validation import check_values
+from ..derivatives.checks.arguments import check_values
+from ..derivatives.checks.observation import random_state, restore_random_state
 from ..serialize import find_fields, replace_fields
 from ..tensors import dot
 from ..typing import Derivative, LogDensity, Objective, Projection, Score
@@ -52,7 +53,7 @@ def gradient_angle(
         ValueError: If a gradient is zero or not finite, or the model has no parameters.
     """
     (_, a), (_, b) = _both(objective, reference, model, x, *cond, generator=generator)
-    return _angle(a, b)
+    return angle_between(a, b)
 
 
 @dataclass(frozen=True)
@@ -134,17 +135,15 @@ def check_consistency(
             f"{objective} cannot be checked: it has no `derivative` and `projection`. Use an "
             "objective with random directions, such as SSM"
         )
-    fallback = _Recorder(Autodiff())
-    exact = _Recorder(Taylor(fallback=fallback))
+    exact = Reference()
     reference = replace_fields(objective, "derivative", lambda _: exact)
     (loss, a), (exact_loss, b) = _both(objective, reference, model, x, *cond, generator=generator)
     accuracy = getattr(derivative, "accuracy", 2)
     f, x, v, order, cond = exact.last
-    engine = Taylor(fallback=Autodiff())
     return Consistency(
-        reference=f"{engine}, which used the fallback" if fallback.used else str(engine),
-        value_error=((loss - exact_loss).norm() / exact_loss.norm()).item(),
-        angle=math.degrees(_angle(a, b)),
+        reference=exact.name,
+        value_error=relative_error(loss, exact_loss),
+        angle=math.degrees(angle_between(a, b)),
         rounding_error=rounding_error(f, x, v, *cond, order=order, accuracy=accuracy),
         step=math.sqrt(projection.second_moment(x)),
         recommended_step=step_size(f, x, v, order, *cond, accuracy=accuracy),
@@ -152,7 +151,7 @@ def check_consistency(
 
 
 @dataclass
-class _Recorder:
+class Recorder:
     """A derivative engine that keeps the arguments of its last call.
 
     Attributes:
@@ -168,14 +167,17 @@ class _Recorder:
     def jet(
         self, f: LogDensity, x: Tensor, v: Tensor, order: int, *cond: Tensor
     ) -> tuple[Tensor, ...]:
+        """Record the arguments, and return what the engine does."""
         self._record(f, x, v, order, cond)
         return self.engine.jet(f, x, v, order, *cond)
 
     def sliced(self, f: LogDensity, x: Tensor, v: Tensor, *cond: Tensor) -> tuple[Tensor, Tensor]:
+        """Record the arguments with the first direction, and return what the engine does."""
         self._record(f, x, v[0], 2, cond)
         return self.engine.sliced(f, x, v, *cond)
 
     def quadratic(self, s: Score, x: Tensor, v: Tensor, *cond: Tensor) -> tuple[Tensor, Tensor]:
+        """Record $v^T s$ and its arguments, and return what the engine does."""
         self._record(_along(s), x, v, 1, (v, *cond))
         return self.engine.quadratic(s, x, v, *cond)
 
@@ -186,12 +188,26 @@ class _Recorder:
         self.last = f, x.detach(), v, order, cond
 
 
+class Reference(Recorder):
+    """The exact derivatives to compare with, and the arguments of the last call."""
+
+    def __init__(self) -> None:
+        self._fallback = Recorder(Autodiff())
+        super().__init__(Taylor(fallback=self._fallback))
+
+    @property
+    def name(self) -> str:
+        """The engine, and whether it used the fallback."""
+        engine = Taylor(fallback=Autodiff())
+        return f"{engine}, which used the fallback" if self._fallback.used else str(engine)
+
+
 def _along(score: Score) -> LogDensity:
     """Return $v^T s(x)$ as a function of `x`, given `v`."""
     return lambda x, v, *cond: dot(v, score(x, *cond))
 
 
-def _copy_generator(x: Tensor, generator: Generator | None) -> Generator:
+def copy_generator(x: Tensor, generator: Generator | None) -> Generator:
     """Return a new generator in the state of the given one, or with a fixed seed."""
     copy = Generator(x.device)
     if generator is None:
@@ -217,16 +233,26 @@ def _both(
     state, results = random_state(x.device), []
     for each in (objective, reference):
         restore_random_state(state, x.device)
-        losses = each(model, x, *cond, generator=_copy_generator(x, generator))
-        gradients = torch.autograd.grad(
-            losses.mean(), parameters, allow_unused=True, materialize_grads=True
-        )
-        flat = torch.cat([g.flatten() for g in gradients]).double()
-        results.append((losses.detach().double(), flat))
+        losses = each(model, x, *cond, generator=copy_generator(x, generator))
+        results.append((losses.detach().double(), parameter_gradient(losses, parameters)))
     return results
 
 
-def _angle(a: Tensor, b: Tensor) -> float:
+def parameter_gradient(losses: Tensor, parameters: Sequence[Tensor]) -> Tensor:
+    """Return the gradient of the mean loss, flat and in float64, zero where it is unused."""
+    gradients = torch.autograd.grad(
+        losses.mean(), parameters, allow_unused=True, materialize_grads=True
+    )
+    return torch.cat([g.flatten() for g in gradients]).double()
+
+
+def relative_error(losses: Tensor, exact: Tensor) -> float:
+    """Return the error of losses relative to the exact ones, root mean square."""
+    return float((losses - exact).norm() / exact.norm())
+
+
+def angle_between(a: Tensor, b: Tensor) -> float:
+    """Return the angle between two gradients, from 0 to $π$."""
     if not (a.norm() > 0 and b.norm() > 0):
         raise ValueError("a parameter gradient is zero or not a number, so there is no angle")
     a, b = a / a.norm(), b / b.norm()

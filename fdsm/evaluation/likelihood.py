@@ -9,7 +9,7 @@ import math
 import torch
 from torch import Tensor
 
-from ..derivatives.validation import checked_density
+from ..derivatives.checks.arguments import checked_density
 from ..sharding import over_rows
 from ..tensors import require_values
 from ..typing import LogDensity

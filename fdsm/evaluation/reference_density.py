@@ -16,7 +16,7 @@ from functools import cached_property
 import torch
 from torch import Generator, Tensor
 
-from ..derivatives.validation import check_values
+from ..derivatives.checks.arguments import check_values
 from ..extras import name_missing_extra
 
 MAX_COMPONENTS = 10

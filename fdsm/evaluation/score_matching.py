@@ -17,14 +17,13 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from ..derivatives import Autodiff
 from ..derivatives.autodiff import model_gradient, requires_grad_alias
-from ..derivatives.validation import check_values, checked_score
+from ..derivatives.checks.arguments import check_values, checked_score
 from ..operators.coordinates import sum_over_coordinates
 from ..operators.directional import EXACT
 from ..sharding import over_rows
 from ..tensors import dimension, dot
-from ..typing import Derivative, LogDensity, Score
+from ..typing import Derivative, LogDensity, Score, nests_gradients
 from .measurement import Measurement, mean_of
 
 SCALE = "trace + half squared norm, summed over dimensions"
@@ -91,7 +90,7 @@ def sm_losses(
         slopes, curvature = derivative.sliced(log_density, x, units, *cond)
         return curvature + slopes.double().square().sum(0) / 2
 
-    nested = isinstance(derivative, Autodiff)
+    nested = nests_gradients(derivative)
 
     def losses(x: Tensor, *cond: Tensor) -> Tensor:
         return sum_over_coordinates(along, log_density, x, *cond, row_chunk=chunk, nested=nested)

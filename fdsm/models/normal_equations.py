@@ -21,8 +21,8 @@ from torch import Tensor
 from torch.autograd.function import BackwardCFunction, FunctionCtx
 
 from ..derivatives import central_nodes, full_precision, stencil
-from ..derivatives.precision import full_precision_backward, require_full_precision, widened
-from ..derivatives.validation import check_arguments
+from ..derivatives.checks.arguments import check_arguments
+from ..derivatives.checks.precision import full_precision_backward, require_full_precision, widened
 from ..tensors import dimension, dot
 
 

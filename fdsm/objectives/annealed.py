@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from torch import Generator, Tensor
 
 from ..derivatives import FiniteDifference
-from ..derivatives.validation import check_data, checked_score
+from ..derivatives.checks.arguments import check_data, checked_score
 from ..noise import Geometric
 from ..projections import Sphere
 from ..tensors import dimension, dot, per_example, randn_like

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from torch import Generator, Tensor
 
 from ..derivatives import Autodiff, score_of
-from ..derivatives.validation import check_data, check_noise, checked_score
+from ..derivatives.checks.arguments import check_data, check_noise, checked_score
 from ..noise import Arithmetic, require_levels
 from ..projections import Sphere, draw_directions
 from ..tensors import dimension, dot, per_example, randn_like

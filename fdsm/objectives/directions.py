@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from torch import Generator, Tensor
 
-from ..derivatives.validation import check_data
+from ..derivatives.checks.arguments import check_data
 from ..projections import draw_directions
 from ..tensors import tile
 from ..typing import Projection

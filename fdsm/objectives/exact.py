@@ -8,7 +8,7 @@ from torch import Generator, Tensor
 from ..derivatives import Autodiff
 from ..operators.coordinates import sum_over_coordinates
 from ..tensors import dimension, require_floating
-from ..typing import Derivative, LogDensity
+from ..typing import Derivative, LogDensity, nests_gradients
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,6 @@ class SM:
 
         losses = sum_over_coordinates(
             along, log_density, x, *cond,
-            step=self.step, chunk=self.chunk, nested=isinstance(self.derivative, Autodiff),
+            step=self.step, chunk=self.chunk, nested=nests_gradients(self.derivative),
         )  # fmt: skip
         return losses / (dimension(x) * self.step**2)

@@ -25,7 +25,7 @@ from torch import Generator, Tensor, nn
 from torch.func import functional_call
 
 from ..derivatives.autodiff import gradient, requires_grad_alias
-from ..derivatives.validation import check_data
+from ..derivatives.checks.arguments import check_data
 from ..tensors import dimension, dot
 from ..typing import AdditiveCoupling, Elementwise, is_additive_coupling
 

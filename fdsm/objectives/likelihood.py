@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from torch import Generator, Tensor
 
-from ..derivatives.validation import check_data, checked_density
+from ..derivatives.checks.arguments import check_data, checked_density
 from ..typing import LogDensity
 
 

@@ -1,17 +1,18 @@
 """The biharmonic operator, exact or from random directions."""
 
 import math
+from collections.abc import Callable
 from contextlib import suppress
 from itertools import combinations
 
 import torch
 from torch import Generator, Tensor
 
-from ..derivatives import Autodiff, MissingRule, Taylor
-from ..derivatives.validation import check_data
+from ..derivatives import MissingRule
+from ..derivatives.checks.arguments import check_data
 from ..projections import Sphere, draw_directions
 from ..tensors import dimension, tile
-from ..typing import Derivative, LogDensity
+from ..typing import Derivative, LogDensity, nests_gradients
 from .coordinates import (
     MEMORY,
     MIN_CHUNK_ROWS,
@@ -86,11 +87,13 @@ def biharmonic(
         fourth = derivative.jet(f, tile(x, n), v.flatten(0, 1), 4, *copies)[4]
         return fourth.view(n, -1) / step**4
 
-    if directions is None and chunk is None and isinstance(derivative, Taylor):
+    # An engine with a method of this name, such as Taylor, needs no sum over directions.
+    from_one_series = getattr(derivative, "biharmonic", None)
+    if directions is None and chunk is None and from_one_series is not None:
         coefficients = math.comb(d + 2, 2) + d + 1
         if bytes_per_coefficient(f, x, torch.is_grad_enabled()) * coefficients <= MOST:
             with suppress(MissingRule):
-                return _from_one_series(derivative, f, x, *cond, coefficients=coefficients)
+                return _in_chunks(from_one_series, f, x, *cond, coefficients=coefficients)
     if directions is not None:
         v = draw_directions(Sphere(step), x, directions, generator)
         return along(v, x, *cond).mean(0) * (d * (d + 2) / 3)
@@ -102,18 +105,22 @@ def biharmonic(
     parts = along_directions(
         along, f, x, *cond,
         numbers=numbers, v=v.__getitem__, coefficients=5, chunk=chunk,
-        nested=isinstance(derivative, Autodiff),
+        nested=nests_gradients(derivative),
     )  # fmt: skip
     return torch.cat([(weights * torch.cat(part)).sum(0) for part in parts])
 
 
-def _from_one_series(
-    engine: Taylor, f: LogDensity, x: Tensor, *cond: Tensor, coefficients: int
+def _in_chunks(
+    from_one_series: Callable[..., Tensor],
+    f: LogDensity,
+    x: Tensor,
+    *cond: Tensor,
+    coefficients: int,
 ) -> Tensor:
     """Return the operator from a series with a given number of coefficients, in chunks of rows."""
     d = dimension(x)
     parts = along_coordinates(
-        lambda v, x, *rows: engine.biharmonic(f, x, v, *rows), f, x, *cond,
+        lambda v, x, *rows: from_one_series(f, x, v, *rows), f, x, *cond,
         coefficients=math.ceil(coefficients / (d + 2)), chunk=d,
     )  # fmt: skip
     return torch.cat([part for (part,) in parts])

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from ..derivatives.records import model_behind
+from ..derivatives.checks.identity import model_behind
 from ..tensors import dimension
 
 MEMORY = 2**30

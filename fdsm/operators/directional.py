@@ -5,7 +5,7 @@ import math
 from torch import Tensor
 
 from ..derivatives import Autodiff, Taylor
-from ..derivatives.validation import check_arguments
+from ..derivatives.checks.arguments import check_arguments
 from ..tensors import length, per_example
 from ..typing import Derivative, LogDensity
 

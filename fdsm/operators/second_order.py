@@ -7,12 +7,11 @@ directions with $E[v v^T] = (C_v / d) I$, so that $E[v^T A v] = (C_v / d) \, \ma
 import torch
 from torch import Generator, Tensor
 
-from ..derivatives import Autodiff
 from ..derivatives.autodiff import gradient, requires_grad_alias
-from ..derivatives.validation import check_data
+from ..derivatives.checks.arguments import check_data
 from ..projections import Rademacher, draw_directions
 from ..tensors import dimension, tile
-from ..typing import Derivative, LogDensity, Projection, Score
+from ..typing import Derivative, LogDensity, Projection, Score, nests_gradients
 from .coordinates import along_coordinates, sum_over_coordinates
 from .directional import EXACT, STEP, require_step
 
@@ -71,7 +70,7 @@ def laplacian(
     """
     check_data(x)
     require_step(step)
-    nested = isinstance(derivative, Autodiff)
+    nested = nests_gradients(derivative)
 
     def total(root: Tensor | None, among: Tensor | None) -> Tensor:
         """Return the Laplacian along some coordinates, given the square roots of the weights."""
@@ -158,7 +157,7 @@ def hessian_diagonal(
             second = derivative.jet(f, tile(x, n), v.flatten(0, 1), 2, *copies)[2]
             return second.view(n, len(x)) / step**2
 
-        nested = isinstance(derivative, Autodiff)
+        nested = nests_gradients(derivative)
         parts = along_coordinates(along, f, x, *cond, step=step, chunk=chunk, nested=nested)
         return torch.cat([torch.cat(part) for part in parts], 1).T.reshape(x.shape)
     keep = torch.is_grad_enabled()
@@ -220,6 +219,6 @@ def divergence(
     if directions is not None:
         v = draw_directions(projection, x, directions, generator)
         return along(v, x, *cond) * (dimension(x) / (directions * projection.second_moment(x)))
-    nested = isinstance(derivative, Autodiff)
+    nested = nests_gradients(derivative)
     sums = sum_over_coordinates(along, s, x, *cond, step=step, chunk=chunk, nested=nested)
     return sums / step**2

@@ -23,7 +23,7 @@ from ..samplers.importance import kernel_log_partition
 from ..serialize import find_fields, replace_fields
 from ..sharding import new_rows, over_rows
 from ..training import checkpoint, derived_seed
-from ..typing import Objective
+from ..typing import Objective, is_exact
 from .marginals import Marginals
 from .run import Run, RunError, UnfinishedRunError
 
@@ -337,7 +337,7 @@ class SavedModel:
                     "a module"
                 )
             objective, model = SSM(), density
-        if not any(isinstance(d, FiniteDifference) for d in find_fields(objective, "derivative")):
+        if all(is_exact(d) for d in find_fields(objective, "derivative")):
             objective = replace_fields(objective, "derivative", lambda _: FiniteDifference())
             objective = replace_fields(objective, "projection", lambda _: Sphere(0.1))
         x = self.transform.sample(data.train[:CHECK_ROWS].to(self.run.device), generator)

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
-from ..derivatives.validation import checked_density
+from ..derivatives.checks.arguments import checked_density
 from ..tensors import dimension, dot, tile
 from ..typing import DensityFunction, LogDensity
 from .chains import Progress, require_counts, require_positive, track, validate_start

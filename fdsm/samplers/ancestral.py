@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import torch
 from torch import Generator, Tensor
 
-from ..derivatives.validation import checked_score
+from ..derivatives.checks.arguments import checked_score
 from ..tensors import randn_like
 from ..typing import Score
 from .chains import Progress, track, validate_start, warn_if_diverged

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from torch import Tensor
 
-from ..derivatives.validation import check_values
+from ..derivatives.checks.arguments import check_values
 
 Progress = Callable[[Iterable[int]], Iterable[int]]
 """Shows the progress of a loop: takes its `range` and yields the same numbers.

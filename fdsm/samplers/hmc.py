@@ -12,7 +12,7 @@ import torch
 from torch import Generator, Tensor
 
 from ..derivatives import score_of
-from ..derivatives.validation import checked_density
+from ..derivatives.checks.arguments import checked_density
 from ..tensors import dot, per_example, randn_like
 from ..typing import LogDensity, Score
 from .chains import Progress, require_counts, track, validate_start

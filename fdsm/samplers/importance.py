@@ -18,7 +18,7 @@ from typing import Protocol
 import torch
 from torch import Generator, Tensor
 
-from ..derivatives.validation import check_values, checked_density
+from ..derivatives.checks.arguments import check_values, checked_density
 from ..sharding import over_rows
 from ..tensors import dimension, randn_like
 from ..typing import LogDensity

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
-from ..derivatives.validation import checked_score
+from ..derivatives.checks.arguments import checked_score
 from ..noise import require_levels
 from ..tensors import length, per_example, randn_like
 from ..typing import Score

@@ -14,6 +14,7 @@ from fdsm.derivatives import FiniteDifference, score_of
 from fdsm.evaluation import (
     Pixels,
     auc,
+    check,
     check_consistency,
     exact_sm_loss,
     exact_sm_loss_of_score,
@@ -46,6 +47,7 @@ class Model(nn.Module):
 
 FUNCTIONS: dict[str, Callable[[Any], object]] = {
     "auc": lambda x: auc(x[:, 0], x[:, 1]),
+    "check": lambda x: check(SSM(FiniteDifference()), Model(), x),
     "check_consistency": lambda x: check_consistency(SSM(FiniteDifference()), Model(), x),
     "exact_sm_loss": lambda x: exact_sm_loss(Model(), x),
     "fid": lambda x: fid(Pixels(), x.reshape(-1, 1, 1, 2), x.reshape(-1, 1, 1, 2)),

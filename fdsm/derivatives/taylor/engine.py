@@ -5,30 +5,29 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
 
 from ...tensors import dot
-from ...typing import Derivative, LogDensity, Score
-from ..guards import EAGERLY
-from ..records import Records, is_compiled
-from ..stencil import require_order
-from ..validation import (
+from ...typing import Derivative, LogDensity, Score, is_exact
+from ..checks.arguments import (
     as_log_density,
     check_arguments,
     require_density_shape,
     require_score_shape,
 )
+from ..checks.identity import is_compiled
+from ..checks.observation import EAGERLY
+from ..checks.state import record_of
+from ..stencil import require_order
 from .jet import Jet
 from .registry import MissingRule
 from .series import Propagation, Truncation, empty_rows
 
 Model = Callable[..., Tensor]
 Method = TypeVar("Method", bound=Callable[..., Any])
-
-_RECORDS = Records()
 
 
 def _with_fallback(method: Method) -> Method:
@@ -81,6 +80,13 @@ class Taylor:
     """
 
     fallback: Derivative | None = None
+
+    nests_gradients: ClassVar[bool] = False
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether no error but rounding is made, also by the fallback."""
+        return self.fallback is None or is_exact(self.fallback)
 
     @_with_fallback
     def jet(
@@ -143,9 +149,8 @@ def series(f: Model, x: Tensor, v: Tensor, order: int, *cond: Tensor) -> Tensor:
             "Taylor cannot be nested: use Autodiff() inside the model, or a derivative of higher "
             "order"
         )
-    record = _RECORDS.of(f)
-    record.evaluations += 1
-    if record.is_due:
+    record = record_of(f)
+    if record.count("Taylor"):
         record.is_compiled = is_compiled(f)
     with EAGERLY if record.is_compiled else nullcontext():  # the compiler cannot follow jets
         return propagate(f, x, v, order, cond, record.warned)

@@ -9,7 +9,7 @@ import torch
 from torch import Generator
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ...derivatives.tracing import tracing
+from ...derivatives.checks.state import tracing
 from ..update import Update
 from .graph import Batch, random_state_kept
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from ...derivatives.guards import random_state, restore_random_state
-from ...derivatives.precision import full_precision
-from ...derivatives.records import inspections_due
+from ...derivatives.checks.observation import random_state, restore_random_state
+from ...derivatives.checks.precision import full_precision
+from ...derivatives.checks.state import inspections_due
 from ..update import EMA, Update
 from . import rounding
 from .adam import AdamState

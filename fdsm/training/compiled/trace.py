@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from ...derivatives.tracing import tracing
+from ...derivatives.checks.state import tracing
 
 if TYPE_CHECKING:
     from torch.fx import GraphModule, Node

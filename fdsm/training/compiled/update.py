@@ -7,7 +7,7 @@ from torch import Generator, Tensor, nn
 from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 
-from ...derivatives.records import levels_to_caller
+from ...derivatives.checks.findings import levels_to_caller
 from ...typing import Objective
 from ..update import EMA, Update
 from .adam import AdamState

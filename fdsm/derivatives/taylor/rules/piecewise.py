@@ -5,7 +5,6 @@ derivative is infinite or jumps. Exact derivatives leave this out, but gradients
 parameters depend on it, so a `KinkWarning` is issued, once per function and model.
 """
 
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ...records import levels_to_caller
+from ...checks.findings import warn
 from ..algebra import Dims, Operand, dims_of, shift_dim, value_of
 from ..composition import compose
 from ..jet import Jet, assign_, snapshot
@@ -47,14 +46,14 @@ def warn_kink(name: str, *operands: object, problem: str = _KINK) -> None:
     affected = [x for x in operands if isinstance(x, Jet) and x.degree and x.truncation.order > 1]
     if not affected or torch.compiler.is_compiling():
         return
-    warned = affected[0].truncation.propagation.warned
-    if name not in warned:
-        warned.add(name)
-        warnings.warn(
-            f"`{name}` {problem}. (Shown once per function and model.)",
-            KinkWarning,
-            stacklevel=levels_to_caller(),
-        )
+    warn(
+        "kinks",
+        f"`{name}` {problem}",
+        KinkWarning,
+        warned=affected[0].truncation.propagation.warned,
+        name=name,
+        per="function and model",
+    )
 
 
 def _piecewise(

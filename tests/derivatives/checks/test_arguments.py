@@ -27,7 +27,7 @@ from fdsm.derivatives import (
     score_of,
     step_size,
 )
-from fdsm.derivatives.records import Records
+from fdsm.derivatives.checks.state import Records
 from fdsm.typing import Derivative
 
 ENGINES = [FiniteDifference(), FiniteDifference(parallel=False), Autodiff()]

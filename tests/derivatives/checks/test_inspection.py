@@ -15,7 +15,7 @@ from fdsm.derivatives import Autodiff, FiniteDifference, Taylor, score_of
 from fdsm.objectives import DSM, SSM, SSMVR, ViaScore
 from fdsm.projections import Sphere
 
-from ..parameters import at_night
+from ...parameters import at_night
 
 
 def dropping() -> nn.Sequential:

@@ -5,7 +5,6 @@ which dominates if the step or the curvature is small. With matrix products in r
 (autocast, TF32, bfloat16), $u$ is a thousand times larger.
 """
 
-import warnings
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import partial
@@ -14,7 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .tracing import is_tracing, request_full_precision
+from .findings import refuse, warn
+from .state import is_tracing, request_full_precision
 
 Undo = list[Callable[[], object]]
 """Functions that restore settings of torch."""
@@ -78,11 +78,11 @@ def full_precision_backward(values: Tensor) -> None:
     def before_backward(_: Tensor) -> None:
         kind = values.device.type
         if torch.is_autocast_enabled(kind):
-            warnings.warn(
+            warn(
+                "precision",
                 "the backward pass of a finite difference runs inside autocast, so its gradients "
                 "are dominated by rounding: leave the `torch.autocast` block before `backward()`",
                 PrecisionWarning,
-                stacklevel=2,
             )
         undo = _forbid_reduced_products(kind)
         if undo:
@@ -93,20 +93,19 @@ def full_precision_backward(values: Tensor) -> None:
 
 
 def require_full_precision(x: Tensor, name: str) -> None:
-    """Raise `TypeError` unless `x` is float32 or float64.
+    """Refuse, with a `TypeError`, tensors that are not float32 or float64.
 
     Args:
         x: Data, or values of the model.
         name: Name of the tensor, for the message.
-
-    Raises:
-        TypeError: If it is not.
     """
     if x.dtype not in _FULL_PRECISION_DTYPES:
-        raise TypeError(
+        refuse(
+            "precision",
             f"{name} are {x.dtype}, in which a finite difference is dominated by rounding: pass "
             "float32 or float64 data to a float32 model (FiniteDifference leaves autocast by "
-            "itself), or use Taylor() or Autodiff()"
+            "itself), or use Taylor() or Autodiff()",
+            TypeError,
         )
 
 

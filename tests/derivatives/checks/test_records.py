@@ -13,18 +13,16 @@ import torch
 from torch import Generator, Tensor, nn
 
 from fdsm.derivatives import Autodiff, FiniteDifference, PrecisionWarning, Taylor
-from fdsm.derivatives import autodiff as autodiff_module
-from fdsm.derivatives import finite_difference as finite_difference_module
-from fdsm.derivatives.guards import Observed, Records
-from fdsm.derivatives.taylor import engine as taylor_module
+from fdsm.derivatives.checks.observation import Observed
+from fdsm.derivatives.checks.state import RECORDS
 from fdsm.projections import Sphere
 
 ENGINES = {
-    "finite differences": (FiniteDifference(), finite_difference_module._RECORDS),
-    "one by one": (FiniteDifference(parallel=False), finite_difference_module._RECORDS),
-    "chunks": (FiniteDifference(chunk=5), finite_difference_module._RECORDS),
-    "autodiff": (Autodiff(), autodiff_module._RECORDS),
-    "taylor": (Taylor(), taylor_module._RECORDS),
+    "finite differences": FiniteDifference(),
+    "one by one": FiniteDifference(parallel=False),
+    "chunks": FiniteDifference(chunk=5),
+    "autodiff": Autodiff(),
+    "taylor": Taylor(),
 }
 ACTIVATIONS = [nn.Tanh, nn.Softplus, nn.SiLU, nn.GELU, nn.Sigmoid, nn.Mish]
 
@@ -36,33 +34,33 @@ def network(
     return nn.Sequential(*hidden, nn.Linear(width, 1), nn.Flatten(0))
 
 
-def size(records: Records) -> int:
+def size() -> int:
     gc.collect()
-    return len(records)
+    return len(RECORDS)
 
 
 @pytest.mark.parametrize("name", ENGINES)
 def test_records_do_not_keep_models_alive(name: str, generator: Generator) -> None:
-    engine, records = ENGINES[name]
+    engine = ENGINES[name]
     x, v = torch.randn(2, 6, 3, generator=generator)
-    before = size(records)
+    before = size()
 
     def use_once() -> weakref.ref[nn.Module]:
         net = network()
         engine.jet(net, x, v, 2)
         engine.jet(lambda x: net(2 * x), x, v, 2)
-        assert size(records) == before + 1
+        assert size() == before + 1
         return weakref.ref(net)
 
     alive = use_once()
-    assert size(records) == before
+    assert size() == before
     assert alive() is None
 
 
 @pytest.mark.parametrize("name", ENGINES)
 def test_fresh_functions_do_not_add_records(name: str, generator: Generator) -> None:
     """Functions of one module share its record, those without a module that of their code."""
-    engine, records = ENGINES[name]
+    engine = ENGINES[name]
     x, v = torch.randn(2, 6, 3, generator=generator)
     net, sizes = network(), []
     for _ in range(4):
@@ -71,13 +69,13 @@ def test_fresh_functions_do_not_add_records(name: str, generator: Generator) -> 
         engine.jet(lambda x, shift=shift: net(x + shift), x, v, 2)
         engine.jet(lambda x, shift=shift: (x - shift).pow(3).sum(1), x, v, 2)
         engine.jet(lambda x, p=parameter: (x - p).pow(3).sum(1), x, v, 2)
-        sizes.append(size(records))
+        sizes.append(size())
     assert sizes[1:] == sizes[:1] * 3
 
 
 @pytest.mark.parametrize("name", ENGINES)
 def test_copies_have_records_of_their_own(name: str, generator: Generator) -> None:
-    engine, records = ENGINES[name]
+    engine = ENGINES[name]
     x, v = torch.randn(2, 6, 3, generator=generator)
     net = network()
     for _ in range(3):
@@ -85,7 +83,9 @@ def test_copies_have_records_of_their_own(name: str, generator: Generator) -> No
     twin = copy.deepcopy(net)
     for a, b in zip(engine.jet(twin, x, v, 2), engine.jet(net, x, v, 2), strict=True):
         assert torch.equal(a, b)
-    assert (records.of(twin).evaluations, records.of(net).evaluations) == (1, 4)
+    kind = type(engine).__name__
+    assert RECORDS.of(twin).evaluations == {kind: 1}
+    assert RECORDS.of(net).evaluations == {kind: 4}
 
 
 class Counting(nn.Module):
@@ -150,7 +150,7 @@ def test_an_inspection_sees_the_modules_of_its_own_thread(generator: Generator) 
 @pytest.mark.usefixtures("_frequent_switches")
 @pytest.mark.parametrize("name", ENGINES)
 def test_threads_compute_what_one_thread_does(name: str, generator: Generator) -> None:
-    engine, _ = ENGINES[name]
+    engine = ENGINES[name]
     x, v = torch.randn(2, 8, 3, generator=generator)
     models = [network(32, activation) for activation in ACTIVATIONS[:3]]
     expected = [Autodiff().jet(copy.deepcopy(model), x, v, 1)[0] for model in models]
@@ -216,7 +216,7 @@ class Conditional(nn.Module):
 @pytest.mark.parametrize("rows", [1, 2, 7])
 def test_integer_conditions_follow_their_rows(name: str, rows: int, generator: Generator) -> None:
     """Each row gives what it gives alone, with the class written out as its embedding."""
-    engine, _ = ENGINES[name]
+    engine = ENGINES[name]
     f = Conditional()
     x, v = torch.randn(2, rows, 3, generator=generator)
     labels = torch.randint(5, (rows,), generator=generator)
@@ -256,7 +256,7 @@ def test_scores_may_differentiate_with_respect_to_their_input(generator: Generat
 
 @pytest.mark.parametrize("name", ENGINES)
 def test_shapes_on_the_meta_device(name: str) -> None:
-    engine, _ = ENGINES[name]
+    engine = ENGINES[name]
     x = torch.empty(6, 3, device="meta")
     terms = engine.jet(network().to("meta"), x, x, 2)
     assert [(term.device.type, tuple(term.shape)) for term in terms] == [("meta", (6,))] * 3

@@ -13,7 +13,7 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional
 
 from fdsm.derivatives import FiniteDifference, PrecisionWarning
-from fdsm.derivatives.difference_error import difference_error
+from fdsm.derivatives.checks.difference_error import difference_error
 from fdsm.objectives import SSM, SlicedDSM
 from fdsm.projections import Sphere
 

@@ -9,9 +9,9 @@ from torch.func import functional_call
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from fdsm import DSM, SSM, Autodiff, FiniteDifference, Taylor
-from fdsm.derivatives.tracing import is_tracing, tracing
+from fdsm.derivatives.checks.state import is_tracing, tracing
 
-from ..parameters import at_night
+from ...parameters import at_night
 
 OBJECTIVES = {
     "finite differences": SSM(FiniteDifference()),

@@ -1,7 +1,6 @@
 r"""Measured errors of a finite difference, and the warning about them."""
 
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -9,10 +8,10 @@ from fractions import Fraction
 import torch
 from torch import Tensor
 
-from ..tensors import length
+from ...tensors import length
+from ..stencil import central_nodes, stencil
+from .findings import note, warn
 from .precision import PrecisionWarning, unit_round_off
-from .records import levels_to_caller
-from .stencil import central_nodes, stencil
 
 ROUNDING, TRUNCATION, ROW = 0.1, 0.5, 0.5
 """Relative errors above which to warn: rounding and truncation of all rows, error of one row."""
@@ -117,37 +116,48 @@ def _without(total: float, part: float) -> float:
     return math.sqrt(max(total**2 - part**2, 0.0))
 
 
-def warn_of_error(error: DifferenceError, order: int) -> bool:
-    """Warn if a finite difference is dominated by rounding or truncation.
+def warn_of_error(error: DifferenceError, order: int, warned: set[str]) -> None:
+    """Warn once if a finite difference is dominated by rounding or truncation.
 
     Args:
         error: The measured errors.
         order: The order of the difference.
-
-    Returns:
-        Whether a warning was shown.
+        warned: Names of the warnings already shown for the model.
     """
     name = {1: "first", 2: "second", 3: "third"}.get(order, f"{order}th")
+    relative = max(error.rounding, error.worst_row)
     if error.rounding > ROUNDING or error.worst_row > ROW:
-        relative = max(error.rounding, error.worst_row)
         where = "" if error.rounding > ROUNDING else "of at least one row "
-        message = (
+        warn(
+            "rounding",
             f"the {name} difference along v {where}is dominated by rounding (estimated relative "
             f"error {_percent(relative)}). Use Taylor(), a larger step (`step_size` recommends "
-            "one), or float64. This is common at initialization and usually goes away"
-        )
-    elif error.truncation > TRUNCATION:
-        message = (
-            f"the step is too large: the {name} difference along v has an estimated truncation "
-            f"error of {_percent(error.truncation)}. Use Taylor(), a smaller step (`step_size` "
-            "recommends one), or a higher accuracy"
+            "one), or float64. This is common at initialization and usually goes away",
+            PrecisionWarning,
+            warned=warned,
+            name="precision",
+            value=relative,
         )
     else:
-        return False
-    warnings.warn(
-        f"{message}. (Shown once per model.)", PrecisionWarning, stacklevel=levels_to_caller()
-    )
-    return True
+        note("rounding", _harmless(error.rounding, name), value=error.rounding)
+    if error.truncation > TRUNCATION:
+        warn(
+            "truncation",
+            f"the step is too large: the {name} difference along v has an estimated truncation "
+            f"error of {_percent(error.truncation)}. Use Taylor(), a smaller step (`step_size` "
+            "recommends one), or a higher accuracy",
+            PrecisionWarning,
+            warned=warned,
+            name="precision",
+            value=error.truncation,
+        )
+    else:
+        note("truncation", _harmless(error.truncation, name), value=error.truncation)
+
+
+def _harmless(error: float, name: str) -> str:
+    size = f"relative error {error:.1e}" if error else "negligible error"
+    return f"{size} of the {name} difference"
 
 
 def _percent(ratio: float) -> str:

@@ -7,15 +7,16 @@ a loss NaN, far from its cause.
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import cast
 
 import torch
 from torch import Tensor
 from torch.distributions import Distribution
 
-from ..tensors import length, require_floating, require_tensor, require_values
-from ..typing import DensityFunction, LogDensity, Score
-from .tracing import is_tracing
+from ...tensors import length, require_floating, require_tensor, require_values
+from ...typing import DensityFunction, LogDensity, Score
+from .state import is_tracing
 
 
 def as_log_density(f: LogDensity) -> DensityFunction:
@@ -106,6 +107,11 @@ def checked_score(s: Score) -> Score:
 
     score.__wrapped__ = s  # type: ignore[attr-defined]
     return score
+
+
+def checked_output(f: LogDensity | Score, *, score: bool) -> Callable[..., Tensor]:
+    """Return a score or a log-density as a function that raises `ValueError` for other shapes."""
+    return checked_score(cast(Score, f)) if score else checked_density(f)
 
 
 def check_arguments(
