@@ -7,7 +7,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn.functional import avg_pool2d
 
-from fdsm.data import MNIST, WhiteWine
+from paper.data import MNIST, WhiteWine
 from fdsm.models import GaussianTailMLP
 
 

@@ -17,7 +17,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from fdsm.data import DataError
+from paper.data import DataError
 from fdsm.derivatives import FiniteDifference, Taylor
 from fdsm.evaluation import exact_sm_loss, single_threaded
 from fdsm.objectives import SM, SSM

@@ -6,8 +6,8 @@ file: `fdsm train points.csv --recipe examples/own_recipe.py:spiral_ebm`.
 """
 
 from fdsm import SSM, FiniteDifference, Sphere
-from fdsm.data import SyntheticData, spiral
-from fdsm.recipes import EBM, GaussianTail, TemperedSampling, TrainingPlan
+from paper.data import SyntheticData, spiral
+from paper.recipes import EBM, GaussianTail, TemperedSampling, TrainingPlan
 from fdsm.samplers import Temperatures
 from fdsm.training import Adam, CosineSchedule, ExponentialSchedule
 

@@ -10,8 +10,8 @@ from rich.table import Table
 
 from fdsm.atomic_io import BusyError
 from fdsm.cli.printing import console, log, print_json, progress, report_files
-from fdsm.report import read_folders, terminal, write_page
-from fdsm.runs import RunError, TrainingInterrupted
+from paper.report import read_folders, terminal, write_page
+from paper.runs import RunError, TrainingInterrupted
 from fdsm.untrusted import InputError
 
 from .catalogue import DEMOS, TARGETS, Target, UnknownTargetError, target, target_infos

@@ -20,7 +20,7 @@ from urllib.parse import quote
 
 from fdsm.atomic_io import replace_file
 from fdsm.measurement import Measurement, format_number
-from fdsm.report import (
+from paper.report import (
     ONE_SEED,
     STEP_TIME,
     Collection,
@@ -241,7 +241,7 @@ class Results:
 
     def figure(self, study: str) -> str:
         """Write the panels of a study as SVG files, and return links to them."""
-        from fdsm.report.plots import plot_panels, svg_file
+        from paper.report.plots import plot_panels, svg_file
 
         links = []
         for number, plot in enumerate(plot_panels(self._study(study).panels), 1):

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from fdsm.atomic_io import BusyError, exclusive, replace_file
-from fdsm.data import DataError
-from fdsm.recipes import Recipe
-from fdsm.runs import Run, RunError, environment_info, measure_step_costs
+from paper.data import DataError
+from paper.recipes import Recipe
+from paper.runs import Run, RunError, environment_info, measure_step_costs
 from fdsm.samplers import Progress
 from fdsm.serialize import Json, differences, to_json
 from fdsm.training import NonFiniteLossError

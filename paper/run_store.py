@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from fdsm.atomic_io import exclusive
-from fdsm.runs import Run, RunError, SavedModel, evaluate, train
+from paper.runs import Run, RunError, SavedModel, evaluate, train
 from fdsm.samplers import Progress
 from fdsm.serialize import differences, to_json
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from fdsm.evaluation import Measurement
-from fdsm.report import Panel
+from paper.report import Panel
 from fdsm.samplers import Progress
 
 if TYPE_CHECKING:

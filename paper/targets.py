@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, cast
 
-from fdsm.report import PublishedValue, RowInfo
+from paper.report import PublishedValue, RowInfo
 
 if TYPE_CHECKING:
-    from fdsm.recipes import Recipe
+    from paper.recipes import Recipe
 
     from .study import Study
 

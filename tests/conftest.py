@@ -74,7 +74,7 @@ class Launched(NamedTuple):
 @pytest.fixture(scope="session")
 def launched(tmp_path_factory: pytest.TempPathFactory) -> Launched:
     """What two or three processes did with runs. Tests of it run at night."""
-    from .runs.distributed.launch_cases import results
+    from paper.tests.runs.distributed.launch_cases import results
 
     compute = lambda folder: Launched(folder, results(folder))
     return _once(tmp_path_factory, "launched", compute)

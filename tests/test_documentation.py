@@ -22,13 +22,13 @@ from fdsm.cli.report import report
 from fdsm.cli.sample import sample
 from fdsm.cli.score import score
 from fdsm.cli.train import train
-from fdsm.data import from_path
+from paper.data import from_path
 from fdsm.derivatives import Autodiff, FiniteDifference
 from fdsm.objectives import SM, SSM
 from fdsm.objectives.directions import Sliced, average_over_directions
 from fdsm.projections import Sphere
-from fdsm.recipes import choose_preset
-from fdsm.recipes.settings import setting_paths
+from paper.recipes import choose_preset
+from paper.recipes.settings import setting_paths
 from fdsm.typing import Derivative, Projection
 
 ROOT = Path(fdsm.__file__).parents[1]

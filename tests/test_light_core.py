@@ -116,7 +116,7 @@ from pathlib import Path
 import torch
 
 import fdsm
-from fdsm.data import Digits, Table, frame_from, from_path, iter_frames
+from paper.data import Digits, Table, frame_from, from_path, iter_frames
 from fdsm.evaluation import fit_gaussian_mixture
 from fdsm.training import ProgressBar, TensorBoard
 

@@ -10,13 +10,13 @@ from types import ModuleType
 import pytest
 import torch
 
-from fdsm.data import Table
+from paper.data import Table
 from fdsm.derivatives import FiniteDifference
 from fdsm.objectives import DSM, SSM, Annealed, SlicedDSM
 from fdsm.projections import Sphere
-from fdsm.recipes import EBM, MLP, Frechet, Recipe, TrainingPlan
-from fdsm.recipes.frechet import for_training
-from fdsm.recipes.presets import FAMILIES, Kind
+from paper.recipes import EBM, MLP, Frechet, Recipe, TrainingPlan
+from paper.recipes.frechet import for_training
+from paper.recipes.presets import FAMILIES, Kind
 from fdsm.serialize import (
     Json,
     RecordError,

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from fdsm.data import DataError
-from fdsm.recipes.settings import SettingError
-from fdsm.runs import RunError
+from paper.data import DataError
+from paper.recipes.settings import SettingError
+from paper.runs import RunError
 from fdsm.serialize import RecordError
 from fdsm.training.checkpoint import CheckpointError
 from fdsm.untrusted import (

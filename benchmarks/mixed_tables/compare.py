@@ -13,7 +13,7 @@ from rich.console import Console
 from sklearn.metrics import roc_auc_score
 
 from fdsm.atomic_io import replace_file
-from fdsm.data import DataError
+from paper.data import DataError
 
 from ..outliers.run import timed
 from ..outliers.summary import Section

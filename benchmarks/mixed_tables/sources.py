@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fdsm.data import DataError, find_file
+from paper.data import DataError, find_file
 
 from .errors import (
     Error,

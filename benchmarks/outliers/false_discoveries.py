@@ -23,7 +23,7 @@ import torch
 
 import fdsm
 from fdsm.atomic_io import replace_file
-from fdsm.outliers import benjamini_hochberg
+from fdsm.tables.outliers import benjamini_hochberg
 
 RESULTS = Path(__file__).parents[1] / "results" / "false_discoveries"
 LEVEL = 0.1

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fdsm.atomic_io import replace_file
-from fdsm.report import render_template
+from paper.report import render_template
 
 from .curves import Trainings
 from .goals import goal_table

@@ -2,8 +2,8 @@
 
 from matplotlib.figure import Figure
 
-from fdsm.report import Line, Panel
-from fdsm.report.plots import LIGHT, page_style, plot_panels, svg_file
+from paper.report import Line, Panel
+from paper.report.plots import LIGHT, page_style, plot_panels, svg_file
 
 from .curves import Trainings
 from .record import Record

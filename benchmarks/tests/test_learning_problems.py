@@ -9,7 +9,7 @@ from benchmarks.learning_problems import (
     load_mnist,
     load_wine,
 )
-from fdsm.data import DataError
+from paper.data import DataError
 
 
 def test_noisy_rows_are_standardized_with_their_noise(generator: torch.Generator) -> None:

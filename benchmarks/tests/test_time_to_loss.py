@@ -10,7 +10,7 @@ from benchmarks import time_to_loss
 from benchmarks.learning_problems import LearningProblem
 from benchmarks.peers.by_hand import nested_ssm, sphere
 from benchmarks.time_to_loss import methods, run, start_eager, train
-from fdsm.data import DataError
+from paper.data import DataError
 
 from .benchmark_cases import TWO_MODES, assert_learns
 

@@ -17,7 +17,7 @@ def check(
         trust: Execute the file that the recipe is defined in.
         json: Print JSON.
     """
-    from ..runs import SavedModel
+    from paper.runs import SavedModel
     from ..serialize import to_json
 
     saved = SavedModel.load(open_run(run, trust=trust, device=device))

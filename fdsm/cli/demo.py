@@ -25,7 +25,7 @@ def demo(out: Path = Path("runs/demo")) -> None:
     Args:
         out: Folder of the results.
     """
-    from ..report import RowInfo, TargetInfo, read_folders, terminal, write_page
+    from paper.report import RowInfo, TargetInfo, read_folders, terminal, write_page
 
     set_threads(1)
     table = _find_tumors(out / "breast-cancer")
@@ -43,9 +43,9 @@ def demo(out: Path = Path("runs/demo")) -> None:
 def _compare_objectives(folder: Path) -> dict[str, Path]:
     """Train one model of digits for each objective. Return the folders by name."""
     from ..atomic_io import exclusive
-    from ..recipes.digits import DIGITS
-    from ..runs import Run, evaluate, measure_step_costs
-    from ..runs import train as train_run
+    from paper.recipes.digits import DIGITS
+    from paper.runs import Run, evaluate, measure_step_costs
+    from paper.runs import train as train_run
 
     runs: dict[str, Run] = {}
     for recipe in DIGITS:

@@ -10,8 +10,8 @@ from .printing import console, log, print_json, progress, show
 from .processes import trained_model
 
 if TYPE_CHECKING:
-    from ..data import Dataset, TableSchema
-    from ..runs import Run, SavedModel
+    from paper.data import Dataset, TableSchema
+    from paper.runs import Run, SavedModel
 
 FEW_ROWS = 30
 """With fewer test rows, results are printed with a warning."""
@@ -40,7 +40,7 @@ def evaluate(
 
 def evaluate_and_print(saved: "SavedModel", data: "Dataset", *, json: bool) -> None:
     """Evaluate a trained model and print a summary: data, model, training and quality."""
-    from ..runs import evaluate
+    from paper.runs import evaluate
 
     cross_fits = saved.run.recipe.cross_fits
     if not cross_fits:
@@ -72,7 +72,7 @@ def evaluate_and_print(saved: "SavedModel", data: "Dataset", *, json: bool) -> N
 
 def unreadable_cells(schema: "TableSchema") -> list[str]:
     """Return a sentence for each column with cells that could not be read."""
-    from ..data.tables import DateTime, Numeric
+    from paper.data.tables import DateTime, Numeric
 
     kinds = {Numeric: "numbers", DateTime: "dates"}
     return [
@@ -85,7 +85,7 @@ def unreadable_cells(schema: "TableSchema") -> list[str]:
 
 def _facts(saved: "SavedModel", data: "Dataset") -> dict[str, Any]:
     """Return the facts of the summary that are not in `result.json`."""
-    from ..recipes.recipe import HasLogDensity
+    from paper.recipes.recipe import HasLogDensity
 
     recipe, detector = saved.run.recipe, saved.detector
     facts: dict[str, Any] = {
@@ -123,8 +123,8 @@ def _limit(saved: "SavedModel") -> str:
 
 def _best_iteration(run: "Run") -> int | None:
     """Return the iteration with the smallest held-out loss, if it was measured."""
-    from ..report.read import read_lines
-    from ..report.records import real
+    from paper.report.read import read_lines
+    from paper.report.records import real
 
     measured = [r for r in read_lines(run.folder / "metrics.jsonl", log) if r.get("validation")]
     validations = [(r["validation"], r["iteration"]) for r in measured]
@@ -135,8 +135,8 @@ def _best_iteration(run: "Run") -> int | None:
 
 def _detector(saved: "SavedModel") -> str:
     """Return a sentence on what the outlier detector measures."""
-    from ..outliers.neighbors import NUM_NEIGHBORS
-    from ..recipes import CrossFittedEBM
+    from ..tables.outliers.neighbors import NUM_NEIGHBORS
+    from paper.recipes import CrossFittedEBM
 
     recipe = saved.run.recipe
     if not isinstance(recipe, CrossFittedEBM):
@@ -214,7 +214,7 @@ def _training(result: dict[str, Any], facts: dict[str, Any]) -> str:
 
 def _comparison(compared: dict[str, Any]) -> str:
     """Return how the model compares with reference densities."""
-    from ..report import metric_info
+    from paper.report import metric_info
 
     verdicts: dict[str, list[str]] = {}
     for name, value in compared["references"].items():
@@ -241,7 +241,7 @@ def _print_metrics(run: "Run", result: dict[str, Any]) -> None:
     from rich.table import Table
 
     from ..measurement import Measurement
-    from ..report import metric_info
+    from paper.report import metric_info
 
     compared = {
         comparison["metric"]: comparison["references"]

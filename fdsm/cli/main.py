@@ -62,15 +62,15 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def _report_error(error: Exception, command: str = "") -> int:
     """Print an error and return the exit code. Unexpected errors are raised again."""
-    from ..recipes.presets import PresetError
-    from ..recipes.settings import SettingError
-    from ..runs import (
+    from paper.recipes.presets import PresetError
+    from paper.recipes.settings import SettingError
+    from paper.runs import (
         TrainingInterrupted,
         UnfinishedRunError,
         UnknownRecipeError,
         UntrustedFileError,
     )
-    from ..runs.distributed import LostProcessError
+    from paper.runs.distributed import LostProcessError
     from ..training import NonFiniteLossError, OutOfMemory
     from ..training.distributed.world import FailedElsewhere, LaunchError
 

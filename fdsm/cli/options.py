@@ -9,7 +9,7 @@ from tyro.conf import FlagCreatePairsOff, Positional, arg
 from ..untrusted import InputError
 
 if TYPE_CHECKING:
-    from ..runs import Run
+    from paper.runs import Run
 
 # The help text of an option without a fixed default states the default, so tyro's hint is off.
 PathOption = Annotated[Path | None, arg(metavar="PATH", help_behavior_hint="")]
@@ -69,7 +69,7 @@ def require_device(device: str | None) -> str:
 
 def open_run(folder: Path, *, trust: bool, device: str | None) -> "Run":
     """Return the run in a folder, on a device that torch can use."""
-    from ..runs import Run
+    from paper.runs import Run
 
     run = Run.open(folder, trust=trust, device=device)
     require_device(run.device)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Literal, NoReturn
 from .options import UsageError, open_run
 
 if TYPE_CHECKING:
-    from ..runs import SavedModel
-    from ..runs.distributed import Parallel
+    from paper.runs import SavedModel
+    from paper.runs.distributed import Parallel
     from ..training.distributed.world import World
 
 COMMANDS = ("train", "score", "sample", "evaluate")
@@ -97,8 +97,8 @@ def trained_model(
         The model, and the processes. In all but the first process the folder of its run is a
         temporary one.
     """
-    from ..runs import SavedModel
-    from ..runs.distributed import evaluated_together
+    from paper.runs import SavedModel
+    from paper.runs.distributed import evaluated_together
 
     with joined(device, WAITING) as world:
         saved = world.together(
@@ -140,7 +140,7 @@ def in_parallel(
     Raises:
         UsageError: If the options contradict each other.
     """
-    from ..runs.distributed import Parallel
+    from paper.runs.distributed import Parallel
     from ..training.distributed.world import Launch
 
     if accumulate < 1:

@@ -28,7 +28,7 @@ def report(
     Raises:
         UsageError: If no folder is given.
     """
-    from ..report import read_folders, terminal, write_page
+    from paper.report import read_folders, terminal, write_page
 
     if not runs:
         raise UsageError("give at least one folder of a run")

@@ -13,7 +13,7 @@ from .processes import trained_model
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from ..runs import SavedModel
+    from paper.runs import SavedModel
 
 
 def sample(
@@ -44,7 +44,7 @@ def sample(
     """
     if n < 1:
         raise UsageError(f"-n must be at least 1, but is {n}")
-    from ..runs.score import is_training_file
+    from ..tables.scoring import is_training_file
 
     def require_other_file() -> None:
         if out is not None and is_training_file(saved, out):
@@ -57,8 +57,8 @@ def sample(
 
 
 def _write(saved: "SavedModel", samples: "Tensor", out: Path, *, json: bool) -> None:
-    from ..runs.samples import save_sample_file, save_samples
-    from ..runs.score import table_schema
+    from paper.runs.samples import save_sample_file, save_samples
+    from ..tables.scoring import table_schema
 
     n, schema = len(samples), table_schema(saved)
     if out.suffix and not out.is_dir():

@@ -47,8 +47,8 @@ def score(
     """
     if not 0 < fdr < 1:
         raise UsageError(f"--fdr must be between 0 and 1, but is {fdr}")
-    from ..data.tables.write import require_replaceable
-    from ..runs.score import SCORES_COLUMNS, SCORES_MARK, default_scores_path, score_file
+    from ..tables.frame.writing import require_replaceable
+    from ..tables.scoring import SCORES_COLUMNS, SCORES_MARK, default_scores_path, score_file
 
     path = out or default_scores_path(data)
     with trained_model(run, trust=trust, device=device) as (saved, world):

@@ -24,10 +24,10 @@ from .printing import console, log
 from .processes import WAITING, folder_of_restarted, in_parallel, joined, parts_sentence
 
 if TYPE_CHECKING:
-    from ..data import Dataset, Source
-    from ..recipes import Recipe
-    from ..runs import Run
-    from ..runs.distributed import Parallel
+    from paper.data import Dataset, Source
+    from paper.recipes import Recipe
+    from paper.runs import Run
+    from paper.runs.distributed import Parallel
 
 Settings = Annotated[
     UseAppendAction[tuple[str, ...]],
@@ -188,7 +188,7 @@ def _new_run(
     device: str | None,
 ) -> "tuple[Run, Dataset]":
     """Return a run in a folder that holds no other, or the one that torchrun has restarted."""
-    from ..runs import Run
+    from paper.runs import Run
 
     folder = out or Path("runs") / (Path(data).stem or recipe.name)
     device = require_device(device)
@@ -216,8 +216,8 @@ def _recipe_of_preset(
     changes: Sequence[str],
 ) -> "tuple[Recipe, Dataset, dict[str, str]]":
     """Return the recipe that a preset gives for the data, the data, and the origin for `Run`."""
-    from ..recipes.presets import choose_preset, prepare_source
-    from ..recipes.settings import change_settings
+    from paper.recipes.presets import choose_preset, prepare_source
+    from paper.recipes.settings import change_settings
 
     if not data:
         raise UsageError("give the data to train on, for example: fdsm train measurements.csv")
@@ -244,8 +244,8 @@ def _recipe_of_file(
     reference: str, data: str, reading: Sequence[str], changes: Sequence[str]
 ) -> "tuple[Recipe, Dataset, dict[str, str]]":
     """Return a recipe of the user's file, its data, and the origin for `Run`."""
-    from ..recipes.settings import change_settings
-    from ..runs import recipe_from_file
+    from paper.recipes.settings import change_settings
+    from paper.runs import recipe_from_file
 
     recipe, origin = recipe_from_file(reference)
     if data:
@@ -258,7 +258,7 @@ def _recipe_of_file(
 
 def _describe_data(name: str, source: "Source", data: "Dataset") -> str:
     """Return sentences on the number of rows, the types of the columns and problems of cells."""
-    from ..data.tables.copies import copies_sentence
+    from ..tables.schema.copies import copies_sentence
 
     parts = {"training": data.train, "validation": data.validation, "test": data.test}
     counts = ", ".join(f"{len(rows):,} {part}" for part, rows in parts.items() if len(rows))
@@ -289,7 +289,7 @@ def _describe_data(name: str, source: "Source", data: "Dataset") -> str:
 
 def _source(data: str, settings: Sequence[str]) -> "Source":
     """Return the source of a file or folder, with its absolute path, or a built-in data set."""
-    from ..data import BUILTIN_NAMES, builtin_source, from_path
+    from paper.data import BUILTIN_NAMES, builtin_source, from_path
 
     keys = [setting.removeprefix("key=") for setting in settings if setting.startswith("key=")]
     key = keys[-1] if keys else None  # a file of several arrays is recognized by the chosen one
@@ -311,7 +311,7 @@ def _moved(run: "Run", data: str) -> "Source":
 
 def _load_again(run: "Run") -> "Dataset":
     """Return the data of a run, or say how to give their new place."""
-    from ..data import DataError
+    from paper.data import DataError
 
     try:
         return run.recipe.data.load()
@@ -368,8 +368,8 @@ def _train_and_evaluate(
     tensorboard: bool,
     json: bool,
 ) -> None:
-    from ..runs import train as train_run
-    from ..runs.distributed import evaluated_together, train_together
+    from paper.runs import train as train_run
+    from paper.runs.distributed import evaluated_together, train_together
 
     log(f"Training in {run.folder}{parts_sentence(parallel)}")
     try:

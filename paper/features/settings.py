@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from functools import cache
 
-from fdsm.data import Source, find_file
+from paper.data import Source, find_file
 from fdsm.evaluation import Features
-from fdsm.recipes import images_of
+from paper.recipes import images_of
 
 from .classifier import train_classifier
 from .inception import inception_features

@@ -14,8 +14,8 @@ from torch import Tensor
 from fdsm.derivatives import Autodiff
 from fdsm.evaluation import Measurement
 from fdsm.projections import Sphere
-from fdsm.recipes import HasLogDensity
-from fdsm.runs import SavedModel
+from paper.recipes import HasLogDensity
+from paper.runs import SavedModel
 from fdsm.samplers import Progress
 from fdsm.serialize import Json
 from fdsm.typing import LogDensity

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from fdsm.evaluation import Measurement
-from fdsm.report import Line, Panel
-from fdsm.runs import Run, measure_step_costs
+from paper.report import Line, Panel
+from paper.runs import Run, measure_step_costs
 from fdsm.samplers import Progress
 from fdsm.training import read_metrics
 

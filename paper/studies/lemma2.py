@@ -23,7 +23,7 @@ from fdsm.evaluation import Measurement, gradient_angle, mean_of
 from fdsm.noise import Arithmetic
 from fdsm.objectives import SSM, SSMVR, MultiscaleDSM, SlicedDSM, ViaScore
 from fdsm.projections import Sphere
-from fdsm.report import Line, Panel
+from paper.report import Line, Panel
 from fdsm.samplers import Progress
 from fdsm.serialize import replace_fields
 from fdsm.training import derived_seed

@@ -14,11 +14,11 @@ from typing import ClassVar, cast
 import torch
 from torch import Generator, Tensor
 
-from fdsm.data import Dataset
+from paper.data import Dataset
 from fdsm.evaluation import Measurement, mean_of
 from fdsm.models import DKEF
-from fdsm.recipes import BASE_SCALE, KernelFamily, adapt_proposal, seeded
-from fdsm.runs import SavedModel
+from paper.recipes import BASE_SCALE, KernelFamily, adapt_proposal, seeded
+from paper.runs import SavedModel
 from fdsm.samplers import (
     GaussianMixtureProposal,
     LogMean,

@@ -18,13 +18,13 @@ from typing import ClassVar
 import torch
 from torch import Generator, Tensor, nn
 
-from fdsm.data import GaussianMixtureDensity, KnownDensity
+from paper.data import GaussianMixtureDensity, KnownDensity
 from fdsm.derivatives import Autodiff, FiniteDifference, score_of
 from fdsm.evaluation import Measurement, mean_of, relative_fisher_divergence
 from fdsm.objectives import MPF, NCE, SSM, NaiveFD, Sliced
 from fdsm.projections import Sphere
-from fdsm.recipes import GaussianTail, Network
-from fdsm.report import Line, Panel
+from paper.recipes import GaussianTail, Network
+from paper.report import Line, Panel
 from fdsm.samplers import Progress
 from fdsm.training import (
     Adam,

@@ -7,8 +7,8 @@ from typing import ClassVar
 import torch
 
 from fdsm.evaluation import Measurement, mean_of
-from fdsm.report import Line, Panel
-from fdsm.runs import Run
+from paper.report import Line, Panel
+from paper.runs import Run
 from fdsm.samplers import Progress
 
 from ..catalogue import NLL, published

@@ -25,7 +25,7 @@ from fdsm.evaluation import Measurement, mean_of
 from fdsm.objectives import MLE, SSM, SUMO
 from fdsm.objectives.latent import LogWeight, draw_terms, log_likelihood
 from fdsm.projections import Sphere
-from fdsm.report import Line, Panel
+from paper.report import Line, Panel
 from fdsm.samplers import Progress
 from fdsm.training import (
     Adam,

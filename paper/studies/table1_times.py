@@ -15,10 +15,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from fdsm.data import Dataset
+from paper.data import Dataset
 from fdsm.evaluation import Measurement, single_threaded, time_interleaved
 from fdsm.models import Kernels, NormalEquations
-from fdsm.recipes import KernelFamily, seeded
+from paper.recipes import KernelFamily, seeded
 from fdsm.samplers import Progress
 from fdsm.training import derived_seed
 

@@ -20,7 +20,7 @@ from fdsm.derivatives import FiniteDifference, Taylor
 from fdsm.evaluation import Measurement, mean_of
 from fdsm.objectives import SSM
 from fdsm.projections import Sphere
-from fdsm.report import Line, Panel
+from paper.report import Line, Panel
 from fdsm.samplers import Progress
 from fdsm.training import derived_seed
 from fdsm.typing import Objective

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from fdsm.evaluation import Measurement
-from fdsm.report import Line
+from paper.report import Line
 from fdsm.serialize import replace_fields
 
 T = TypeVar("T")

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from fdsm.derivatives import Autodiff, FiniteDifference, PrecisionWarning, Taylor, central_nodes
 from fdsm.evaluation import Measurement, peak_saved_bytes, single_threaded, time_interleaved
-from fdsm.report import Line, Panel
+from paper.report import Line, Panel
 from fdsm.samplers import Progress
 from fdsm.serialize import Json
 from fdsm.typing import Derivative, LogDensity

@@ -28,7 +28,7 @@ from fdsm.derivatives import (
 )
 from fdsm.evaluation import Measurement
 from fdsm.operators import directional_derivative
-from fdsm.report import Line, Panel
+from paper.report import Line, Panel
 from fdsm.samplers import Progress
 from fdsm.serialize import Json
 from fdsm.typing import LogDensity

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from fdsm.data import MNIST, CelebA, Chain, FashionMNIST, Pad, Resize, Source, ToFloat
-from fdsm.recipes import EBM, ResNet, TemperedSampling, TrainingPlan
+from paper.data import MNIST, CelebA, Chain, FashionMNIST, Pad, Resize, Source, ToFloat
+from paper.recipes import EBM, ResNet, TemperedSampling, TrainingPlan
 from fdsm.samplers import Temperatures
 from fdsm.training import Adam, CosineSchedule
 from fdsm.typing import Objective

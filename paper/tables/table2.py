@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass, replace
 
-from fdsm.data import MNIST, Chain, FashionMNIST, Noise, Pad, Resize, ToFloat, Transform
+from paper.data import MNIST, Chain, FashionMNIST, Noise, Pad, Resize, ToFloat, Transform
 from fdsm.derivatives import Autodiff, FiniteDifference, Taylor
 from fdsm.noise import Arithmetic
 from fdsm.objectives import DSM, SSM, SSMVR, MultiscaleDSM, SlicedDSM, ViaScore
 from fdsm.projections import Gaussian, Sphere
-from fdsm.recipes import (
+from paper.recipes import (
     EBM,
     ByShape,
     OtherDataset,

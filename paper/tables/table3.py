@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fdsm.data import MNIST, Chain, Flatten, Jitter, Logit, ToFloat
+from paper.data import MNIST, Chain, Flatten, Jitter, Logit, ToFloat
 from fdsm.derivatives import Autodiff, FiniteDifference, Taylor
 from fdsm.objectives import (
     DSM,
@@ -15,7 +15,7 @@ from fdsm.objectives import (
     ViaScore,
 )
 from fdsm.projections import Rademacher, Sphere
-from fdsm.recipes import Flow, TrainingPlan
+from paper.recipes import Flow, TrainingPlan
 from fdsm.training import Adam, CosineSchedule
 
 _DATA = MNIST(

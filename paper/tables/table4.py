@@ -7,7 +7,7 @@ model's own data set the AUC should be 0.5.
 
 from dataclasses import dataclass, replace
 
-from fdsm.data import (
+from paper.data import (
     CIFAR10,
     MNIST,
     SVHN,
@@ -21,7 +21,7 @@ from fdsm.data import (
     ToFloat,
     Transform,
 )
-from fdsm.recipes import EBM, HeldOut, OODSource, OtherDataset, ResNet, TrainingPlan
+from paper.recipes import EBM, HeldOut, OODSource, OtherDataset, ResNet, TrainingPlan
 from fdsm.training import Adam, CosineSchedule
 from fdsm.typing import Objective
 

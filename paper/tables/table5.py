@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
-from fdsm.data import CIFAR10, MNIST, Chain, Dequantize, Flip, Resize, Source
+from paper.data import CIFAR10, MNIST, Chain, Dequantize, Flip, Resize, Source
 from fdsm.derivatives import Autodiff, FiniteDifference
 from fdsm.noise import Geometric
 from fdsm.objectives import SSMVR, Annealed, AnnealedDSM
 from fdsm.projections import Gaussian, Sphere
-from fdsm.recipes import Frechet, ScoreNetwork, TrainingPlan, for_training, for_validation
+from paper.recipes import Frechet, ScoreNetwork, TrainingPlan, for_training, for_validation
 from fdsm.training import Adam, CosineSchedule
 
 from ..features import ClassifierFeatures, InceptionFeatures

@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from fdsm.data import Affine, CelebA, Chain, Jitter, Source, ToFloat
+from paper.data import Affine, CelebA, Chain, Jitter, Source, ToFloat
 from fdsm.derivatives import Autodiff, FiniteDifference
 from fdsm.objectives import SSMVR
 from fdsm.projections import Gaussian, Sphere
-from fdsm.recipes import ConvVAE, ConvWAE, Frechet, ImageAutoencoder, RandomFeatures, TrainingPlan
+from paper.recipes import ConvVAE, ConvWAE, Frechet, ImageAutoencoder, RandomFeatures, TrainingPlan
 from fdsm.training import RMSprop
 
 from ..features import InceptionFeatures

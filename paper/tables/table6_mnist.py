@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from fdsm.data import MNIST, Binarize, Chain, ToFloat
+from paper.data import MNIST, Binarize, Chain, ToFloat
 from fdsm.derivatives import Autodiff, FiniteDifference
 from fdsm.objectives import SSMVR
 from fdsm.projections import Gaussian, Sphere
-from fdsm.recipes import VAE, WAE, Autoencoder, TrainingPlan
+from paper.recipes import VAE, WAE, Autoencoder, TrainingPlan
 
 _DATA = MNIST(validation=0.2, seed=2019, transform=Chain((ToFloat(), Binarize())))
 _FINITE, _EXACT = SSMVR(FiniteDifference(), Sphere(0.1)), SSMVR(Autodiff(), Gaussian())

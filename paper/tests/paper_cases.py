@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from fdsm.recipes import EBM
-from fdsm.report import RowInfo
+from paper.recipes import EBM
+from paper.report import RowInfo
 from paper.targets import TableTarget
-from tests.recipes.recipe_cases import tiny
+from paper.tests.recipes.recipe_cases import tiny
 
 TINY_ROWS = (
     replace(tiny, name="a", provenance="A test."),

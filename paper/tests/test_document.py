@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from paper.document import MissingResultError, main, render, write
-from tests.report.report_cases import edit, write_results, write_row, write_study
+from paper.tests.report.report_cases import edit, write_results, write_row, write_study
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import paper
-from fdsm.runs import Run
+from paper.runs import Run
 from paper.catalogue import TARGETS, Target, recipe_of
 from paper.reproduce import reproduce
 from paper.run_store import RunStore

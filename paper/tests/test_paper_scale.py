@@ -12,8 +12,8 @@ import pytest
 import torch
 from torch import Generator
 
-from fdsm.data import Chain, Dataset
-from fdsm.recipes import EBM, Autoencoder, Flow, ImageAutoencoder, KernelFamily, ScoreNetwork
+from paper.data import Chain, Dataset
+from paper.recipes import EBM, Autoencoder, Flow, ImageAutoencoder, KernelFamily, ScoreNetwork
 from paper.run_store import RunStore
 from paper.studies import figure1, figure2, lemma2, nce_mpf, sumo, table1_times, theorem2
 from paper.studies.table1_times import DOUBLE_BACKWARD, METHODS
@@ -28,7 +28,7 @@ from paper.tables import (
     table6_celeba,
     table6_mnist,
 )
-from tests.recipes.recipe_cases import first_step
+from paper.tests.recipes.recipe_cases import first_step
 
 DIMENSIONS = {"Parkinsons": 15, "RedWine": 11, "WhiteWine": 11}
 CHANNELS = {"SVHN": 3, "CIFAR-10": 3, "CelebA": 3, "MNIST": 1, "Fashion-MNIST": 1}

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 import paper
-from fdsm.recipes import Recipe
+from paper.recipes import Recipe
 from fdsm.serialize import from_json, to_json
 from paper.catalogue import DEMOS, TARGETS
 from paper.targets import TableTarget

@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 import pytest
 
-from fdsm.data import DataError, Dataset, Source
+from paper.data import DataError, Dataset, Source
 from fdsm.evaluation import Measurement
-from fdsm.report import Line, Panel
-from fdsm.runs import Run, RunError, TrainingInterrupted
+from paper.report import Line, Panel
+from paper.runs import Run, RunError, TrainingInterrupted
 from fdsm.samplers import Progress
 from fdsm.training import NonFiniteLossError
 from paper import reproduce, run_store
@@ -22,7 +22,7 @@ from paper.studies import lemma2
 from paper.study import StudyResult
 from paper.tables import toy_densities
 from paper.targets import StudyTarget
-from tests.runs.run_cases import interrupt_after
+from paper.tests.runs.run_cases import interrupt_after
 
 from .paper_cases import TINY, TINY_ROWS, with_batch
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fdsm.runs import RunError
+from paper.runs import RunError
 from paper.run_store import RunStore
 from paper.tables import toy_densities
 

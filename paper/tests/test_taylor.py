@@ -9,7 +9,7 @@ from torch import Generator, Tensor
 from fdsm.derivatives import Autodiff, Taylor
 from fdsm.objectives import SSM, SSMVR, Annealed
 from fdsm.projections import Sphere
-from fdsm.recipes import Recipe
+from paper.recipes import Recipe
 from fdsm.serialize import replace_fields
 from fdsm.typing import Derivative, Objective
 from paper.tables import table2 as deep_ebm

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from ..runs.run_cases import TINY
+from paper.tests.runs.run_cases import TINY
 from .cli_cases import run_fails, run_json, run_text
 
 

@@ -8,9 +8,9 @@ import pytest
 from fdsm import report
 from fdsm.cli import demo
 from fdsm.cli.train import train
-from fdsm.recipes import digits
+from paper.recipes import digits
 
-from ..recipes.recipe_cases import tiny
+from paper.tests.recipes.recipe_cases import tiny
 from .cli_cases import run_text
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fdsm.cli import main
-from fdsm.runs import Run, SavedModel
+from paper.runs import Run, SavedModel
 
 from .cli_cases import QUICK, run_fails, run_json, run_text, write_measurements
 

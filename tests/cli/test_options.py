@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from fdsm.cli.options import UsageError, require_device, resume_command, set_threads
-from fdsm.runs import Run
+from paper.runs import Run
 
-from ..recipes.recipe_cases import tiny
+from paper.tests.recipes.recipe_cases import tiny
 
 
 def test_threads_are_set_unless_they_are_not_given() -> None:

@@ -12,9 +12,9 @@ import torch
 from fdsm.cli import main
 from fdsm.cli.options import UsageError
 from fdsm.cli.processes import folder_of_restarted, in_parallel, parts_sentence
-from fdsm.runs import SavedModel
-from fdsm.runs.distributed import LostProcessError
-from fdsm.runs.run import Run
+from paper.runs import SavedModel
+from paper.runs.distributed import LostProcessError
+from paper.runs.run import Run
 from fdsm.training.distributed.world import SINGLE_PROCESS, World
 
 from ..conftest import Launched

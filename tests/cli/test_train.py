@@ -13,10 +13,10 @@ import pytest
 from PIL import Image
 
 from fdsm.cli import main
-from fdsm.runs.train import Training
+from paper.runs.train import Training
 from fdsm.training import IterationEvent, checkpoint
 
-from ..runs.run_cases import TINY
+from paper.tests.runs.run_cases import TINY
 from .cli_cases import QUICK, run_fails, run_json, run_text, write_measurements
 
 

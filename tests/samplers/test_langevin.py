@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Generator, Tensor
 
-from fdsm.data import GaussianRing
+from paper.data import GaussianRing
 from fdsm.derivatives import score_of
 from fdsm.noise import Geometric
 from fdsm.samplers import (

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import Generator
 
-from fdsm.data import Affine, Chain, Noise
+from paper.data import Affine, Chain, Noise
 from fdsm.sharding import Shard
 from fdsm.training import ShuffledBatches, derived_seed
 

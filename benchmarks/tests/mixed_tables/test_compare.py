@@ -12,7 +12,7 @@ from benchmarks.mixed_tables.detectors import LargestDeviation, NamedColumn
 from benchmarks.mixed_tables.errors import swapped, wrong_unit
 from benchmarks.mixed_tables.sources import MixedTable
 from benchmarks.outliers.tables import Array
-from fdsm.data import DataError
+from paper.data import DataError
 
 
 @pytest.fixture

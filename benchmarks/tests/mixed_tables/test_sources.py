@@ -7,7 +7,7 @@ import pytest
 from benchmarks.mixed_tables import sources
 from benchmarks.mixed_tables.errors import plant
 from benchmarks.mixed_tables.sources import TABLES, MixedTable, delete_numbers, vega_file
-from fdsm.data import DataError
+from paper.data import DataError
 
 SIZES = {"cars": (406, 14), "weather": (1461, 175), "wines": (6497, 2144)}
 """Rows and missing cells. The cars lack six horsepowers and eight consumptions."""

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from fdsm.data import DataError, Digits, ToFloat
-from fdsm.recipes import Frechet
+from paper.data import DataError, Digits, ToFloat
+from paper.recipes import Frechet
 from paper.features import ClassifierFeatures, InceptionFeatures
 
 CPU = torch.device("cpu")

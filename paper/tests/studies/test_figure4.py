@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fdsm.report import Line
+from paper.report import Line
 from fdsm.training import read_metrics
 from paper.run_store import RunStore
 from paper.studies.figure4 import (

@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch import Generator
 
-from fdsm.data import Dataset
-from fdsm.data.transforms import Chain
+from paper.data import Dataset
+from paper.data.transforms import Chain
 from fdsm.evaluation import log_densities, mean_of
 from fdsm.models import DKEF
-from fdsm.runs import SavedModel
+from paper.runs import SavedModel
 from paper.run_store import RunStore
 from paper.studies.log_partition import AIS, CPU, NEAR, WIDE
 from paper.tables import table1

@@ -9,7 +9,7 @@ from torch import Generator, Tensor
 
 from fdsm.objectives import MPF, Sliced
 from fdsm.projections import Sphere
-from fdsm.recipes import GaussianTail
+from paper.recipes import GaussianTail
 from paper.run_store import RunStore
 from paper.studies.nce_mpf import (
     OBJECTIVES,

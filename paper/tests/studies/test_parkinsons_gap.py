@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Generator
 
-from fdsm.data import Dataset
-from fdsm.data.transforms import Chain
+from paper.data import Dataset
+from paper.data.transforms import Chain
 from fdsm.models import DKEF, ExactEquations
 from fdsm.projections import Rademacher
 from paper.run_store import RunStore

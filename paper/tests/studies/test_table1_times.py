@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Generator
 
-from fdsm.data import Chain, Dataset
+from paper.data import Chain, Dataset
 from fdsm.models import DKEF, SlicedEquations
 from fdsm.projections import Rademacher
 from fdsm.serialize import differences, to_json

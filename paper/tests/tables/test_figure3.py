@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Generator, Tensor, nn
 
-from fdsm.recipes import EBM
+from paper.recipes import EBM
 from fdsm.serialize import to_json
 from paper.tables import figure3
 

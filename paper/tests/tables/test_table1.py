@@ -2,7 +2,7 @@
 
 import pytest
 
-from fdsm.recipes import KernelFamily
+from paper.recipes import KernelFamily
 from fdsm.serialize import differences, to_json
 from paper.tables.table1 import CPU, PAPER
 

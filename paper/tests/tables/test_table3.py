@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from fdsm.recipes import Flow
+from paper.recipes import Flow
 from paper.tables import table3
 
 PUBLISHED = ("Approx BP", "CP", "DSM 0.1", "DSM 1.74", "SSM", "SSMVR", "FD-SSM", "MLE")

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Generator, Tensor, nn
 
-from fdsm.data import Chain, Dataset, Transform
-from fdsm.recipes import EBM, HeldOut, OtherDataset
+from paper.data import Chain, Dataset, Transform
+from paper.recipes import EBM, HeldOut, OtherDataset
 from paper.tables import table4
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fdsm.noise import Geometric
-from fdsm.recipes import Recipe
+from paper.recipes import Recipe
 from fdsm.serialize import to_json
 from paper.tables import table1, table2, table3, table5
 

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from fdsm.runs import Run
+from paper.runs import Run
 
-from ...runs.run_cases import identical, last_checkpoint, logged_metrics, model_file
+from paper.tests.runs.run_cases import identical, last_checkpoint, logged_metrics, model_file
 
 
 def require_same_result(folder: Path, whole: Run, *, metrics: bool = True) -> None:

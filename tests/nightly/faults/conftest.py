@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from fdsm.runs import Run, SavedModel, TrainingInterrupted, evaluate, train
+from paper.runs import Run, SavedModel, TrainingInterrupted, evaluate, train
 
-from ...recipes.recipe_cases import silent
-from ...runs.run_cases import interrupt_after, table_recipe, write_table
+from paper.tests.recipes.recipe_cases import silent
+from paper.tests.runs.run_cases import interrupt_after, table_recipe, write_table
 
 if sys.platform != "linux":
     collect_ignore_glob = ["test_*.py"]  # they use /proc, limits and capabilities of Linux

@@ -21,12 +21,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from fdsm.runs import Run
+from paper.runs import Run
 from fdsm.training import checkpoint
 from fdsm.training.loggers import read_metrics
 
 from ...cli.cli_cases import write_measurements
-from ...runs.run_cases import identical, last_checkpoint, logged_metrics, model_file
+from paper.tests.runs.run_cases import identical, last_checkpoint, logged_metrics, model_file
 from .commands import Command, Prepare
 from .moments import PHASES, pause_in_write
 from .pairs import Pair

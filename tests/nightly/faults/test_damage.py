@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from fdsm.cli import main
-from fdsm.report import Experiment, read_folders
-from fdsm.runs import Run, RunError, SavedModel, train
-from fdsm.runs.train import Training
+from paper.report import Experiment, read_folders
+from paper.runs import Run, RunError, SavedModel, train
+from paper.runs.train import Training
 from fdsm.serialize import to_json
 from fdsm.training import CheckpointError, Checkpoints, checkpoint
 

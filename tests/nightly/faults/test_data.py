@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from fdsm.cli import main
-from fdsm.runs import Run, RunError, train
+from paper.runs import Run, RunError, train
 from fdsm.training import CheckpointError, checkpoint
 
 from ...cli.cli_cases import QUICK, run_fails, run_json, run_text
-from ...runs.run_cases import table_recipe, write_table
+from paper.tests.runs.run_cases import table_recipe, write_table
 from .comparison import require_same_result
 
 

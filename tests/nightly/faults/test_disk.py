@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fdsm.atomic_io import create_folder, flush_folder, replace_file
-from fdsm.runs import Run, train
+from paper.runs import Run, train
 
 from .commands import run
 from .comparison import hidden_files, require_same_result

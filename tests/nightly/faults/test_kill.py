@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from fdsm.runs import Run
+from paper.runs import Run
 
-from ...runs.run_cases import write_table
+from paper.tests.runs.run_cases import write_table
 from .commands import Command, run
 from .comparison import hidden_files, require_same_result
 from .kills import Kills

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from fdsm.atomic_io import replace_file
-from fdsm.runs import Run, RunError, TrainingInterrupted, train
+from paper.runs import Run, RunError, TrainingInterrupted, train
 
-from ...runs.run_cases import interrupt_after, table_recipe
+from paper.tests.runs.run_cases import interrupt_after, table_recipe
 from .commands import Command, run
 from .comparison import hidden_files, require_same_result
 from .moments import pause_in_write

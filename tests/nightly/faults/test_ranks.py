@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from fdsm.runs import Run
+from paper.runs import Run
 from fdsm.training.distributed.world import Launch, LaunchError, join
 
 from ...conftest import Launched
-from ...runs.run_cases import identical, last_checkpoint, logged_metrics, write_table
+from paper.tests.runs.run_cases import identical, last_checkpoint, logged_metrics, write_table
 
 LAUNCHER = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fdsm.runs import Run
+from paper.runs import Run
 
 from .commands import Command, Prepare, run, wait_until
 from .comparison import hidden_files, require_same_result

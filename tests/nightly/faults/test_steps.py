@@ -12,10 +12,10 @@ import pytest
 import torch
 from torch import Generator, Tensor
 
-from fdsm.data import Dataset
-from fdsm.recipes import EBM
-from fdsm.runs import Run, train
-from fdsm.runs.train import Training
+from paper.data import Dataset
+from paper.recipes import EBM
+from paper.runs import Run, train
+from paper.runs.train import Training
 from fdsm.training import (
     Checkpoints,
     GradientStep,
@@ -27,7 +27,7 @@ from fdsm.training import (
 )
 from fdsm.typing import Step
 
-from ...runs.run_cases import table_recipe
+from paper.tests.runs.run_cases import table_recipe
 from .commands import Command, run, wait_until
 from .comparison import require_same_result
 from .memory import limit_memory

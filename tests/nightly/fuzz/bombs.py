@@ -23,7 +23,7 @@ from pyarrow import feather, parquet
 
 from fdsm.untrusted import InputError
 
-from ...data.file_cases import idx, write_cifar, write_mnist, write_tar
+from paper.tests.data.file_cases import idx, write_cifar, write_mnist, write_tar
 from .readers import READERS
 from .seeds import mat
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from fdsm.data import (
+from paper.data import (
     CIFAR10,
     MNIST,
     SVHN,
@@ -18,9 +18,9 @@ from fdsm.data import (
     Table,
     from_path,
 )
-from fdsm.recipes.settings import SettingError, change_settings
-from fdsm.runs import Run, RunError, SavedModel
-from fdsm.runs.score import score_file
+from paper.recipes.settings import SettingError, change_settings
+from paper.runs import Run, RunError, SavedModel
+from fdsm.tables.scoring import score_file
 from fdsm.serialize import RecordError
 from fdsm.training import checkpoint
 from fdsm.training.checkpoint import CheckpointError
@@ -170,7 +170,7 @@ def _read_report(folder: Path, file: Path) -> Iterable[str]:
     """Return the notes of a report, and what is shown in the terminal."""
     from rich.console import Console
 
-    from fdsm.report import read_folders, terminal
+    from paper.report import read_folders, terminal
 
     collection = read_folders([folder])
     with open(os.devnull, "w", encoding="utf-8") as null:
@@ -180,7 +180,7 @@ def _read_report(folder: Path, file: Path) -> Iterable[str]:
 
 
 def _write_report(folder: Path, file: Path) -> Iterable[str]:
-    from fdsm.report import read_folders, write_page
+    from paper.report import read_folders, write_page
 
     write_page(read_folders([folder]), folder / "report.html", title="fuzz")
     return []

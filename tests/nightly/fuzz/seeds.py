@@ -11,7 +11,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from pyarrow import csv as arrow_csv
 from pyarrow import feather, parquet
 
-from ...data.file_cases import (
+from paper.tests.data.file_cases import (
     encode_png,
     random_bytes,
     write_cifar,
@@ -20,7 +20,7 @@ from ...data.file_cases import (
     write_tar,
     write_zip,
 )
-from ...runs.run_cases import train_table, write_mixed_table
+from paper.tests.runs.run_cases import train_table, write_mixed_table
 
 ROWS = 40
 
@@ -151,8 +151,8 @@ def mat(x: np.ndarray, y: np.ndarray) -> bytes:
 
 def _write_runs(parent: Path) -> None:
     """Write the folder of a run of a table with everything that a run can have."""
-    from fdsm.runs import evaluate
-    from fdsm.runs.score import score_file
+    from paper.runs import evaluate
+    from fdsm.tables.scoring import score_file
 
     folder = _folder(parent, "run")
     table = write_mixed_table(folder / "t.csv", 60)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from fdsm.data import DataError
+from paper.data import DataError
 
 from .cases import Cases, Outcome
 from .readers import READERS, Reader

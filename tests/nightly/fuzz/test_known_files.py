@@ -14,12 +14,12 @@ import pytest
 from PIL import Image
 from pyarrow import feather, parquet
 
-from fdsm.data import CIFAR10, MNIST, SVHN, Array, DataError, ImageFolder, Table, from_path
-from fdsm.data.files import image_decoding, table
-from fdsm.data.tables import text_format
-from fdsm.data.tables.frame import MAX_CELL, iter_frames
+from paper.data import CIFAR10, MNIST, SVHN, Array, DataError, ImageFolder, Table, from_path
+from paper.data.files import image_decoding, table
+from paper.data.tables import text_format
+from fdsm.tables.frame.reading import MAX_CELL, iter_frames
 
-from ...data.file_cases import encode_png, random_bytes, write_images, write_zip
+from paper.tests.data.file_cases import encode_png, random_bytes, write_images, write_zip
 
 CSV = "a,b\n" + "".join(f"{i}.5,{i % 7}\n" for i in range(30))
 

@@ -12,12 +12,12 @@ import pytest
 import torch
 
 from fdsm.cli import main
-from fdsm.report import read_folders
-from fdsm.runs import Run, RunError, SavedModel
+from paper.report import read_folders
+from paper.runs import Run, RunError, SavedModel
 from fdsm.training import checkpoint
 
 from ...cli.cli_cases import QUICK, run_fails
-from ...runs.run_cases import train_table, write_mixed_table
+from paper.tests.runs.run_cases import train_table, write_mixed_table
 
 
 @pytest.fixture(autouse=True)

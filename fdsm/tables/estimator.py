@@ -1,0 +1,385 @@
+"""A scikit-learn estimator for tables: density, samples and outlier scores."""
+
+import signal
+import sys
+import tempfile
+import threading
+import warnings
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from paper.data import Dataset, Table, TableSchema, frame_from
+from .frame.table_file import split_frame
+from .schema.columns import Categorical, Column, Constant, Problems, UsedColumn
+from .schema.copies import copies_sentence
+from ..extras import name_missing_extra
+from .outliers import Reason
+from paper.recipes import CrossFittedEBM, choose_preset, prepare_source
+from paper.recipes.recipe import seeded
+from paper.runs import Run, SavedModel, TrainingInterrupted, train
+from .explain import explain
+
+with name_missing_extra("ScoreMatchingDensity"):
+    from sklearn.base import BaseEstimator, DensityMixin
+    from sklearn.utils import check_random_state
+    from sklearn.utils.validation import check_is_fitted, validate_data
+
+    from .schema.inference import is_numeric
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Floats = npt.NDArray[np.float64]
+
+LOSS_ROWS = 500
+"""Number of rows of a batch of `score`. Fewer rows are repeated with other noise."""
+
+_training = threading.Lock()
+"""Weights are initialized by torch's global generator, so threads train one after another."""
+
+
+class ScoreMatchingDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
+    """A density of a table with outlier scores, trained by denoising score matching.
+
+    It is what `fdsm train` and `fdsm score` use by default: an ensemble of energy-based models,
+    trained by cross-fitting, with outlier scores that also use the distances to training rows.
+    Columns may be numbers, categories, booleans and dates, with missing cells.
+
+    A table is a frame of pandas, polars or pyarrow, or an array of shape `(N, C)`. The types of
+    the columns of a frame are inferred. All columns of an array of numbers are numeric.
+
+    Args:
+        iterations: Number of training iterations. Default: chosen from the number of rows.
+        alpha: Significance level of `predict`: share of normal rows that are called outliers.
+        categorical: Names of columns to take as categorical. The columns of an array are called
+            0, 1 and so on.
+        numeric: Names of columns to take as numeric.
+        ignore: Names of columns that the model must not see.
+        device: Device, such as `"cpu"` or `"cuda"`.
+        random_state: Random seed or `RandomState` of the training.
+
+    Attributes:
+        schema_: Types of the columns.
+        model_: The trained model.
+        n_features_in_: Number of columns.
+        feature_names_in_: Names of the columns, if the data was a frame with text as names.
+        n_iter_: Number of training iterations.
+        offset_: Score from which on rows are outliers.
+
+    Example:
+        >>> X = np.random.default_rng(0).normal(size=(200, 2))
+        >>> model = ScoreMatchingDensity(iterations=50, random_state=0).fit(X)
+        >>> model.predict([[0.0, 0.5], [9.0, 9.0]])
+        array([ 1, -1])
+    """
+
+    def __init__(
+        self,
+        *,
+        iterations: int | None = None,
+        alpha: float = 0.05,
+        categorical: Sequence[str | int] = (),
+        numeric: Sequence[str | int] = (),
+        ignore: Sequence[str | int] = (),
+        device: str = "cpu",
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.iterations = iterations
+        self.alpha = alpha
+        self.categorical = categorical
+        self.numeric = numeric
+        self.ignore = ignore
+        self.device = device
+        self.random_state = random_state
+
+    def fit(self, X: object, y: object = None) -> Self:
+        """Train the model.
+
+        Rows whose cells are all missing are left out.
+
+        Args:
+            X: The table.
+            y: Ignored.
+
+        Returns:
+            The estimator.
+
+        Raises:
+            ValueError: If the table or a parameter cannot be used.
+        """
+        self._check_parameters()
+        frame = self._frame(X, reset=True)
+        schema = self._infer_schema(X, frame)
+        source = prepare_source(Table("data in memory"))
+        data = split_frame(source, frame, schema, {})  # type: ignore[arg-type]
+        if copies := copies_sentence(data.record):
+            warnings.warn(copies, stacklevel=2)
+        recipe = choose_preset(source, data).recipe
+        assert isinstance(recipe, CrossFittedEBM)
+        plan = recipe.plan
+        if self.iterations is not None:
+            every = max(1, self.iterations // 40)
+            plan = replace(
+                plan, iterations=self.iterations, validate_every=every, patience=10 * every
+            )
+        recipe = replace(recipe, plan=replace(plan, checkpoint_every=plan.iterations))
+        data = replace(data, transform=recipe.data.transform.fit(data.train))
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        saved = _train(recipe, data, seed, self.device)
+        assert saved.detector is not None
+        held_out_scores = saved.detector.calibration.held_out_scores()
+        self.offset_ = float(held_out_scores.quantile(1 - self.alpha))
+        self.n_iter_ = int(saved.progress["iterations"])
+        self.schema_ = schema
+        # In float64 the scores of a row do not depend on the other rows of a batch.
+        self._scorer = replace(saved, model=deepcopy(saved.model).double())
+        self._template = _template(X, frame)
+        self.model_ = saved
+        return self
+
+    def fit_predict(self, X: object, y: object = None) -> npt.NDArray[np.int64]:
+        """Train the model, and find the outliers among its training rows.
+
+        The distance of a row to itself does not count here.
+
+        Args:
+            X: The table.
+            y: Ignored.
+
+        Returns:
+            1 for normal rows and -1 for outliers, shape `(N,)`.
+        """
+        codes, _ = self.fit(X)._encode(X)
+        scores = self._scorer.score(codes, leave_one_out=True).score.numpy()
+        return np.where(scores > self.offset_, -1, 1)
+
+    def score_samples(self, X: object) -> Floats:
+        """Return the log-density of each row, shape `(N,)`.
+
+        It is normalized if `model_.log_partition` is not None, and known up to a constant
+        otherwise: with categorical columns, and if the constant could not be estimated well. It is
+        NaN for rows whose cells are all missing.
+        """
+        return self._scores(X)[2]
+
+    def outlier_scores(self, X: object) -> Floats:
+        """Return how unusual each row is, shape `(N,)`. A score of 3 means one row in 1,000.
+
+        A copy of a training row is not its own neighbor if the training rows are different. If
+        they repeat, copies are normal; use `fit_predict` to find outliers among them.
+        """
+        return self._scores(X)[0]
+
+    def p_values(self, X: object) -> Floats:
+        """Return the probability that a normal row has at least the score of each row, `(N,)`."""
+        return self._scores(X)[1]
+
+    def decision_function(self, X: object) -> Floats:
+        """Return `offset_ - outlier_scores(X)`, shape `(N,)`. It is negative for outliers."""
+        scores = self.outlier_scores(X)
+        return self.offset_ - scores
+
+    def predict(self, X: object) -> npt.NDArray[np.int64]:
+        """Return 1 for normal rows and -1 for outliers, shape `(N,)`."""
+        return np.where(self.decision_function(X) < 0, -1, 1)
+
+    def score(self, X: object, y: object = None) -> float:
+        """Return minus the mean denoising score-matching loss. Larger is better.
+
+        Unlike the mean log-density, it compares densities that are known up to a constant. The
+        noise is the same in every call.
+
+        Args:
+            X: The table.
+            y: Ignored.
+
+        Returns:
+            The negative loss per row and dimension.
+
+        Raises:
+            ValueError: If all cells of the table are missing.
+        """
+        codes, _ = self._encode(X)
+        codes = codes[~codes.isnan().all(1)]
+        if not len(codes):
+            raise ValueError("there is no row to score: all cells are missing")
+        x = self.model_.completions(codes)[0]
+        recipe, generator = self.model_.run.recipe, seeded(self.device, 0)
+        assert isinstance(recipe, CrossFittedEBM)
+        # The noise level grows with the position in a batch, so the rows are shuffled.
+        order = torch.randperm(len(x), generator=seeded("cpu", 0)).repeat(-(-LOSS_ROWS // len(x)))
+        losses = []
+        for part in order.split(LOSS_ROWS):  # type: ignore[no-untyped-call]
+            batch = x[part].expand(recipe.folds, -1, -1).contiguous()
+            batch_losses = recipe.losses(self.model_.model, batch, generator, create_graph=False)
+            losses.append(batch_losses.detach().flatten())
+        return -float(torch.cat(losses).mean())
+
+    def explain(self, X: object, count: int = 3) -> list[list[Reason]]:
+        """Return the columns that make each row unusual, the most important first.
+
+        Values that never occurred in training, such as unknown categories, come first. Other
+        columns follow if the row would be an outlier without these values.
+
+        Args:
+            X: The table.
+            count: Largest number of reasons of a row.
+
+        Returns:
+            The reasons of each row: column, value, expected value and share of the score.
+        """
+        codes, problems = self._encode(X)
+        explanations = explain(self._scorer, self.schema_, codes, count)
+        if problems:
+            scores = self._scorer.score(codes[list(problems)]).score
+            for (row, cells), score in zip(problems.items(), scores.tolist(), strict=True):
+                others = explanations[row] if score > self.offset_ else []
+                explanations[row] = [
+                    Reason(column, text, "", 1.0) for column, text in cells
+                ] + others
+        return [reasons[:count] for reasons in explanations]
+
+    def sample(
+        self, n_samples: int = 1, random_state: int | np.random.RandomState | None = None
+    ) -> Any:  # ruff: ignore[any-type]
+        """Draw samples.
+
+        Args:
+            n_samples: Number of samples.
+            random_state: Random seed or `RandomState`.
+
+        Returns:
+            A frame of the library and with the types that `fit` was given, or an array. Cells of
+            columns that the model does not see are missing.
+
+        Raises:
+            ValueError: If the number of samples is not positive.
+        """
+        check_is_fitted(self, "model_")
+        if n_samples < 1:
+            raise ValueError(f"n_samples must be at least 1, but is {n_samples}")
+        seed = int(check_random_state(random_state).randint(2**31))
+        codes = self.model_.sample(n_samples, lambda steps, *_: steps, seed=seed)
+        return self._like_input(self.schema_.decode(codes.double().numpy()))
+
+    def _check_parameters(self) -> None:
+        problems = []
+        if not 0 < self.alpha < 1:
+            problems.append(f"alpha must be between 0 and 1, but is {self.alpha}")
+        if self.iterations is not None and self.iterations < 1:
+            problems.append(f"iterations must be at least 1, but is {self.iterations}")
+        for name in ("categorical", "numeric", "ignore"):
+            if isinstance(given := getattr(self, name), str):
+                problems.append(f"{name} must be a list of names, but is the text {given!r}")
+        if problems:
+            raise ValueError("; ".join(problems))
+
+    def _frame(self, X: object, *, reset: bool) -> "pa.Table":
+        """Return the table after the checks of scikit-learn."""
+        if _is_frame(X):
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            return frame_from(X)
+        array = validate_data(
+            self,
+            X,
+            reset=reset,
+            dtype=None,
+            ensure_all_finite="allow-nan",
+            ensure_min_samples=2 if reset else 1,
+        )
+        return frame_from(array)
+
+    def _infer_schema(self, X: object, frame: "pa.Table") -> TableSchema:
+        categorical, numeric, ignore = (
+            [str(name) for name in names]
+            for names in (self.categorical, self.numeric, self.ignore)
+        )
+        if not _is_frame(X):  # a running number in an array is not an identifier
+            given = {*categorical, *numeric, *ignore}
+            numbers = (field.name for field in frame.schema if is_numeric(field.type))
+            numeric += [name for name in numbers if name not in given]
+        return TableSchema.infer(frame, categorical=categorical, numeric=numeric, ignore=ignore)
+
+    def _encode(self, X: object) -> tuple[torch.Tensor, Problems]:
+        check_is_fitted(self, "model_")
+        codes, problems = self.schema_.encode(self._frame(X, reset=False))
+        return torch.from_numpy(codes), problems
+
+    def _scores(self, X: object) -> tuple[Floats, Floats, Floats]:
+        codes, problems = self._encode(X)
+        scores = self._scorer.with_new_values(
+            self._scorer.score(codes),
+            {row: len(cells) for row, cells in problems.items()},
+        )
+        unknown = codes.isnan().all(1)
+        unknown[list(problems)] = False
+        score, p_value, log_density = (
+            part.double().masked_fill(unknown, torch.nan).numpy() for part in scores
+        )
+        return score, p_value, log_density
+
+    def _like_input(self, table: "pa.Table") -> Any:  # ruff: ignore[any-type]
+        """Return a table as the library of the training data has it, with the same types."""
+        template = self._template
+        if template is None:
+            return np.stack([column.to_numpy() for column in table.columns], 1)
+        if _is_frame_of("pandas", template):
+            frame = table.to_pandas().set_axis(template.columns, axis=1)
+            kept = [_keeps_type(column) for column in self.schema_.columns]
+            return frame.astype(template.dtypes[kept].to_dict())
+        if _is_frame_of("polars", template):
+            return type(template)(table).cast(template.schema, strict=False)
+        return table.cast(template.schema)
+
+    def __sklearn_tags__(self) -> Any:  # ruff: ignore[any-type]
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        return tags
+
+
+def _train(recipe: CrossFittedEBM, data: Dataset, seed: int, device: str) -> SavedModel:
+    """Train a run in a temporary folder, without effect on torch's global random state."""
+    with _training, torch.random.fork_rng(devices=[]), tempfile.TemporaryDirectory() as folder:
+        run = Run.create(Path(folder), recipe, seed=seed, device=device)
+        try:
+            return train(run, data)
+        except TrainingInterrupted as interruption:
+            # The folder with the checkpoint is deleted, so the signal has its usual effect.
+            if interruption.signal == signal.SIGINT:
+                raise KeyboardInterrupt from interruption
+            signal.raise_signal(interruption.signal)
+            raise
+
+
+def _is_frame(X: object) -> bool:
+    return hasattr(X, "__arrow_c_stream__") or hasattr(X, "__dataframe__")
+
+
+def _is_frame_of(library: str, X: object) -> bool:
+    """Return whether an object is a `DataFrame` of a library, without importing the library."""
+    module = sys.modules.get(library)
+    return module is not None and isinstance(X, module.DataFrame)
+
+
+def _template(X: Any, frame: "pa.Table") -> Any:  # ruff: ignore[any-type]
+    """Return the table without its rows, as a pandas, polars or arrow one. `None` for arrays."""
+    if not _is_frame(X):
+        return None
+    has_slices = _is_frame_of("pandas", X) or _is_frame_of("polars", X)
+    return X[:0] if has_slices else frame.slice(0, 0)
+
+
+def _keeps_type(column: Column) -> bool:
+    """Return whether samples of a column have only values that its type in pandas allows."""
+    if isinstance(column, Categorical):
+        return not column.merged
+    return isinstance(column, UsedColumn | Constant)

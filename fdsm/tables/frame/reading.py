@@ -1,0 +1,405 @@
+"""Read tables from files as `pyarrow.Table`."""
+
+import io
+from collections.abc import Collection, Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+import numpy as np
+
+from ...extras import name_missing_extra
+from ...untrusted import Decompressed, InputError, expansion_limit, quote, read_file, require_file
+from .arrow_messages import decompressed_size
+from paper.data.errors import DataError
+from paper.data.split import MIN_ROWS
+from .plain_types import plain_types
+from .text_format import require_names
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    from .text_file import Frame
+
+TEXT_SUFFIXES = frozenset({".csv", ".tsv", ".txt", ".data"})
+PARQUET_SUFFIXES = frozenset({".parquet", ".pq"})
+ARROW_SUFFIXES = frozenset({".feather", ".arrow"})
+TABLE_SUFFIXES = TEXT_SUFFIXES | PARQUET_SUFFIXES | ARROW_SUFFIXES
+
+GZIP = b"\x1f\x8b"
+"""How a gzip file begins."""
+MAX_CELL = 2**20
+"""Largest number of bytes of a cell of text: 1 MiB."""
+LARGE_PARQUET = 2**26
+"""Text of larger parquet files, of more than 64 MiB, is read without a limit of its size."""
+MAX_SHOWN = 5
+"""Largest number of rows that an error lists."""
+
+
+def table_suffix(path: Path) -> str:
+    """Return the suffix of a file in lower case, without `.gz`.
+
+    Example:
+        >>> table_suffix(Path("a.CSV.gz"))
+        '.csv'
+    """
+    inner = path.with_suffix("") if path.suffix.lower() == ".gz" else path
+    return inner.suffix.lower()
+
+
+def read_frame(path: str | Path, column_names: Collection[str] = ()) -> "pa.Table":
+    """Read a table.
+
+    Args:
+        path: A text, parquet or arrow file. Text may be compressed with gzip.
+        column_names: Names that the columns may have. They help to recognize the header of a text
+            file.
+
+    Returns:
+        The table.
+
+    Raises:
+        DataError: If the file is not a table, has no rows, has two columns of the same name, or
+            has rows with a wrong number of cells.
+    """
+    path = Path(path)
+    content = read_file(path, DataError)
+    return require_rectangular(parse_frame(content, path, column_names), path)
+
+
+def parse_frame(
+    content: bytes, path: Path, column_names: Collection[str] = (), as_text: Collection[str] = ()
+) -> "Frame":
+    """Parse the content of a table file.
+
+    Args:
+        content: Content of the file.
+        path: Path of the file. The suffix is that of the format.
+        column_names: Names that the columns may have.
+        as_text: Names of columns of a text file that are text even if all cells are numbers.
+
+    Returns:
+        The table, and the rows that have a wrong number of cells.
+
+    Raises:
+        DataError: If the file is not a table, has no rows, or has two columns of the same name.
+    """
+    with name_missing_extra("reading tables"):
+        from .text_file import Frame, parse_text
+
+    if not content:
+        raise DataError(f"{path} is empty. Add rows")
+    suffix = table_suffix(path)
+    if suffix not in PARQUET_SUFFIXES | ARROW_SUFFIXES:
+        frame = parse_text(_decompress(content, path), path, column_names, as_text)
+        _require_short_cells(frame.table, path)
+        return frame
+    table = plain_types(_parse_binary(content, path, suffix))
+    require_names(table.column_names, path)
+    if not table.num_rows:
+        raise DataError(f"{path} has {table.num_columns} columns but no rows. Add rows")
+    return Frame(table, {}, table)
+
+
+def require_rectangular(frame: "Frame", path: Path) -> "pa.Table":
+    """Return the table of a frame. Raises `DataError` if rows have a wrong number of cells."""
+    if frame.ragged:
+        first = [f"row {row + 1:,} {text}" for row, text in list(frame.ragged.items())[:MAX_SHOWN]]
+        more = len(frame.ragged) - MAX_SHOWN
+        raise DataError(
+            f"{path} cannot be used as it is: {len(frame.ragged):,} of {frame.table.num_rows:,} "
+            f"rows {'has' if len(frame.ragged) == 1 else 'have'} a wrong number of cells: "
+            f"{', '.join(first)}{f' and {more:,} more' if more > 0 else ''}. Correct these rows, "
+            "and quote cells that contain the delimiter"
+        )
+    return frame.table
+
+
+def iter_frames(
+    path: str | Path, rows: int, column_names: Collection[str] = ()
+) -> Iterator["Frame"]:
+    """Read a table in blocks, for files that are larger than memory.
+
+    Args:
+        path: A text, parquet or arrow file. Text may be compressed with gzip.
+        rows: Largest number of rows of a block.
+        column_names: Names that the columns may have.
+
+    Yields:
+        The blocks in the order of the file. All columns of a text file are text; `TableSchema`
+        converts them.
+
+    Raises:
+        DataError: If the file is not a table or has two columns of the same name.
+    """
+    with name_missing_extra("reading tables"):
+        from .text_file import Frame, iter_text
+
+    path = Path(path)
+    size = require_file(path, DataError)
+    suffix = table_suffix(path)
+    if suffix not in PARQUET_SUFFIXES | ARROW_SUFFIXES:
+        with _open_text(path) as file:
+            for frame in iter_text(file, path, rows, column_names):
+                _require_short_cells(frame.table, path)
+                yield frame
+        return
+    import pyarrow as pa
+
+    with _readable(path, suffix):
+        if suffix in PARQUET_SUFFIXES:
+            with _open_parquet(path, path, size) as file:
+                for batch in file.iter_batches(rows):
+                    table = _expand(pa.Table.from_batches([batch]), file, size)
+                    table.validate(full=True)
+                    _require_short_cells(table, path)
+                    yield Frame(plain_types(table), {}, table)
+            return
+        table = _read_arrow(pa.memory_map(str(path)), size)
+        require_names(table.column_names, path)
+        _require_short_cells(table, path)
+        for start in range(0, table.num_rows, rows):
+            part = table.slice(start, rows)
+            yield Frame(plain_types(part), {}, part)
+
+
+def count_cells(path: Path) -> int | None:
+    """Return the number of cells of a parquet file, and `None` for files that do not say it.
+
+    Args:
+        path: A table file.
+
+    Returns:
+        The number of rows times the number of columns.
+
+    Raises:
+        DataError: If the parquet file is damaged, or has too many cells.
+    """
+    suffix = table_suffix(path)
+    if suffix not in PARQUET_SUFFIXES:
+        return None
+    with _readable(path, suffix), _open_parquet(path, path, require_file(path, DataError)) as file:
+        return int(file.metadata.num_rows * file.metadata.num_columns)
+
+
+def sample_frame(
+    path: Path,
+    limit: int,
+    seed: int,
+    column_names: Collection[str] = (),
+    block: int = 50_000,
+    cells: int | None = None,
+) -> "pa.Table":
+    """Read a random sample of the rows of a table that is larger than memory.
+
+    Every row is kept with the same probability 1, 1/2, 1/4, …: the largest one with which the
+    sample has at most `limit` rows.
+
+    Args:
+        path: A text, parquet or arrow file.
+        limit: Largest number of rows of the sample.
+        seed: Random seed.
+        column_names: Names that the columns may have.
+        block: Number of rows that are read at once.
+        cells: Largest number of cells of the sample.
+
+    Returns:
+        The sample, in the order of the file. All columns of a text file are text.
+
+    Raises:
+        DataError: If the file is not a table, has no rows, or rows of different lengths.
+    """
+    with name_missing_extra("reading tables"):
+        import pyarrow as pa
+
+    generator, share = np.random.default_rng(seed), 1.0
+    kept: list[pa.Table] = []
+    for frame in iter_frames(path, block, column_names):
+        table = require_rectangular(frame, path)
+        if cells is not None:
+            limit = min(limit, max(cells // max(table.num_columns, 1), MIN_ROWS))
+        kept.append(table.filter(generator.random(table.num_rows) < share))
+        while sum(part.num_rows for part in kept) > limit:
+            share /= 2
+            kept = [part.filter(generator.random(part.num_rows) < 0.5) for part in kept]
+    if not kept:
+        raise DataError(f"{path} has no rows. Add rows")
+    return pa.concat_tables(kept)
+
+
+def _parse_binary(content: bytes, path: Path, suffix: str) -> "pa.Table":
+    import pyarrow as pa
+
+    with _readable(path, suffix):
+        source = pa.BufferReader(content)
+        if suffix in ARROW_SUFFIXES:
+            table = _read_arrow(source, len(content))
+        else:
+            with _open_parquet(source, path, len(content)) as file:
+                table = _expand(file.read(), file, len(content))
+                table.validate(full=True)
+        _require_short_cells(table, path)
+        return table
+
+
+def _open_parquet(source: "Path | pa.NativeFile", path: Path, size: int) -> "parquet.ParquetFile":
+    """Open a parquet file. Text of a small file is read as dictionaries, to know its size."""
+    with name_missing_extra("reading tables"):
+        from pyarrow import parquet
+
+    file = parquet.ParquetFile(source)
+    require_names(file.schema_arrow.names, path)
+    metadata = file.metadata  # do not ask for its columns: damaged ones end the process
+    unpacked = sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
+    values, most = metadata.num_rows * metadata.num_columns, expansion_limit(size)
+    if values > most or unpacked > most:
+        raise DataError(
+            f"{path} has {values:,} cells and expands to {unpacked:,} bytes, more than {most:,}. "
+            "Write a part of its rows or columns to another file"
+        )
+    if size > LARGE_PARQUET:
+        return file
+    text = [field.name for field in file.schema_arrow if is_plain_text(field.type)]
+    return parquet.ParquetFile(source, metadata=file.metadata, read_dictionary=text)
+
+
+def _expand(table: "pa.Table", file: "parquet.ParquetFile", size: int) -> "pa.Table":
+    """Return a table with text in place of the dictionaries that `_open_parquet` asked for."""
+    import pyarrow as pa
+
+    _require_short_dictionaries(table, size)
+    stored = file.metadata.schema.to_arrow_schema()
+    if table.schema.types == stored.types:
+        return table
+    pairs = zip(table.columns, stored.types, strict=True)
+    columns = [column if column.type == kind else column.cast(kind) for column, kind in pairs]
+    return pa.Table.from_arrays(columns, table.column_names)
+
+
+def _require_short_dictionaries(table: "pa.Table", size: int) -> None:
+    """Raise `DataError` if the texts of dictionaries, one for each row, are too large."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    total = 0
+    for column in table.columns:
+        if not pa.types.is_dictionary(column.type) or not is_plain_text(column.type.value_type):
+            continue
+        for part in column.chunks:
+            lengths = pc.binary_length(part.dictionary).cast(pa.int64())
+            total += pc.sum(lengths.take(part.indices)).as_py() or 0
+    if total > expansion_limit(size):
+        raise DataError(
+            f"its text expands to more than {expansion_limit(size):,} bytes. Remove columns with "
+            "long text"
+        )
+
+
+def is_plain_text(kind: "pa.DataType") -> bool:
+    """Return whether an arrow type is text that is not in a dictionary."""
+    import pyarrow as pa
+
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _read_arrow(source: "pa.NativeFile", size: int) -> "pa.Table":
+    """Read an arrow file. The file format is the stream format between two marks."""
+    import pyarrow as pa
+
+    start = source.read(6)
+    if start[:4] == b"FEA1":
+        raise ValueError("it has version 1 of the feather format. Version 2 is needed")
+    position, total = 8 if start == b"ARROW1" else 0, 0
+    source.seek(position)
+    while True:
+        try:
+            total += decompressed_size(pa.ipc.read_message(source))
+        except EOFError:
+            break
+        if total > expansion_limit(size):
+            raise DataError(
+                f"it expands to more than {expansion_limit(size):,} bytes. If this is right, "
+                "write it without compression"
+            )
+    source.seek(position)
+    table = pa.ipc.open_stream(source).read_all()
+    table.validate(full=True)  # pyarrow trusts offsets and would read outside the file
+    _require_short_dictionaries(table, size)
+    return table
+
+
+def _require_short_cells(table: "pa.Table", path: Path) -> None:
+    import pyarrow.compute as pc
+
+    text = [field.name for field in table.schema if is_plain_text(field.type)]
+    for name, column in ((name, table.column(name)) for name in text):
+        if column.nbytes > MAX_CELL:
+            longest = pc.max(pc.binary_length(column)).as_py() or 0
+            if longest > MAX_CELL:
+                raise DataError(
+                    f"{path}: a cell of column {quote(name)} has {longest:,} bytes, more than "
+                    f"{MAX_CELL:,}. Shorten it, or remove the column from the file"
+                )
+
+
+@contextmanager
+def _readable(path: Path, suffix: str) -> Generator[None]:
+    """Name the file in errors. pyarrow raises many types of errors for damaged files."""
+    try:
+        yield
+    except ImportError:
+        raise
+    except DataError as error:
+        if str(path) in str(error):
+            raise
+        raise DataError(f"{path} cannot be used: {error}") from error
+    except Exception as error:
+        kind = "parquet" if suffix in PARQUET_SUFFIXES else "arrow"
+        raise DataError(
+            f"{path} is not a readable {kind} file: {str(error).rstrip('.')}. Write or download "
+            "it again"
+        ) from error
+
+
+def _decompress(content: bytes, path: Path) -> bytes:
+    if content[:2] != GZIP:
+        return content
+    with _named(path):
+        limit = expansion_limit(len(content))
+        return io.BufferedReader(Decompressed(io.BytesIO(content), limit)).read()
+
+
+def expands_beyond(content: bytes, size: int, path: Path) -> bool:
+    """Return whether the content of a file is compressed text of more than `size` bytes."""
+    if content[:2] != GZIP:
+        return False
+    with _named(path):
+        file = Decompressed(io.BytesIO(content), expansion_limit(len(content)))
+        while size >= 0 and (block := file.read(2**20)):
+            size -= len(block)
+    return size < 0
+
+
+@contextmanager
+def _open_text(path: Path) -> Generator[IO[bytes]]:
+    with path.open("rb") as file:
+        if file.read(2) != GZIP:
+            file.seek(0)
+            yield file
+            return
+        file.seek(0)
+        limit = expansion_limit(path.stat().st_size)
+        with _named(path):
+            yield io.BufferedReader(Decompressed(file, limit))
+
+
+@contextmanager
+def _named(path: Path) -> Generator[None]:
+    """Put the path of a compressed file before the text of an error about its compression."""
+    try:
+        yield
+    except DataError:
+        raise
+    except InputError as error:
+        raise DataError(f"{path} {error}. Write or download it again") from error
