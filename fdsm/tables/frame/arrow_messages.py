@@ -10,16 +10,14 @@ References:
 """
 
 import struct
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+import pyarrow as pa
 
 RECORD_BATCH, DICTIONARY_BATCH = 3, 2
 """Types of messages that have a body."""
 
 
-def decompressed_size(message: "pa.ipc.Message") -> int:
+def decompressed_size(message: pa.ipc.Message) -> int:
     """Return the number of bytes of the body of a message after decompression.
 
     Args:

@@ -1,19 +1,15 @@
 """Take tables that are in memory as `pyarrow.Table`."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from ...extras import name_missing_extra
-from paper.data.errors import DataError
+from ..errors import DataError
 from .plain_types import plain_types
 from .text_format import positions, require_names
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 _NOT_A_TABLE = (
     "is not a table. Give a pandas, polars or pyarrow table, a dictionary of columns, or an array "
@@ -42,7 +38,7 @@ class _HasColumns(Protocol):
     def __getitem__(self, name: object) -> Any: ...  # ruff: ignore[any-type]
 
 
-def frame_from(table: object) -> "pa.Table":
+def frame_from(table: object) -> pa.Table:
     """Return a table in memory as `pyarrow.Table`.
 
     Args:
@@ -65,10 +61,7 @@ def frame_from(table: object) -> "pa.Table":
     return plain_types(frame)
 
 
-def _convert(table: object) -> "pa.Table":
-    with name_missing_extra("reading tables"):
-        import pyarrow as pa
-
+def _convert(table: object) -> pa.Table:
     if isinstance(table, pa.Table):
         return table
     if isinstance(table, Mapping):
@@ -93,9 +86,7 @@ def _convert(table: object) -> "pa.Table":
     return _from_array(np.asarray(table), type(table).__name__)
 
 
-def _from_columns(columns: Mapping[str, object]) -> "pa.Table":
-    import pyarrow as pa
-
+def _from_columns(columns: Mapping[str, object]) -> pa.Table:
     arrays = {name: _to_array(name, values) for name, values in columns.items()}
     lengths = {name: len(array) for name, array in arrays.items()}
     if len(set(lengths.values())) > 1:
@@ -108,9 +99,7 @@ def _from_columns(columns: Mapping[str, object]) -> "pa.Table":
     return pa.table(arrays)
 
 
-def _to_array(name: str, values: Any) -> "pa.Array":  # ruff: ignore[any-type]
-    import pyarrow as pa
-
+def _to_array(name: str, values: Any) -> pa.Array:  # ruff: ignore[any-type]
     if isinstance(values, str | bytes | Mapping) or not hasattr(values, "__iter__"):
         raise DataError(
             f"column {name!r} has the type {type(values).__name__}, but must be a list or an "
@@ -131,14 +120,14 @@ def _to_array(name: str, values: Any) -> "pa.Array":  # ruff: ignore[any-type]
     return pa.array([None if v is None or v != v else str(v) for v in cells], pa.string())
 
 
-def _from_array(array: npt.NDArray[Any], given: str) -> "pa.Table":
+def _from_array(array: npt.NDArray[Any], given: str) -> pa.Table:
     if array.ndim != 2 or array.dtype.kind not in "biufUSOM":
         raise DataError(f"a {given} of shape {array.shape} and type {array.dtype} {_NOT_A_TABLE}")
     values = array.astype(str) if array.dtype.kind == "S" else array
     return _from_columns(dict(zip(positions(array.shape[1]), values.T, strict=True)))
 
 
-def _without_index(frame: "pa.Table") -> "pa.Table":
+def _without_index(frame: pa.Table) -> pa.Table:
     metadata = frame.schema.pandas_metadata or {}
     index = [name for name in metadata.get("index_columns", []) if isinstance(name, str)]
     return frame.drop_columns([name for name in index if name in frame.column_names])

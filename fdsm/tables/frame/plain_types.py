@@ -1,12 +1,9 @@
 """Replace column types for which arrow has few functions."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+import pyarrow as pa
 
 
-def plain_types(frame: "pa.Table") -> "pa.Table":
+def plain_types(frame: pa.Table) -> pa.Table:
     """Return a table without string views, and with text in dictionaries.
 
     So categories that are numbers, such as those of pandas, are categories and not numbers.
@@ -22,17 +19,13 @@ def plain_types(frame: "pa.Table") -> "pa.Table":
         >>> plain_types(pa.table({"grade": pa.array([3, 1, 3]).dictionary_encode()}))["grade"].type
         DictionaryType(dictionary<values=large_string, indices=int32, ordered=0>)
     """
-    import pyarrow as pa
-
     columns = [_plain(column) for column in frame.columns]
     if [column.type for column in columns] == frame.schema.types:
         return frame
     return pa.Table.from_arrays(columns, frame.column_names)
 
 
-def _plain(column: "pa.ChunkedArray") -> "pa.ChunkedArray":
-    import pyarrow as pa
-
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
     kind, text = column.type, pa.large_string()
     if pa.types.is_string_view(kind):
         return column.cast(text)

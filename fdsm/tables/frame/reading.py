@@ -1,4 +1,4 @@
-"""Read tables from files as `pyarrow.Table`."""
+"""Text, parquet and arrow files as `pyarrow.Table`, whole or in blocks."""
 
 import io
 from collections.abc import Collection, Generator, Iterator
@@ -6,21 +6,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from ...extras import name_missing_extra
-from ...untrusted import Decompressed, InputError, expansion_limit, quote, read_file, require_file
+from ...untrusted import Decompressed, InputError, expansion_limit, quote, require_file
+from ..errors import DataError
 from .arrow_messages import decompressed_size
-from paper.data.errors import DataError
-from paper.data.split import MIN_ROWS
 from .plain_types import plain_types
+from .text_file import Frame, iter_text, parse_text
 from .text_format import require_names
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyarrow import parquet
-
-    from .text_file import Frame
 
 TEXT_SUFFIXES = frozenset({".csv", ".tsv", ".txt", ".data"})
 PARQUET_SUFFIXES = frozenset({".parquet", ".pq"})
@@ -33,8 +30,6 @@ MAX_CELL = 2**20
 """Largest number of bytes of a cell of text: 1 MiB."""
 LARGE_PARQUET = 2**26
 """Text of larger parquet files, of more than 64 MiB, is read without a limit of its size."""
-MAX_SHOWN = 5
-"""Largest number of rows that an error lists."""
 
 
 def table_suffix(path: Path) -> str:
@@ -48,29 +43,9 @@ def table_suffix(path: Path) -> str:
     return inner.suffix.lower()
 
 
-def read_frame(path: str | Path, column_names: Collection[str] = ()) -> "pa.Table":
-    """Read a table.
-
-    Args:
-        path: A text, parquet or arrow file. Text may be compressed with gzip.
-        column_names: Names that the columns may have. They help to recognize the header of a text
-            file.
-
-    Returns:
-        The table.
-
-    Raises:
-        DataError: If the file is not a table, has no rows, has two columns of the same name, or
-            has rows with a wrong number of cells.
-    """
-    path = Path(path)
-    content = read_file(path, DataError)
-    return require_rectangular(parse_frame(content, path, column_names), path)
-
-
 def parse_frame(
     content: bytes, path: Path, column_names: Collection[str] = (), as_text: Collection[str] = ()
-) -> "Frame":
+) -> Frame:
     """Parse the content of a table file.
 
     Args:
@@ -85,9 +60,6 @@ def parse_frame(
     Raises:
         DataError: If the file is not a table, has no rows, or has two columns of the same name.
     """
-    with name_missing_extra("reading tables"):
-        from .text_file import Frame, parse_text
-
     if not content:
         raise DataError(f"{path} is empty. Add rows")
     suffix = table_suffix(path)
@@ -102,23 +74,7 @@ def parse_frame(
     return Frame(table, {}, table)
 
 
-def require_rectangular(frame: "Frame", path: Path) -> "pa.Table":
-    """Return the table of a frame. Raises `DataError` if rows have a wrong number of cells."""
-    if frame.ragged:
-        first = [f"row {row + 1:,} {text}" for row, text in list(frame.ragged.items())[:MAX_SHOWN]]
-        more = len(frame.ragged) - MAX_SHOWN
-        raise DataError(
-            f"{path} cannot be used as it is: {len(frame.ragged):,} of {frame.table.num_rows:,} "
-            f"rows {'has' if len(frame.ragged) == 1 else 'have'} a wrong number of cells: "
-            f"{', '.join(first)}{f' and {more:,} more' if more > 0 else ''}. Correct these rows, "
-            "and quote cells that contain the delimiter"
-        )
-    return frame.table
-
-
-def iter_frames(
-    path: str | Path, rows: int, column_names: Collection[str] = ()
-) -> Iterator["Frame"]:
+def iter_frames(path: Path, rows: int, column_names: Collection[str] = ()) -> Iterator[Frame]:
     """Read a table in blocks, for files that are larger than memory.
 
     Args:
@@ -133,10 +89,6 @@ def iter_frames(
     Raises:
         DataError: If the file is not a table or has two columns of the same name.
     """
-    with name_missing_extra("reading tables"):
-        from .text_file import Frame, iter_text
-
-    path = Path(path)
     size = require_file(path, DataError)
     suffix = table_suffix(path)
     if suffix not in PARQUET_SUFFIXES | ARROW_SUFFIXES:
@@ -145,8 +97,6 @@ def iter_frames(
                 _require_short_cells(frame.table, path)
                 yield frame
         return
-    import pyarrow as pa
-
     with _readable(path, suffix):
         if suffix in PARQUET_SUFFIXES:
             with _open_parquet(path, path, size) as file:
@@ -183,54 +133,7 @@ def count_cells(path: Path) -> int | None:
         return int(file.metadata.num_rows * file.metadata.num_columns)
 
 
-def sample_frame(
-    path: Path,
-    limit: int,
-    seed: int,
-    column_names: Collection[str] = (),
-    block: int = 50_000,
-    cells: int | None = None,
-) -> "pa.Table":
-    """Read a random sample of the rows of a table that is larger than memory.
-
-    Every row is kept with the same probability 1, 1/2, 1/4, …: the largest one with which the
-    sample has at most `limit` rows.
-
-    Args:
-        path: A text, parquet or arrow file.
-        limit: Largest number of rows of the sample.
-        seed: Random seed.
-        column_names: Names that the columns may have.
-        block: Number of rows that are read at once.
-        cells: Largest number of cells of the sample.
-
-    Returns:
-        The sample, in the order of the file. All columns of a text file are text.
-
-    Raises:
-        DataError: If the file is not a table, has no rows, or rows of different lengths.
-    """
-    with name_missing_extra("reading tables"):
-        import pyarrow as pa
-
-    generator, share = np.random.default_rng(seed), 1.0
-    kept: list[pa.Table] = []
-    for frame in iter_frames(path, block, column_names):
-        table = require_rectangular(frame, path)
-        if cells is not None:
-            limit = min(limit, max(cells // max(table.num_columns, 1), MIN_ROWS))
-        kept.append(table.filter(generator.random(table.num_rows) < share))
-        while sum(part.num_rows for part in kept) > limit:
-            share /= 2
-            kept = [part.filter(generator.random(part.num_rows) < 0.5) for part in kept]
-    if not kept:
-        raise DataError(f"{path} has no rows. Add rows")
-    return pa.concat_tables(kept)
-
-
-def _parse_binary(content: bytes, path: Path, suffix: str) -> "pa.Table":
-    import pyarrow as pa
-
+def _parse_binary(content: bytes, path: Path, suffix: str) -> pa.Table:
     with _readable(path, suffix):
         source = pa.BufferReader(content)
         if suffix in ARROW_SUFFIXES:
@@ -243,10 +146,9 @@ def _parse_binary(content: bytes, path: Path, suffix: str) -> "pa.Table":
         return table
 
 
-def _open_parquet(source: "Path | pa.NativeFile", path: Path, size: int) -> "parquet.ParquetFile":
+def _open_parquet(source: Path | pa.NativeFile, path: Path, size: int) -> "parquet.ParquetFile":
     """Open a parquet file. Text of a small file is read as dictionaries, to know its size."""
-    with name_missing_extra("reading tables"):
-        from pyarrow import parquet
+    from pyarrow import parquet
 
     file = parquet.ParquetFile(source)
     require_names(file.schema_arrow.names, path)
@@ -264,10 +166,8 @@ def _open_parquet(source: "Path | pa.NativeFile", path: Path, size: int) -> "par
     return parquet.ParquetFile(source, metadata=file.metadata, read_dictionary=text)
 
 
-def _expand(table: "pa.Table", file: "parquet.ParquetFile", size: int) -> "pa.Table":
+def _expand(table: pa.Table, file: "parquet.ParquetFile", size: int) -> pa.Table:
     """Return a table with text in place of the dictionaries that `_open_parquet` asked for."""
-    import pyarrow as pa
-
     _require_short_dictionaries(table, size)
     stored = file.metadata.schema.to_arrow_schema()
     if table.schema.types == stored.types:
@@ -277,11 +177,8 @@ def _expand(table: "pa.Table", file: "parquet.ParquetFile", size: int) -> "pa.Ta
     return pa.Table.from_arrays(columns, table.column_names)
 
 
-def _require_short_dictionaries(table: "pa.Table", size: int) -> None:
+def _require_short_dictionaries(table: pa.Table, size: int) -> None:
     """Raise `DataError` if the texts of dictionaries, one for each row, are too large."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     total = 0
     for column in table.columns:
         if not pa.types.is_dictionary(column.type) or not is_plain_text(column.type.value_type):
@@ -296,17 +193,13 @@ def _require_short_dictionaries(table: "pa.Table", size: int) -> None:
         )
 
 
-def is_plain_text(kind: "pa.DataType") -> bool:
+def is_plain_text(kind: pa.DataType) -> bool:
     """Return whether an arrow type is text that is not in a dictionary."""
-    import pyarrow as pa
-
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
-def _read_arrow(source: "pa.NativeFile", size: int) -> "pa.Table":
+def _read_arrow(source: pa.NativeFile, size: int) -> pa.Table:
     """Read an arrow file. The file format is the stream format between two marks."""
-    import pyarrow as pa
-
     start = source.read(6)
     if start[:4] == b"FEA1":
         raise ValueError("it has version 1 of the feather format. Version 2 is needed")
@@ -329,9 +222,7 @@ def _read_arrow(source: "pa.NativeFile", size: int) -> "pa.Table":
     return table
 
 
-def _require_short_cells(table: "pa.Table", path: Path) -> None:
-    import pyarrow.compute as pc
-
+def _require_short_cells(table: pa.Table, path: Path) -> None:
     text = [field.name for field in table.schema if is_plain_text(field.type)]
     for name, column in ((name, table.column(name)) for name in text):
         if column.nbytes > MAX_CELL:

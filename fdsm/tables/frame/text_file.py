@@ -12,12 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
-from paper.data.errors import DataError
-from ..schema.cells import has_codes
+from ..errors import DataError
+from ..schema.cells import MISSING, has_codes
 from .text_format import (
     DECIMAL_COMMA,
     HEAD_BYTES,
-    MISSING,
     UTF16,
     WHITESPACE,
     TextFormat,

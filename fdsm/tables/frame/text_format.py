@@ -9,19 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...untrusted import quote
-from paper.data.errors import DataError
-
-MISSING = (
-    "", "NA", "N/A", "n/a", "NaN", "nan", "NaT", "null", "NULL", "None", "?", "-", ".", "#N/A",
-    "#NA", "#NV", "<NA>",
-)  # fmt: skip
-"""Texts that mean a missing cell, as the whole content of the cell."""
-
-GAPS = (
-    *dict.fromkeys(text.lower() for text in MISSING), "n.a.", "none", "nil", "missing", "--",
-    "---", "..", "#value!", "#div/0!", "#num!", "#ref!", "#name?", "#null!",
-)  # fmt: skip
-"""Texts in lower case that mean a missing cell in a column of numbers or dates, in any case."""
+from ..errors import DataError
+from ..schema.cells import MISSING
 
 DELIMITERS = ("\t", ";", "|", ",")
 """Delimiters in order of precedence. The comma is last: it may be a decimal comma."""

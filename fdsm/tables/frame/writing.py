@@ -6,12 +6,16 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from paper.data.errors import DataError
-from ..schema.schema import TableSchema
-from .text_format import GAPS, MISSING
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..errors import DataError
+from ..schema import TableSchema
+from ..schema.cells import GAPS, MISSING
+from ..schema.decoding import arrow_type
+from ..schema.inference import is_text
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyarrow import parquet
 
 WRITTEN_SUFFIXES = (".csv", ".parquet")
@@ -19,7 +23,7 @@ MAX_HEADER = 2**20
 """Largest number of characters of the first line in which the names of columns are looked for."""
 
 
-def write_frames(path: Path, suffix: str, frames: "Iterable[pa.Table]", mark: str = "") -> None:
+def write_frames(path: Path, suffix: str, frames: Iterable[pa.Table], mark: str = "") -> None:
     """Write blocks of a table into a file.
 
     Args:
@@ -34,8 +38,6 @@ def write_frames(path: Path, suffix: str, frames: "Iterable[pa.Table]", mark: st
     if suffix == ".csv":
         _write_csv(path, frames)
         return
-    import pyarrow as pa
-
     writer = None
     try:
         for frame in frames:
@@ -47,8 +49,7 @@ def write_frames(path: Path, suffix: str, frames: "Iterable[pa.Table]", mark: st
             writer.close()
 
 
-def _parquet_writer(path: Path, schema: "pa.Schema") -> "parquet.ParquetWriter":
-    import pyarrow as pa
+def _parquet_writer(path: Path, schema: pa.Schema) -> "parquet.ParquetWriter":
     from pyarrow import parquet
 
     try:
@@ -57,7 +58,7 @@ def _parquet_writer(path: Path, schema: "pa.Schema") -> "parquet.ParquetWriter":
         raise DataError(f"the table cannot be written as .parquet: {error}. Use .csv") from error
 
 
-def _write_csv(path: Path, frames: "Iterable[pa.Table]") -> None:
+def _write_csv(path: Path, frames: Iterable[pa.Table]) -> None:
     """Write csv with quotes only where they are needed, unlike pyarrow's writer."""
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
@@ -68,10 +69,8 @@ def _write_csv(path: Path, frames: "Iterable[pa.Table]") -> None:
             writer.writerows(zip(*columns, strict=True))
 
 
-def _as_text(column: "pa.ChunkedArray") -> list[object]:
+def _as_text(column: pa.ChunkedArray) -> list[object]:
     """Return cells as text: missing ones empty, `true` and `false`, whole numbers without `.0`."""
-    import pyarrow as pa
-
     try:
         cells: list[object] = column.to_pylist()
     except (OverflowError, ValueError):  # dates and durations that Python cannot represent
@@ -98,7 +97,6 @@ def is_marked(path: Path, mark: str, columns: Iterable[str]) -> bool:
     if not path.is_file():
         return False
     if path.suffix == ".parquet":
-        import pyarrow as pa
         from pyarrow import parquet
 
         try:
@@ -144,7 +142,7 @@ def require_replaceable(path: Path, mark: str, columns: Iterable[str], data: Pat
         raise PermissionError(f"{path} cannot be written: the folder {folder} is read-only")
 
 
-def uncastable(frame: "pa.Table", schema: TableSchema) -> set[str]:
+def uncastable(frame: pa.Table, schema: TableSchema) -> set[str]:
     """Return the columns of a table of text that do not have the types of the training data.
 
     Args:
@@ -154,8 +152,6 @@ def uncastable(frame: "pa.Table", schema: TableSchema) -> set[str]:
     Returns:
         The names of columns with cells that cannot be read.
     """
-    import pyarrow as pa
-
     names = set()
     for name, kind in _types(frame, schema).items():
         try:
@@ -165,7 +161,7 @@ def uncastable(frame: "pa.Table", schema: TableSchema) -> set[str]:
     return names
 
 
-def cast_text(frame: "pa.Table", schema: TableSchema, as_text: set[str]) -> "pa.Table":
+def cast_text(frame: pa.Table, schema: TableSchema, as_text: set[str]) -> pa.Table:
     """Return a table of text with the types of the training data.
 
     Args:
@@ -176,8 +172,6 @@ def cast_text(frame: "pa.Table", schema: TableSchema, as_text: set[str]) -> "pa.
     Returns:
         The table.
     """
-    import pyarrow as pa
-
     types = {n: kind for n, kind in _types(frame, schema).items() if n not in as_text}
     columns = [
         _cast(column, types[name]) if name in types else column
@@ -186,21 +180,15 @@ def cast_text(frame: "pa.Table", schema: TableSchema, as_text: set[str]) -> "pa.
     return pa.Table.from_arrays(columns, frame.column_names)
 
 
-def _types(frame: "pa.Table", schema: TableSchema) -> "dict[str, pa.DataType]":
+def _types(frame: pa.Table, schema: TableSchema) -> dict[str, pa.DataType]:
     """Return the types of the columns that are not text in the training data."""
-    from ..schema.decoding import arrow_type
-    from ..schema.inference import is_text
-
     names = set(frame.column_names)
     types = {column.name: arrow_type(column.type) for column in schema.columns}
     return {n: kind for n, kind in types.items() if n in names and not is_text(kind)}
 
 
-def _cast(column: "pa.ChunkedArray", kind: "pa.DataType") -> "pa.ChunkedArray":
+def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     """Return a column of text in another type. Texts that mean a missing cell are missing."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     trimmed = pc.utf8_trim_whitespace(column)
     if pa.types.is_boolean(kind):
         missing = pc.is_in(trimmed, value_set=pa.array(MISSING))

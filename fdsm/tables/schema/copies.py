@@ -1,6 +1,5 @@
 """Rows of a table that are copies of other rows, and not equal to them by chance."""
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -66,28 +65,30 @@ def without_copies(codes: Floats) -> Copies:
     return Copies(codes, 0, equal if _exceeds_chance(codes, times) else 0)
 
 
-def copies_sentence(record: Mapping[str, object]) -> str:
-    """Return what was done about copies of rows, from the record of a data set.
+def copies_sentence(copies: int, equal_rows: int) -> str:
+    """Return what was done about copies of rows as one sentence, or an empty text.
+
+    Args:
+        copies: Number of copies that were left out.
+        equal_rows: Number of rows that are left and equal an earlier row.
+
+    Returns:
+        The sentence, without a period at its end.
 
     Example:
-        >>> copies_sentence({"copies": 20})
+        >>> copies_sentence(20, 0)
         '20 rows are copies of other rows and were left out'
-        >>> copies_sentence({"copies": 0})
-        ''
-        >>> print(copies_sentence({"copies": 0, "equal_rows": 7}))
+        >>> print(copies_sentence(0, 7))
         7 rows equal another row. Leave them out if they are copies: they make p-values small
     """
-    copies, equal = record.get("copies"), record.get("equal_rows")
+    if copies == 1:
+        return "1 row is a copy of another row and was left out"
     if copies:
-        return (
-            "1 row is a copy of another row and was left out"
-            if copies == 1
-            else f"{copies:,} rows are copies of other rows and were left out"
-        )
-    if equal:
-        count = "1 row equals" if equal == 1 else f"{equal:,} rows equal"
-        return f"{count} another row. Leave them out if they are copies: they make p-values small"
-    return ""
+        return f"{copies:,} rows are copies of other rows and were left out"
+    if not equal_rows:
+        return ""
+    count = "1 row equals" if equal_rows == 1 else f"{equal_rows:,} rows equal"
+    return f"{count} another row. Leave them out if they are copies: they make p-values small"
 
 
 def _different(rows: Floats) -> tuple[Integers, Integers]:

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paper.data.errors import DataError
+from ..errors import DataError
 from .cells import (
     INTEGER_DAY,
     ISO,

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paper.data.errors import DataError
+from ..errors import DataError
 from .cells import (
     INTEGER_DAY,
     NO_UNIT,

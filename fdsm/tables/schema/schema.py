@@ -5,13 +5,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from ...extras import name_missing_extra
-from paper.data.errors import DataError
+from ..errors import DataError
 from .columns import (
     Categorical,
     Column,
@@ -24,9 +24,9 @@ from .columns import (
     Problems,
     UsedColumn,
 )
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from .decoding import decode_columns
+from .encoding import encode_frame
+from .inference import infer_column
 
 MAX_NAMES = 12
 """Largest number of numeric columns whose names are shown."""
@@ -40,8 +40,8 @@ class TableSchema:
         columns: The columns in the order of the table.
 
     Example:
-        >>> from fdsm.data.tables import frame_from
-        >>> frame = frame_from({"x": [0.5, None, 2.5, 1.0], "kind": ["a", "b", "a", "a"]})
+        >>> import pyarrow as pa
+        >>> frame = pa.table({"x": [0.5, None, 2.5, 1.0], "kind": ["a", "b", "a", "a"]})
         >>> schema = TableSchema.infer(frame)
         >>> schema.describe()
         '1 numeric (x), 1 categorical (kind)'
@@ -55,14 +55,9 @@ class TableSchema:
     columns: tuple[Column, ...]
 
     @classmethod
-    def of_numbers(cls, names: Sequence[str]) -> Self:
-        """Return the schema of a table whose columns are all numeric."""
-        return cls(tuple(Numeric(name) for name in names))
-
-    @classmethod
     def infer(
         cls,
-        frame: "pa.Table",
+        frame: pa.Table,
         *,
         columns: Sequence[str] | None = None,
         categorical: Sequence[str] = (),
@@ -84,8 +79,6 @@ class TableSchema:
         Raises:
             DataError: If names do not exist, are given twice or contradict each other.
         """
-        from .inference import infer_column
-
         _require_names(
             frame.column_names,
             {
@@ -128,7 +121,7 @@ class TableSchema:
         """Number of categories of each used column. 0 for numbers and dates."""
         return tuple(len(c.levels) if isinstance(c, Categorical) else 0 for c in self.used)
 
-    def encode(self, frame: "pa.Table") -> tuple[npt.NDArray[np.float64], Problems]:
+    def encode(self, frame: pa.Table) -> tuple[npt.NDArray[np.float64], Problems]:
         """Convert a table to numbers.
 
         Columns are found by name, in any order and among other columns. If only one of the two
@@ -146,11 +139,9 @@ class TableSchema:
         Raises:
             DataError: If used columns are missing or have another type.
         """
-        from .encoding import encode_frame
-
         return encode_frame(self.columns, self.used, frame)
 
-    def decode(self, codes: npt.NDArray[np.float64]) -> "pa.Table":
+    def decode(self, codes: npt.NDArray[np.float64]) -> pa.Table:
         """Convert numbers, for example samples, to a table like the training data.
 
         Args:
@@ -164,9 +155,6 @@ class TableSchema:
         Raises:
             ValueError: If the codes have another number of columns.
         """
-        with name_missing_extra("writing tables"):
-            from .decoding import decode_columns
-
         if codes.ndim != 2 or codes.shape[1] != len(self.used):
             raise ValueError(
                 f"codes must have shape (N, {len(self.used)}), but have shape {codes.shape}"

@@ -20,12 +20,14 @@ from .numbers import (
     numbers_of_text,
     parse_numbers,
 )
-from .text import DistinctText, Floats, distinct_text, is_gap, without_gaps
+from .text import GAPS, MISSING, DistinctText, Floats, distinct_text, is_gap, without_gaps
 
 __all__ = [
     "FORMATS",
+    "GAPS",
     "INTEGER_DAY",
     "ISO",
+    "MISSING",
     "NO_UNIT",
     "UNITS",
     "DistinctText",

@@ -7,9 +7,19 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...frame.text_format import GAPS, MISSING
-
 Floats = npt.NDArray[np.float64]
+
+MISSING = (
+    "", "NA", "N/A", "n/a", "NaN", "nan", "NaT", "null", "NULL", "None", "?", "-", ".", "#N/A",
+    "#NA", "#NV", "<NA>",
+)  # fmt: skip
+"""Texts that mean a missing cell, as the whole content of the cell."""
+
+GAPS = (
+    *dict.fromkeys(text.lower() for text in MISSING), "n.a.", "none", "nil", "missing", "--",
+    "---", "..", "#value!", "#div/0!", "#num!", "#ref!", "#name?", "#null!",
+)  # fmt: skip
+"""Texts in lower case that mean a missing cell in a column of numbers or dates, in any case."""
 
 _MISSING = pa.array(MISSING, pa.large_string())
 _GAPS = pa.array(GAPS, pa.large_string())
