@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
-from .sharding import positions
 from .tensors import require_floating
 
-__all__ = ["Arithmetic", "ConstantNoise", "Geometric"]
+__all__ = ["Arithmetic", "ConstantNoise", "Geometric", "LogUniform"]
 
 
 @dataclass(frozen=True)
@@ -91,12 +90,47 @@ class Arithmetic:
     def sample(self, x: Tensor, generator: Generator | None = None) -> Tensor:
         """Return the noise level of each row of `x`, shape `(B,)`."""
         require_floating(x)
-        rows, total = positions(len(x))
         span = self.last - self.first
-        levels = [self.first + span * t for t in _fractions(self.count or total)]
+        count = len(x) if self.count is None else self.count
+        levels = [self.first + span * t for t in _fractions(count)]
         if self.count is None:
-            return x.new_tensor([levels[row] for row in rows])
+            return x.new_tensor(levels)
         return _sample_levels(levels, x, generator)
+
+
+@dataclass(frozen=True)
+class LogUniform:
+    r"""Random levels whose logarithms are uniformly distributed.
+
+    Example $i$ of $B$ has a level of its own part of the range,
+
+    $$σ_i = b \, (a/b)^{(u_i + i)/B}, \qquad u_i \sim U(0, 1), \; i = 0, …, B - 1,$$
+
+    from the last level $b$ to the first one $a$. One level in each of $B$ equal parts reduces the
+    variance of a mean over the batch.
+
+    Attributes:
+        first: The first level $a$, usually the largest.
+        last: The last level $b$.
+
+    Example:
+        >>> sigma = LogUniform(100.0, 0.01).sample(torch.zeros(4, 2))
+        >>> sigma.log10().floor()  # one level in each decade
+        tensor([-2., -1.,  0.,  1.])
+    """
+
+    first: float
+    last: float
+
+    def __post_init__(self) -> None:
+        require_levels(self.first, self.last)
+
+    def sample(self, x: Tensor, generator: Generator | None = None) -> Tensor:
+        """Return the noise level of each row of `x`, shape `(B,)`."""
+        require_floating(x)
+        uniform = torch.rand(len(x), generator=generator, device=x.device, dtype=x.dtype)
+        share = (uniform + torch.arange(len(x), device=x.device)) / len(x)
+        return self.last * (self.first / self.last) ** share
 
 
 def require_levels(*levels: float, count: int = 1) -> None:

@@ -15,7 +15,7 @@ import fdsm
 ROOT = Path(fdsm.__file__).parents[1]
 LAYERS = [
     {"extras", "untrusted"},
-    {"atomic_io", "serialize", "sharding", "tensors", "typing"},
+    {"atomic_io", "serialize", "tensors", "typing"},
     {"measurement"},
     {"derivatives", "projections", "noise", "data"},
     {"operators"},

@@ -1,10 +1,12 @@
 """Noise levels are spread as they claim."""
 
+import math
+
 import pytest
 import torch
 from torch import Generator
 
-from fdsm.noise import Arithmetic, ConstantNoise, Geometric
+from fdsm.noise import Arithmetic, ConstantNoise, Geometric, LogUniform
 
 
 def test_geometric_levels_have_a_constant_ratio() -> None:
@@ -29,13 +31,38 @@ def test_arithmetic_levels_are_spread_over_the_batch_in_order() -> None:
     torch.testing.assert_close(sigma, torch.linspace(0.05, 1.2, 128))
 
 
+def test_each_part_of_the_logarithmic_range_has_one_level(generator: Generator) -> None:
+    sigma = LogUniform(2.0, 0.05).sample(torch.empty(64, 3), generator)
+    share = (sigma / 0.05).log() / math.log(2.0 / 0.05)
+    assert torch.equal((64 * share).floor(), torch.arange(64.0))
+    uniform = torch.rand(64, generator=Generator().manual_seed(0))
+    torch.testing.assert_close(64 * share - torch.arange(64), uniform)
+
+
+@pytest.mark.parametrize("batch", [1, 7])
+def test_logarithms_of_levels_are_uniform(batch: int, generator: Generator) -> None:
+    """Also without stratification, in batches of one row."""
+    levels, x = LogUniform(2.0, 0.05), torch.empty(batch, 2)
+    sigma = torch.cat([levels.sample(x, generator) for _ in range(4000 // batch)])
+    assert sigma.min() >= 0.05
+    assert sigma.max() <= 2.0
+    share = (sigma / 0.05).log() / math.log(2.0 / 0.05)
+    assert share.mean().item() == pytest.approx(1 / 2, abs=0.02)
+    assert share.var().item() == pytest.approx(1 / 12, abs=0.005)
+
+
 def test_constant_level() -> None:
     assert ConstantNoise(0.3).sample(torch.empty(2, 3)).tolist() == [0.3, 0.3]
 
 
 def test_levels_have_the_dtype_of_the_data() -> None:
     x = torch.empty(4, 2).float()
-    for levels in (ConstantNoise(0.3), Geometric(1.0, 0.1, 2), Arithmetic(1.0, 0.1)):
+    for levels in (
+        ConstantNoise(0.3),
+        Geometric(1.0, 0.1, 2),
+        Arithmetic(1.0, 0.1),
+        LogUniform(1.0, 0.1),
+    ):
         assert levels.sample(x).dtype == torch.float32
         with pytest.raises(TypeError, match="floating-point"):
             levels.sample(x.long())
@@ -46,6 +73,7 @@ def test_invalid_levels_are_refused() -> None:
         lambda: ConstantNoise(0.0),
         lambda: Geometric(1.0, -1.0, 3),
         lambda: Arithmetic(0.0, 1.0),
+        lambda: LogUniform(1.0, 0.0),
         lambda: ConstantNoise(float("nan")),
     ):
         with pytest.raises(ValueError, match="noise levels must be positive"):

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from ..derivatives.checks.arguments import checked_density
-from ..sharding import over_rows
 from ..tensors import require_values
 from ..typing import LogDensity
 from .measurement import Measurement, mean_of
@@ -128,13 +127,9 @@ def log_densities(
     """
     require_values(x)
     density = checked_density(log_density)
-
-    def values(x: Tensor, *cond: Tensor) -> Tensor:
-        parts = zip(*(torch.split(rows, chunk) for rows in (x, *cond)), strict=True)
-        densities = [density(*(rows.to(device or x.device) for rows in part)) for part in parts]
-        return torch.cat([part.double().to(x.device) for part in densities])
-
-    return over_rows(values, x, *cond)
+    parts = zip(*(torch.split(rows, chunk) for rows in (x, *cond)), strict=True)
+    densities = [density(*(rows.to(device or x.device) for rows in part)) for part in parts]
+    return torch.cat([part.double().to(x.device) for part in densities])
 
 
 def _combined(a: float | None, b: float | None) -> float | None:

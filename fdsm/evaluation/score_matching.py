@@ -21,7 +21,6 @@ from ..derivatives.autodiff import model_gradient, requires_grad_alias
 from ..derivatives.checks.arguments import check_values, checked_score
 from ..operators.coordinates import sum_over_coordinates
 from ..operators.directional import EXACT
-from ..sharding import over_rows
 from ..tensors import dimension, dot
 from ..typing import Derivative, LogDensity, Score, nests_gradients
 from .measurement import Measurement, mean_of
@@ -91,22 +90,14 @@ def sm_losses(
         return curvature + slopes.double().square().sum(0) / 2
 
     nested = nests_gradients(derivative)
-
-    def losses(x: Tensor, *cond: Tensor) -> Tensor:
-        return sum_over_coordinates(along, log_density, x, *cond, row_chunk=chunk, nested=nested)
-
-    return over_rows(losses, x, *cond)
+    return sum_over_coordinates(along, log_density, x, *cond, row_chunk=chunk, nested=nested)
 
 
 def sm_losses_of_score(score: Score, x: Tensor, *cond: Tensor, chunk: int = 100) -> Tensor:
     r"""Return $\mathrm{tr}\,∇s(x) + ‖s(x)‖²/2$ of each row, `(B,)`, in float64."""
     require_rows(x)
     score = checked_score(score)
-
-    def losses(x: Tensor, *cond: Tensor) -> Tensor:
-        return torch.cat([_losses_of_score(score, *part) for part in _chunks(x, cond, chunk)])
-
-    return over_rows(losses, x, *cond)
+    return torch.cat([_losses_of_score(score, *part) for part in _chunks(x, cond, chunk)])
 
 
 def fisher_divergence(

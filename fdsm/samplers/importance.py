@@ -19,7 +19,6 @@ import torch
 from torch import Generator, Tensor
 
 from ..derivatives.checks.arguments import check_values, checked_density
-from ..sharding import over_rows
 from ..tensors import dimension, randn_like
 from ..typing import LogDensity
 from .bidirectional import LogPartitionWarning, bidirectional_log_partition
@@ -219,10 +218,7 @@ def importance_log_weights(
         tensor([1.8379, 1.8379, 1.8379], dtype=torch.float64)
     """
     require_counts(batch=batch)
-    f, q = (
-        checked_density(lambda x, g=g: over_rows(g, x))
-        for g in (log_density, proposal.log_density)
-    )
+    f, q = checked_density(log_density), checked_density(proposal.log_density)
     return torch.cat([f(x).double() - q(x).double() for x in torch.split(x, batch)])
 
 

@@ -7,7 +7,6 @@ from typing import Protocol
 import torch
 from torch import Generator, Tensor
 
-from ..sharding import Shard, ShardedDraws
 from ..tensors import require_tensor
 
 
@@ -27,8 +26,10 @@ class ShuffledBatches:
     has all rows.
 
     Example:
-        >>> from fdsm.data.transforms import Chain
-        >>> batches = ShuffledBatches(torch.arange(6.0), Chain(()), size=3, seed=0)
+        >>> class Unchanged:
+        ...     def sample(self, x, generator):
+        ...         return x
+        >>> batches = ShuffledBatches(torch.arange(6.0), Unchanged(), size=3, seed=0)
         >>> generator = Generator()
         >>> rows = torch.cat([batches(0, generator), batches(1, generator)])
         >>> rows.sort().values
@@ -67,24 +68,38 @@ class ShuffledBatches:
 
     def __call__(self, iteration: int, generator: Generator) -> Tensor:
         """Return the transformed batch of an iteration; `generator` is for the transform."""
-        return self._rows(iteration, generator, Shard(0, self.size, self.size))
+        return self._transformed(self._order_of(iteration), generator)
 
-    def of_shard(self, shard: Shard) -> Callable[[int, Generator], Tensor]:
-        """Return some rows of each batch, transformed with the random numbers of all rows."""
+    def of_process(self, rank: int, processes: int) -> Callable[[int, Generator], Tensor]:
+        """Return the rows of each batch that one of several processes trains on.
 
-        def rows(iteration: int, generator: Generator) -> Tensor:
-            with ShardedDraws(shard):
-                return self._rows(iteration, generator, shard)
+        All processes have equally many rows, so that the mean of their losses is that of all
+        rows. A remainder of the batch is left out.
 
-        return rows
+        Args:
+            rank: Number of the process, from 0 on.
+            processes: Number of processes.
 
-    def _rows(self, iteration: int, generator: Generator, shard: Shard) -> Tensor:
+        Returns:
+            The batches of the process. Its generator is its own.
+        """
+        count = self.size // processes
+
+        def batch(iteration: int, generator: Generator) -> Tensor:
+            return self._transformed(self._order_of(iteration)[rank::processes][:count], generator)
+
+        return batch
+
+    def _order_of(self, iteration: int) -> Tensor:
+        """Return the numbers of the rows of a batch."""
         epoch, i = divmod(iteration, len(self.rows) // self.size)
         if epoch != self._epoch:
             order = Generator().manual_seed(derived_seed(self.seed, epoch))
             self._epoch, self._order = epoch, torch.randperm(len(self.rows), generator=order)
-        start = i * self.size + shard.start
-        chosen = self.rows.index_select(0, self._order.narrow(0, start, shard.size))
+        return self._order.narrow(0, i * self.size, self.size)
+
+    def _transformed(self, order: Tensor, generator: Generator) -> Tensor:
+        chosen = self.rows.index_select(0, order)
         return self.transform.sample(to_device(chosen, self.device), generator)
 
 

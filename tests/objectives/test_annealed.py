@@ -1,12 +1,14 @@
 """Annealed objectives tell the model the level, and can take their step in units of it."""
 
+import math
+
 import pytest
 import torch
 from torch import Generator, Tensor
 
 from fdsm.derivatives import Autodiff, FiniteDifference, PrecisionWarning, score_of
-from fdsm.noise import Arithmetic, ConstantNoise
-from fdsm.objectives import SSM, SSMVR, Annealed, AnnealedDSM
+from fdsm.noise import Arithmetic, ConstantNoise, LogUniform
+from fdsm.objectives import SSM, SSMVR, Annealed, AnnealedDSM, ViaScore
 from fdsm.projections import Sphere
 
 
@@ -52,6 +54,18 @@ def test_denoising_passes_levels_and_conditions_to_the_model(generator: Generato
     s = score(x + sigma[:, None] * z, sigma, weight)
     expected = sigma**2 * (s + z / sigma[:, None]).square().sum(1) / 2
     torch.testing.assert_close(actual, expected)
+
+
+@pytest.mark.parametrize("shape", [(3,), (4, 2)])
+def test_denoising_loss_of_a_gaussian(shape: tuple[int, ...], generator: Generator) -> None:
+    r"""At $σ$ it is $1 / (1 + σ²)$; its mean over log-uniform levels is an integral of $1/σ$."""
+    x = torch.randn(40_000, *shape, generator=generator)
+    gaussian = lambda x, sigma: -x.flatten(1).square().sum(1) / (2 * (1 + sigma**2))
+    objective = ViaScore(AnnealedDSM(LogUniform(2.0, 0.05)))
+    loss = objective(gaussian, x, generator=generator).mean().item()
+    primitive = lambda sigma: math.log(sigma / math.sqrt(1 + sigma**2))
+    expected = (primitive(2.0) - primitive(0.05)) / math.log(2.0 / 0.05)
+    assert loss == pytest.approx(expected, abs=0.01)
 
 
 def test_relative_step_is_accurate_at_small_levels(generator: Generator) -> None:

@@ -1,14 +1,23 @@
 import pytest
 import torch
-from torch import Generator
+from torch import Generator, Tensor
 
-from paper.data import Affine, Chain, Noise
-from fdsm.sharding import Shard
 from fdsm.training import ShuffledBatches, derived_seed
 
 
+class Noise:
+    """Adds noise to rows, as an augmentation does."""
+
+    def __init__(self, scale: float) -> None:
+        self.scale = scale
+
+    def sample(self, x: Tensor, generator: Generator) -> Tensor:
+        noise = torch.randn(x.shape, generator=generator, device=x.device)
+        return x + self.scale * noise if self.scale else x
+
+
 def test_each_epoch_has_every_row_once_in_a_new_order(generator: Generator) -> None:
-    batches = ShuffledBatches(torch.arange(10.0), Chain(()), size=5, seed=1)
+    batches = ShuffledBatches(torch.arange(10.0), Noise(0.0), size=5, seed=1)
     epochs = [torch.cat([batches(2 * e + i, generator) for i in range(2)]) for e in range(2)]
     assert all(torch.equal(epoch.sort().values, torch.arange(10.0)) for epoch in epochs)
     assert not torch.equal(epochs[0], epochs[1])
@@ -16,7 +25,7 @@ def test_each_epoch_has_every_row_once_in_a_new_order(generator: Generator) -> N
 
 def test_batches_do_not_depend_on_the_order_of_calls(generator: Generator) -> None:
     rows = torch.arange(13.0)
-    one, other = (ShuffledBatches(rows, Chain(()), size=4, seed=3) for _ in range(2))
+    one, other = (ShuffledBatches(rows, Noise(0.0), size=4, seed=3) for _ in range(2))
     in_order = [one(i, generator) for i in range(8)]
     assert torch.equal(other(7, generator), in_order[7])
     assert torch.equal(other(2, generator), in_order[2])
@@ -24,19 +33,17 @@ def test_batches_do_not_depend_on_the_order_of_calls(generator: Generator) -> No
 
 
 def test_batches_are_transformed_with_random_numbers_of_the_generator() -> None:
-    transform = Chain((Affine(1 / 255), Noise(0.5)))
-    batches = ShuffledBatches(
-        torch.full((4, 2), 255, dtype=torch.uint8), transform, size=4, seed=0
-    )
+    rows = torch.ones(4, 2)
+    batches = ShuffledBatches(rows, Noise(0.5), size=4, seed=0)
     a, b = (batches(0, Generator().manual_seed(7)) for _ in range(2))
-    expected = 1 + 0.5 * torch.randn(4, 2, generator=Generator().manual_seed(7))
     assert torch.equal(a, b)
-    torch.testing.assert_close(a, expected)
+    noise = torch.randn(4, 2, generator=Generator().manual_seed(7))
+    torch.testing.assert_close(a, rows + 0.5 * noise)
 
 
 def test_a_batch_has_all_rows_if_there_are_fewer_than_the_batch_size(generator: Generator) -> None:
-    batches = ShuffledBatches(torch.arange(82.0), Chain(()), size=128, seed=0)
-    equal = ShuffledBatches(torch.arange(82.0), Chain(()), size=82, seed=0)
+    batches = ShuffledBatches(torch.arange(82.0), Noise(0.0), size=128, seed=0)
+    equal = ShuffledBatches(torch.arange(82.0), Noise(0.0), size=82, seed=0)
     for i in range(3):
         batch = batches(i, generator)
         assert torch.equal(batch.sort().values, torch.arange(82.0))
@@ -46,7 +53,7 @@ def test_a_batch_has_all_rows_if_there_are_fewer_than_the_batch_size(generator: 
 @pytest.mark.parametrize(("rows", "size"), [(0, 4), (3, 0)])
 def test_empty_data_and_empty_batches_are_refused(rows: int, size: int) -> None:
     with pytest.raises(ValueError, match=f"got a batch size of {size} and {rows} rows"):
-        ShuffledBatches(torch.zeros(rows, 2), Chain(()), size=size, seed=0)
+        ShuffledBatches(torch.zeros(rows, 2), Noise(0.0), size=size, seed=0)
 
 
 def test_derived_seeds_are_different_for_different_labels() -> None:
@@ -58,11 +65,20 @@ def test_derived_seeds_are_different_for_different_labels() -> None:
 
 
 @pytest.mark.parametrize("device", ["cpu", *(["cuda"] if torch.cuda.is_available() else [])])
-def test_shards_are_rows_of_the_batch_with_the_same_noise(device: str) -> None:
-    batches = ShuffledBatches(torch.arange(26.0).view(13, 2), Noise(0.5), 7, seed=3, device=device)
-    whole = batches(4, Generator(device).manual_seed(0))
-    shards = [Shard.of(7, index, 3) for index in range(3)]
-    parts = [batches.of_shard(s)(4, Generator(device).manual_seed(0)) for s in shards]
-    assert [len(part) for part in parts] == [3, 2, 2]
-    assert torch.equal(torch.cat(parts), whole)
+def test_processes_share_the_rows_of_a_batch(device: str) -> None:
+    rows = torch.arange(13.0)
+    batches = ShuffledBatches(rows, Noise(0.0), 7, seed=3, device=device)
+    generator = Generator(device)
+    whole = batches(4, generator)
+    parts = [batches.of_process(rank, 3)(4, generator) for rank in range(3)]
+    assert [len(part) for part in parts] == [2, 2, 2]
+    assert torch.equal(torch.stack(parts, 1).flatten(), whole[:6])
     assert parts[0].device.type == device
+
+
+def test_each_process_has_noise_of_its_own() -> None:
+    batches = ShuffledBatches(torch.ones(8, 2), Noise(1.0), 8, seed=3)
+    first, second = (
+        batches.of_process(rank, 2)(0, Generator().manual_seed(rank)) for rank in range(2)
+    )
+    assert (first - second).abs().min() > 1e-4

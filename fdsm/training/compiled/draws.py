@@ -9,11 +9,14 @@ from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any
 
+import torch
 from torch import Generator, Tensor
 from torch.overrides import TorchFunctionMode
 
-from ...sharding import FACTORIES, LIKE, as_factory
-
+FACTORIES = {torch.randn, torch.rand, torch.randint, torch.randperm, torch.normal}
+"""Functions that create random tensors."""
+LIKE = {torch.randn_like: torch.randn, torch.rand_like: torch.rand}
+"""Functions that create random tensors with the shape of another tensor, and those without it."""
 Draw = Callable[[Generator | None], Tensor]
 """Creates a random tensor from a generator."""
 
@@ -58,7 +61,11 @@ class RecordedDraws(TorchFunctionMode):
         is_other = generator is not self._generator
         if is_other and isinstance(generator, Generator):
             self._states.setdefault(generator, generator.get_state())
-        function, args, options = as_factory(function, args, options)
+        if function in LIKE:
+            x, *_ = args
+            options.pop("memory_format", None)  # the tensors of a factory are contiguous
+            options = {"dtype": x.dtype, "device": x.device, **options}
+            function, args = LIKE[function], (x.shape,)
         if function not in FACTORIES:
             self.others += [function.__name__] * (generator in self._states)
             return function(*args, **options)

@@ -1,22 +1,18 @@
-"""Training by several processes, each on its rows of a batch.
+"""Training loops of your own in several processes, with DDP or FSDP2.
 
-The gradient is that of one process with all rows, up to rounding: gradients are averaged by torch
-(`DistributedDataParallel` or `fully_shard`), and random numbers are those of the whole batch.
+Each process has its rows of a batch and a generator of its own. What differs from other losses:
+objectives may take gradients themselves, so the loss has to be inside the module that is wrapped.
+`fully_sharded` is in a module of its own, because FSDP2 takes long to import.
 """
 
-from ...sharding import Shard, ShardedDraws
-from .checks import NotShardable, UnsynchronizedGradients, require_same_gradients
-from .loss import DistributedLoss
-from .update import ShardedUpdate
+from .checks import UnsynchronizedGradients, require_same_gradients
+from .loss import DistributedLoss, LossModule
 from .world import SINGLE_PROCESS, World
 
 __all__ = [
     "SINGLE_PROCESS",
     "DistributedLoss",
-    "NotShardable",
-    "Shard",
-    "ShardedDraws",
-    "ShardedUpdate",
+    "LossModule",
     "UnsynchronizedGradients",
     "World",
     "require_same_gradients",

@@ -1,24 +1,9 @@
-"""Checks that several processes compute the gradient of the whole batch."""
+"""A check that several processes have averaged their gradients."""
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor, distributed, nn
-from torch.overrides import TorchFunctionMode
-
-from ...sharding import Shard, ShardedDraws
-from ..compiled.graph import random_state_kept
-from ..update import Update
-
-ROWS = 11
-"""Number of rows on which a loss is tried before training."""
-TOLERANCE = 1e-3
-"""Largest accepted difference of losses, relative to the largest one."""
-
-
-class NotShardable(ValueError):
-    """A loss that several processes cannot compute together, and why."""
 
 
 class UnsynchronizedGradients(RuntimeError):
@@ -58,61 +43,3 @@ def _mark(gradient: Tensor | None) -> Tensor:
     weights = torch.linspace(1, 2, len(g), dtype=torch.float64, device=g.device)
     marks = torch.stack([g @ weights, 1 + g.abs().sum()]).cpu()
     return marks.nan_to_num(nan=-1.0)
-
-
-class InnerGradients(TorchFunctionMode):
-    """Context manager that notices gradients which are taken inside a loss.
-
-    Attributes:
-        taken: Whether one was taken.
-    """
-
-    taken = False
-
-    def __torch_function__(
-        self,
-        function: Callable[..., Any],
-        types: Iterable[type],
-        args: Sequence[Any] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
-        """Note a gradient."""
-        self.taken |= function is torch.autograd.grad
-        return function(*args, **(kwargs or {}))
-
-
-def require_shardable(
-    update: Update, batch: Tensor, generator: torch.Generator, dim: int = 0
-) -> None:
-    """Compute a loss on a few rows, all at once and in two parts.
-
-    Args:
-        update: The update.
-        batch: A batch, or a part of one.
-        generator: Random number generator of the loss. Its state is restored.
-        dim: The dimension of the batch that counts rows.
-
-    Raises:
-        NotShardable: If the parts have other losses than the whole.
-    """
-    rows = batch.narrow(dim, 0, min(ROWS, batch.shape[dim]))
-    n = rows.shape[dim]
-    with random_state_kept(generator, batch.device) as states:
-        whole = update.loss(rows, generator, 0.0).detach()
-        after = states()
-    if whole.ndim <= dim or whole.shape[dim] != n:
-        raise NotShardable(
-            f"its loss of {n} rows has shape {tuple(whole.shape)} and not one value per row"
-        )
-    parts: list[Tensor] = []
-    same_states: list[bool] = []
-    for shard in Shard(0, n, n).split(2 if n > 1 else 1):
-        with random_state_kept(generator, batch.device) as states, ShardedDraws(shard, dim):
-            parts.append(update.loss(shard.take(rows, dim), generator, 0.0).detach())
-            same_states += map(torch.equal, states(), after)
-    difference = (torch.cat(parts, dim) - whole).abs().max()
-    if not all(same_states) or not difference <= TOLERANCE * whole.abs().max():
-        raise NotShardable(
-            "the loss of a row depends on the other rows of its batch, or on random numbers that "
-            "are not drawn by torch.randn, rand, randint or normal (dropout? batch norm?)"
-        )

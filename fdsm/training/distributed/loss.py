@@ -1,16 +1,50 @@
 """The loss of an objective in a distributed training loop of your own."""
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
 
 import torch
 from torch import Generator, Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
-from ...sharding import Shard
 from ...typing import Objective
 from .checks import require_same_gradients
-from .update import ShardLoss
+
+
+class LossModule(nn.Module):
+    """A mean loss as a module, for `DistributedDataParallel` and `fully_sharded`.
+
+    They find out in the call of a module which parameters its result depends on. If the model
+    alone is wrapped, gradients that a loss takes itself escape them.
+
+    Attributes:
+        model: The model that is trained.
+        losses: The losses, one per row.
+
+    Example:
+        >>> from fdsm.objectives import DSM
+        >>> model = nn.Sequential(nn.Linear(2, 1), nn.Flatten(0))
+        >>> loss = LossModule(partial(DSM(0.1), model), model)
+        >>> loss(torch.zeros(3, 2), generator=Generator()).shape
+        torch.Size([])
+    """
+
+    def __init__(self, losses: Callable[..., Tensor], model: nn.Module) -> None:
+        """Combine a loss and its model.
+
+        Args:
+            losses: Returns the losses of a batch, shape `(b,)`; for an objective
+                `partial(objective, model)`.
+            model: The model that is trained.
+        """
+        super().__init__()
+        self.losses, self.model = losses, model
+
+    def forward(self, *args: object, **kwargs: object) -> Tensor:
+        """Return the mean loss of a batch, a scalar."""
+        return self.losses(*args, **kwargs).mean()
 
 
 class DistributedLoss:
@@ -21,13 +55,15 @@ class DistributedLoss:
     last layer has a bias nothing tells. Here the objective is inside the module that is wrapped.
     At the first step of the optimizer the gradients of all processes are compared.
 
-    All processes pass batches of the same size, such as those of a `DistributedSampler`. If their
-    generators are in the same state, they draw what a single process would draw for all rows.
+    All processes pass batches of the same size, such as those of a `DistributedSampler`. Give
+    each a generator of its own, with a seed that depends on the rank: with the same seed, the rows
+    of two processes would have the same directions and noise.
 
     Example:
         Started by `torchrun`, after `torch.distributed.init_process_group()`:
 
         ```python
+        generator = torch.Generator().manual_seed(torch.distributed.get_rank())
         loss = DistributedLoss(DSM(0.1), model, optimizer)
         for x in loader:
             optimizer.zero_grad()
@@ -54,15 +90,12 @@ class DistributedLoss:
                 "give the model itself, not DistributedDataParallel(model): the objective must be "
                 "inside the wrapped module"
             )
-
-        def losses(x: Tensor, *rest: object) -> Tensor:
-            *cond, generator, _ = rest
-            return objective(model, x, *cond, generator=generator)  # type: ignore[arg-type]
-
-        self._rank, self._size = distributed.get_rank(), distributed.get_world_size()
-        part = ShardLoss(model, losses, self._size)
-        self.wrapped = DistributedDataParallel(part, find_unused_parameters=True)
-        self._model, self._rows = model, 0
+        # A parameter without a gradient, such as the last bias of a log-density, is waited for
+        # unless unused parameters are searched.
+        self.wrapped = DistributedDataParallel(
+            LossModule(partial(objective, model), model), find_unused_parameters=True
+        )
+        self._model, self._is_first = model, True
         self._hook = optimizer.register_step_pre_hook(self._check_first_step)
 
     def __call__(self, x: Tensor, /, *cond: Tensor, generator: Generator | None = None) -> Tensor:
@@ -79,10 +112,10 @@ class DistributedLoss:
         Raises:
             ValueError: If the first batches of the processes have different sizes.
         """
-        if not self._rows:
-            self._rows = _require_same_size(len(x), x)
-        shard = Shard.of(self._size * len(x), self._rank, self._size)
-        loss: Tensor = self.wrapped(shard, (x, *cond), generator, 0.0)
+        if self._is_first:
+            _require_same_size(x)
+            self._is_first = False
+        loss: Tensor = self.wrapped(x, *cond, generator=generator)
         return loss
 
     def no_sync(self) -> AbstractContextManager[None]:
@@ -94,9 +127,9 @@ class DistributedLoss:
         require_same_gradients(self._model.parameters())
 
 
-def _require_same_size(size: int, x: Tensor) -> int:
-    """Return the size of a batch if it is that of all processes."""
-    sizes = torch.tensor([size, -size], device=x.device)
+def _require_same_size(x: Tensor) -> None:
+    """Raise `ValueError` unless the batches of all processes have equally many rows."""
+    sizes = torch.tensor([len(x), -len(x)], device=x.device)
     distributed.all_reduce(sizes, distributed.ReduceOp.MIN)
     smallest, largest = (int(n) for n in (sizes[0], -sizes[1]))
     if smallest != largest:
@@ -104,4 +137,3 @@ def _require_same_size(size: int, x: Tensor) -> int:
             f"the processes have batches of {smallest} to {largest} rows: give each the same "
             "number (drop_last=True), so that the mean over processes is that over all rows"
         )
-    return size

@@ -1,55 +1,57 @@
-"""Three steps of each objective, by one process or by several, and what they computed."""
+"""Gradients of objectives with given directions and noise, by one process or by several."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from fdsm import DSM, SSM, SSMVR, Autodiff, FiniteDifference, SlicedDSM, Sphere, Taylor
-from fdsm.sharding import Shard
-from fdsm.training import EMA, Update, objective_loss
-from fdsm.training.distributed.checks import NotShardable
-from fdsm.training.distributed.fully_sharded import FullyShardedUpdate
-from fdsm.training.distributed.update import ShardedUpdate
-from fdsm.training.distributed.world import World
+from fdsm.training.distributed import DistributedLoss, LossModule, World
+from fdsm.training.distributed.fully_sharded import InnerGradientError, Units, fully_sharded
 from fdsm.typing import Objective
 
-ROWS, STEPS = 7, 3
+ROWS = 8
 LONG = Sphere(1.0)
 """Shorter steps of finite differences would magnify the rounding errors of float32."""
-OBJECTIVES: dict[str, Objective] = {
+OBJECTIVES: dict[str, Any] = {
     "FD-SSM": SSM(FiniteDifference(), LONG),
-    "FD-SSM, three directions": SSM(FiniteDifference(), LONG, directions=3),
+    "FD-SSM, three directions": SSM(FiniteDifference(), LONG),
     "FD-DSM": SlicedDSM(1.0, FiniteDifference(), LONG),
     "FD-SSMVR": SSMVR(FiniteDifference(), LONG),
     "Taylor-SSM": SSM(Taylor()),
     "SSM": SSM(Autodiff()),
+    "SSMVR": SSMVR(Autodiff()),
     "DSM": DSM(1.0),
 }
-SCORES = {"FD-SSMVR"}
-INNER = {"SSM", "DSM"}
+SCORES = {"FD-SSMVR", "SSMVR"}
+INNER = {"SSM", "SSMVR", "DSM"}
 """Objectives that take gradients themselves."""
+METHODS = ("ddp", "root", "layers")
 CASES = [
-    *product(OBJECTIVES, ("ddp", "accumulate", "root", "layers"), (torch.float64,)),
+    *product(OBJECTIVES, METHODS, (torch.float64,)),
     *product(OBJECTIVES, ("ddp",), (torch.float32,)),
 ]
 
 
-@dataclass
-class Steps:
-    """What three steps computed."""
+def given(at: Callable[..., Tensor]) -> Objective:
+    """Return an objective whose directions or noise follow the data, as conditions do."""
+    return lambda f, x, *rows, generator=None: at(f, x, *rows)
 
-    losses: list[float]
-    norms: list[float]
-    gradients: list[Tensor]
-    weights: list[Tensor]
-    average: list[Tensor]
-    random_state: Tensor
+
+@dataclass
+class Gradient:
+    """The mean loss of rows, and its gradient."""
+
+    loss: float
+    gradient: list[Tensor]
 
 
 def network(name: str, dtype: torch.dtype) -> nn.Module:
-    """Return a small network whose last bias has no influence on a score."""
+    """Return a small network. The last bias of a log-density has no influence on its score."""
     torch.manual_seed(0)
     outputs = 3 if name in SCORES else 1
     end = [] if name in SCORES else [nn.Flatten(0)]
@@ -57,60 +59,50 @@ def network(name: str, dtype: torch.dtype) -> nn.Module:
     return nn.Sequential(*layers, *end).to(dtype)
 
 
-def batches(dtype: torch.dtype) -> Tensor:
-    """Return the rows of all steps, shape `(STEPS, ROWS, 3)`."""
-    generator = torch.Generator().manual_seed(1)
-    return torch.randn(STEPS, ROWS, 3, dtype=dtype, generator=generator)
+def rows_and_given(name: str, dtype: torch.dtype, rank: int = 0, size: int = 1) -> list[Tensor]:
+    """Return the rows of a process and their directions or noise."""
+    draw = partial(torch.randn, generator=Generator().manual_seed(1), dtype=dtype)
+    shapes = [(3, ROWS, 3)] if "three" in name else [(ROWS, 3)] * (1 + (name == "FD-DSM"))
+    whole = [draw(ROWS, 3), *(draw(*shape) for shape in shapes)]
+    return [x.chunk(size, -2)[rank] for x in whole]
 
 
-def three_steps(
+def gradient_of(
     name: str, dtype: torch.dtype, method: str = "", world: World | None = None
-) -> Steps:
-    """Take three steps with Adam, clipping and an average, by one process or by several."""
-    model, generator = network(name, dtype), torch.Generator().manual_seed(2)
-    # The last bias has a finite-difference gradient of rounding errors, which Adam would magnify.
-    kind = torch.optim.SGD if name.startswith("FD") and name not in SCORES else torch.optim.AdamW
-    optimizer = kind(model.parameters(), lr=1e-2)
-    average = EMA(model, 0.9)
-    loss = objective_loss(OBJECTIVES[name], model)
-    update = Update(loss, model, optimizer, 1.0, average)
-    x, shard = batches(dtype), Shard(0, ROWS, ROWS)
-    if world is not None:
-        shard = Shard.of(ROWS, world.rank, world.size)
-        if method in {"root", "layers"}:
-            update = FullyShardedUpdate(update, world, shard, method, x[0], generator)
+) -> Gradient:
+    """Return loss and gradient of the rows of this process, averaged over processes by torch."""
+    model, objective = network(name, dtype), given(OBJECTIVES[name].at)
+    if world is None:
+        loss: Any = LossModule(partial(objective, model), model)
+        rows = rows_and_given(name, dtype)
+    else:
+        if method == "ddp":
+            loss = DistributedLoss(objective, model, torch.optim.Adam(model.parameters()))
         else:
-            parts = 2 if method == "accumulate" else 1
-            update = ShardedUpdate(update, world, shard, accumulate=parts)
-    found = Steps([], [], [], [], [], torch.empty(0))
-    for step in range(STEPS):
-        metrics = update((shard.take(x[step]),), generator, 0.0)
-        found.losses.append(metrics["loss"].item())
-        found.norms.append(metrics["grad_norm"].item())
-        found.gradients += [_whole(p.grad, p) for p in update.parameters]
-    if isinstance(update, FullyShardedUpdate):
-        update.gather()
-        model = update.plain
-    found.weights = [p.detach() for p in model.parameters()]
-    found.average = list(average.model.parameters())
-    found.random_state = generator.get_state()
-    return found
+            units: Units = "layers" if method == "layers" else "root"
+            loss = fully_sharded(LossModule(partial(objective, model), model), units)
+        rows = rows_and_given(name, dtype, world.rank, world.size)
+    for _ in range(3):  # models are inspected at their first two evaluations
+        model.zero_grad()
+        value = loss(*rows)
+        value.backward()
+    return Gradient(value.item(), [_whole(p) for p in model.parameters()])
 
 
-def _whole(gradient: Tensor | None, parameter: nn.Parameter) -> Tensor:
+def _whole(parameter: nn.Parameter) -> Tensor:
+    gradient: Any = parameter.grad
     if gradient is None:
         return torch.zeros(parameter.shape, dtype=parameter.dtype)
-    whole = gradient.full_tensor() if hasattr(gradient, "full_tensor") else gradient
+    whole: Tensor = gradient.full_tensor() if hasattr(gradient, "full_tensor") else gradient
     return whole.detach().clone()
 
 
-def all_gradients(world: World) -> dict[tuple[str, str, torch.dtype], Steps | str]:
-    """Return the results of three steps of every case, or the reason of its refusal."""
-    found: dict[tuple[str, str, torch.dtype], Steps | str] = {}
-    for case in CASES:
-        name, method, dtype = case
+def all_gradients(world: World) -> dict[tuple[str, str, torch.dtype], Gradient | str]:
+    """Return the gradient of every case, or the reason of its refusal."""
+    gradients: dict[tuple[str, str, torch.dtype], Gradient | str] = {}
+    for name, method, dtype in CASES:
         try:
-            found[case] = three_steps(name, dtype, method, world)
-        except NotShardable as error:
-            found[case] = str(error)
-    return found
+            gradients[name, method, dtype] = gradient_of(name, dtype, method, world)
+        except InnerGradientError as error:
+            gradients[name, method, dtype] = str(error)
+    return gradients
