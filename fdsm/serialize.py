@@ -3,7 +3,7 @@
 Settings of this package are frozen dataclasses of plain values and of other such dataclasses. A
 run records them in its `config.json` and is rebuilt from that record alone, so a default that
 changes in the code later does not change the run. Reading a record only calls the constructors of
-dataclasses of this package, or of a module or package that the caller imported and passed on.
+dataclasses of this package, or of modules and packages that the caller imported and passed on.
 """
 
 import dataclasses
@@ -99,12 +99,12 @@ def public_name(value: Any) -> str:  # ruff: ignore[any-type]
     return f"{'.'.join(parts)}.{name}"
 
 
-def from_json(record: Json, trusted: ModuleType | None = None) -> Any:  # ruff: ignore[any-type]
+def from_json(record: Json, *trusted: ModuleType) -> Any:  # ruff: ignore[any-type]
     """Return the value that `to_json` recorded.
 
     Args:
         record: The JSON value. Lists become tuples.
-        trusted: A module or package outside this one whose classes and functions may be used too.
+        trusted: Modules or packages outside this one whose classes and functions may be used too.
 
     Returns:
         The value.
@@ -119,17 +119,17 @@ def from_json(record: Json, trusted: ModuleType | None = None) -> Any:  # ruff: 
         True
     """
     if isinstance(record, list):
-        return tuple(from_json(item, trusted) for item in record)
+        return tuple(from_json(item, *trusted) for item in record)
     if not isinstance(record, dict):
         return record
     if "class" in record:
         return _from_fields(dict(record), trusted)
     if set(record) == {"import"}:
         return _imported(str(record["import"]), trusted)
-    return {key: from_json(item, trusted) for key, item in record.items()}
+    return {key: from_json(item, *trusted) for key, item in record.items()}
 
 
-def _from_fields(record: dict[str, Any], trusted: ModuleType | None) -> Any:  # ruff: ignore[any-type]
+def _from_fields(record: dict[str, Any], trusted: tuple[ModuleType, ...]) -> Any:  # ruff: ignore[any-type]
     name = str(record.pop("class"))
     kind = _imported(name, trusted)
     if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
@@ -141,7 +141,7 @@ def _from_fields(record: dict[str, Any], trusted: ModuleType | None) -> Any:  # 
         problems = [f"unknown field {quote(key)}" for key in unknown]
         problems += [f"missing field {key!r}" for key in missing]
         raise RecordError(f"{name}: {', '.join(problems)}")
-    values = {key: from_json(item, trusted) for key, item in record.items()}
+    values = {key: from_json(item, *trusted) for key, item in record.items()}
     hints = _type_hints(kind)
     for key, value in values.items():
         if not has_type(value, hints[key]):
@@ -164,10 +164,10 @@ def _is_required(field: "dataclasses.Field[Any]") -> bool:
     return field.default is absent and field.default_factory is absent
 
 
-def _imported(name: str, trusted: ModuleType | None) -> Any:  # ruff: ignore[any-type]
-    """Return a class or function of this package, or of the trusted module, by its full name."""
+def _imported(name: str, trusted: tuple[ModuleType, ...]) -> Any:  # ruff: ignore[any-type]
+    """Return a class or function of this package, or of a trusted module, by its full name."""
     module_name, _, attribute = name.rpartition(".")
-    packages = ["fdsm"] if trusted is None else ["fdsm", trusted.__name__]
+    packages = ["fdsm", *(module.__name__ for module in trusted)]
     if any(_is_in(module_name, package) for package in packages):
         try:
             module = importlib.import_module(module_name)

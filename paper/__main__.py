@@ -10,13 +10,13 @@ from rich.table import Table
 
 from fdsm.atomic_io import BusyError
 from fdsm.cli.printing import console, log, print_json, progress, report_files
-from paper.report import read_folders, terminal, write_page
-from paper.runs import RunError, TrainingInterrupted
 from fdsm.untrusted import InputError
 
 from .catalogue import DEMOS, TARGETS, Target, UnknownTargetError, target, target_infos
+from .report import read_folders, terminal, write_page
 from .reproduce import reproduce
 from .run_store import RunStore
+from .runs import RunError, TrainingInterrupted
 
 DESCRIPTION = """Reproduce a table or figure of the paper and compare it with the published
 numbers. Finished rows are kept; only missing rows are run. If interrupted, run the same command

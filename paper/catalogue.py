@@ -12,13 +12,13 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from paper.report import PublishedValue, RowInfo, TargetInfo
 from fdsm.untrusted import InputError
 
+from .report import PublishedValue, RowInfo, TargetInfo
 from .targets import Scale, StudyTarget, TableTarget, published_values, table_rows
 
 if TYPE_CHECKING:
-    from paper.recipes import Recipe
+    from .recipes import Recipe
 
 Target = TableTarget | StudyTarget
 

@@ -20,7 +20,9 @@ from urllib.parse import quote
 
 from fdsm.atomic_io import replace_file
 from fdsm.measurement import Measurement, format_number
-from paper.report import (
+
+from .catalogue import claim, published, target_infos
+from .report import (
     ONE_SEED,
     STEP_TIME,
     Collection,
@@ -43,8 +45,6 @@ from paper.report import (
     study_table,
     typeset,
 )
-
-from .catalogue import claim, published, target_infos
 
 
 class MissingResultError(LookupError):
@@ -241,7 +241,7 @@ class Results:
 
     def figure(self, study: str) -> str:
         """Write the panels of a study as SVG files, and return links to them."""
-        from paper.report.plots import plot_panels, svg_file
+        from .report.plots import plot_panels, svg_file
 
         links = []
         for number, plot in enumerate(plot_panels(self._study(study).panels), 1):

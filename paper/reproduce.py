@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from fdsm.atomic_io import BusyError, exclusive, replace_file
-from paper.data import DataError
-from paper.recipes import Recipe
-from paper.runs import Run, RunError, environment_info, measure_step_costs
 from fdsm.samplers import Progress
 from fdsm.serialize import Json, differences, to_json
 from fdsm.training import NonFiniteLossError
 
 from .catalogue import Target, UnknownTargetError, find_recipes
+from .data import DataError
+from .recipes import Recipe
 from .run_store import RunStore
+from .runs import Run, RunError, environment_info, measure_step_costs
 from .study import Study
 from .targets import StudyTarget
 

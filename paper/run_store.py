@@ -4,17 +4,16 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from importlib import import_module
 from pathlib import Path
 
 from rich.console import Console
 
 from fdsm.atomic_io import exclusive
-from paper.runs import Run, RunError, SavedModel, evaluate, train
 from fdsm.samplers import Progress
 from fdsm.serialize import differences, to_json
 
 from .catalogue import recipe_of
+from .runs import Run, RunError, SavedModel, evaluate, train
 from .targets import Scale
 
 
@@ -60,7 +59,7 @@ class RunStore:
         origin = {"target": target, "row": row, "scale": self.scale}
         if not (folder / "config.json").exists():
             return Run.create(folder, recipe, seed=seed, device=self.device, origin=origin)
-        run = Run.open(folder, package=import_module(__package__), device=self.device)
+        run = Run.open(folder, device=self.device)
         wanted = {"origin": origin, "seed": seed, "recipe": to_json(recipe)}
         changes = differences({name: run.config.get(name) for name in wanted}, wanted)
         if changes:

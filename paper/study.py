@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from fdsm.evaluation import Measurement
-from paper.report import Panel
 from fdsm.samplers import Progress
+
+from .report import Panel
 
 if TYPE_CHECKING:
     from .run_store import RunStore

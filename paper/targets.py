@@ -5,11 +5,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, cast
 
-from paper.report import PublishedValue, RowInfo
+from .report import PublishedValue, RowInfo
 
 if TYPE_CHECKING:
-    from paper.recipes import Recipe
-
+    from .recipes import Recipe
     from .study import Study
 
 Scale = Literal["cpu", "paper"]

@@ -1,12 +1,11 @@
-"""Data sets: published ones, your own files, and samples of known densities."""
+"""Data sets: published ones, your own images, and samples of known densities."""
 
 from .dataset import Dataset, Source
 from .download import data_dir, find_file
 from .errors import DataError
-from .files.arrays import Array, ImageArray
+from .files.arrays import ImageArray
 from .files.from_path import from_path
 from .files.images import ImageFolder
-from fdsm.tables.frame.table_file import Table
 from .sources.builtin import BUILTIN_NAMES, builtin_source
 from .sources.celeba import CelebA
 from .sources.cifar10 import CIFAR10
@@ -16,21 +15,17 @@ from .sources.mnist import MNIST, FashionMNIST
 from .sources.svhn import SVHN
 from .sources.synthetic import KnownDensity, SyntheticData
 from .sources.uci import Parkinsons, RedWine, WhiteWine
-from .tables import TableSchema, frame_from, iter_frames, read_frame
 from .transforms import (
     Affine,
     Binarize,
     Chain,
     Dequantize,
-    EncodeColumns,
-    FillMissing,
     Flatten,
     Flip,
     Identity,
     Jitter,
     Logit,
     Noise,
-    NormalizeTails,
     Pad,
     Resize,
     Standardize,
@@ -45,7 +40,6 @@ __all__ = [
     "MNIST",
     "SVHN",
     "Affine",
-    "Array",
     "Binarize",
     "CelebA",
     "Chain",
@@ -53,9 +47,7 @@ __all__ = [
     "Dataset",
     "Dequantize",
     "Digits",
-    "EncodeColumns",
     "FashionMNIST",
-    "FillMissing",
     "Flatten",
     "Flip",
     "GaussianDensity",
@@ -68,7 +60,6 @@ __all__ = [
     "KnownDensity",
     "Logit",
     "Noise",
-    "NormalizeTails",
     "Pad",
     "Parkinsons",
     "RedWine",
@@ -76,8 +67,6 @@ __all__ = [
     "Source",
     "Standardize",
     "SyntheticData",
-    "Table",
-    "TableSchema",
     "ToFloat",
     "Transform",
     "WhiteWine",
@@ -85,9 +74,6 @@ __all__ = [
     "builtin_source",
     "data_dir",
     "find_file",
-    "frame_from",
     "from_path",
-    "iter_frames",
-    "read_frame",
     "spiral",
 ]

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from fdsm.serialize import Json
-from .tables import TableSchema
+
 from .transforms import Transform
 
 
@@ -17,7 +17,7 @@ class Dataset:
     """Rows for training, validation and test, and the transform to the model's space.
 
     Rows are kept in their stored form to save memory: images as bytes, shape `(N, C, H, W)`,
-    tables as float64 codes, shape `(N, C)`. The transform maps them to the inputs of the model:
+    tables as numbers, shape `(N, C)`. The transform maps them to the inputs of the model:
     `transform.sample(rows, generator)` for training, `transform.deterministic(rows)` for
     evaluation.
 
@@ -28,10 +28,9 @@ class Dataset:
         transform: Fitted transform from stored rows to model inputs.
         record: JSON description: name, number of rows, files with their SHA-256.
         labels: Class labels of the three splits, if the data has any.
-        schema: Types of the columns, if the data is a table of the user.
 
     Example:
-        >>> from fdsm.data import GaussianDensity, SyntheticData
+        >>> from paper.data import GaussianDensity, SyntheticData
         >>> data = SyntheticData(GaussianDensity((0.0, 1.0)), n=100).load()
         >>> data.shape, len(data.train), len(data.test)
         (torch.Size([2]), 100, 10)
@@ -43,7 +42,6 @@ class Dataset:
     transform: Transform
     record: dict[str, Json]
     labels: tuple[Tensor, Tensor, Tensor] | None = None
-    schema: TableSchema | None = None
 
     @property
     def shape(self) -> torch.Size:

@@ -13,6 +13,7 @@ from typing import BinaryIO, TypeVar
 from fdsm.extras import name_missing_extra
 from fdsm.serialize import Json
 from fdsm.untrusted import read_file, require_file
+
 from .errors import DataError
 
 ENVIRONMENT_VARIABLE = "FDSM_DATA"

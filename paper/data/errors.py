@@ -8,15 +8,7 @@ from fdsm.untrusted import InputError
 
 
 class DataError(InputError):
-    """Data is missing, damaged or unusable. The message names the file and says what to do.
-
-    Attributes:
-        setting: Field of the source that can solve the problem, such as `"columns"`, if any.
-    """
-
-    def __init__(self, message: str, *, setting: str | None = None) -> None:
-        super().__init__(message)
-        self.setting = setting
+    """Data is missing, damaged or unusable. The message names the file and says what to do."""
 
 
 @contextmanager
@@ -24,7 +16,5 @@ def problems_of(file: Path | str) -> Generator[None]:
     """Put the name of a file before the text of each error about its content."""
     try:
         yield
-    except DataError as error:
-        raise DataError(f"{file}: {error}", setting=error.setting) from error
-    except ValueError as error:  # a transform that cannot be fitted to the rows
+    except ValueError as error:  # also of a transform that cannot be fitted to the rows
         raise DataError(f"{file}: {error}") from error

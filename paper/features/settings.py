@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from functools import cache
 
-from paper.data import Source, find_file
 from fdsm.evaluation import Features
-from paper.recipes import images_of
 
+from ..data import Source, find_file
+from ..recipes import images_of
 from .classifier import train_classifier
 from .inception import inception_features
 

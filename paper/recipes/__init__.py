@@ -1,31 +1,30 @@
 """Model families that can be trained: how to build, train, evaluate and sample each of them."""
 
 from fdsm.models import VAE, WAE, ConvVAE, ConvWAE
+
 from .autoencoder import Autoencoder, ImageAutoencoder
 from .ebm import (
     EBM,
     HeldOut,
     OODSource,
     OtherDataset,
-    Rotated,
     ShuffledFeatures,
     TemperedSampling,
     ValidationMetric,
 )
 from .flow import Flow
 from .frechet import Frechet, RandomFeatures, for_test, for_training, for_validation, images_of
+from .images import image_recipe
 from .kernel import BASE_SCALE, KernelFamily, adapt_proposal
 from .networks import (
     MLP,
     ByShape,
-    ConditionalMLP,
     ConditionalResNet,
     GaussianTail,
     Network,
     ResNet,
 )
-from .noise_conditional import CrossFittedEBM, NoiseConditionalEBM
-from .presets import Preset, PresetError, choose_preset, prepare_source
+from .noise_conditional import NoiseConditionalEBM
 from .recipe import HasLogDensity, HasObjective, Recipe, TrainingPlan, require_parameters, seeded
 from .score_network import ScoreNetwork
 
@@ -37,11 +36,9 @@ __all__ = [
     "WAE",
     "Autoencoder",
     "ByShape",
-    "ConditionalMLP",
     "ConditionalResNet",
     "ConvVAE",
     "ConvWAE",
-    "CrossFittedEBM",
     "Flow",
     "Frechet",
     "GaussianTail",
@@ -54,24 +51,20 @@ __all__ = [
     "NoiseConditionalEBM",
     "OODSource",
     "OtherDataset",
-    "Preset",
-    "PresetError",
     "RandomFeatures",
     "Recipe",
     "ResNet",
-    "Rotated",
     "ScoreNetwork",
     "ShuffledFeatures",
     "TemperedSampling",
     "TrainingPlan",
     "ValidationMetric",
     "adapt_proposal",
-    "choose_preset",
     "for_test",
     "for_training",
     "for_validation",
+    "image_recipe",
     "images_of",
-    "prepare_source",
     "require_parameters",
     "seeded",
 ]

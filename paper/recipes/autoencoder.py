@@ -7,14 +7,14 @@ from typing import cast
 import torch
 from torch import Generator, Tensor, nn
 
-from ..data import Dataset, Source
 from fdsm.evaluation import Measurement, mean_of
 from fdsm.models import ImplicitAutoencoder, sample_decoder, squared_error
 from fdsm.samplers import Progress, log_likelihood_ais, sigmoid_schedule
-from fdsm.sharding import over_rows
 from fdsm.tensors import dot
 from fdsm.training import AlternatingSteps, GradientStep, OptimizerConfig, RMSprop
 from fdsm.typing import Objective, Step
+
+from ..data import Dataset, Source
 from .frechet import Frechet, RandomFeatures
 from .recipe import Recipe, TrainingPlan
 
@@ -161,7 +161,7 @@ class Autoencoder(_ImplicitAutoencoderRecipe):
                 generator=generator,
             ).value
 
-        log_likelihoods = [over_rows(log_likelihood, part) for part in torch.split(rows, 100)]
+        log_likelihoods = [log_likelihood(part) for part in torch.split(rows, 100)]
         ais = {"temperatures": self.temperatures, "chains": self.chains}
         return {
             "nll": mean_of(-torch.cat(log_likelihoods), method="AIS", **ais),

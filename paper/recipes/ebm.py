@@ -11,17 +11,9 @@ from typing import Protocol
 import torch
 from torch import Generator, Tensor, nn
 
-from ..data import (
-    Dataset,
-    Resize,
-    Source,
-    SyntheticData,
-)
-from ..data.split import fixed_shuffle
 from fdsm.derivatives import score_of
 from fdsm.evaluation import Measurement, exact_sm_loss, ood_auc, relative_fisher_divergence
 from fdsm.samplers import Progress, Temperatures, tempered_langevin
-from fdsm.sharding import over_rows
 from fdsm.training import (
     Adam,
     ConstantSchedule,
@@ -32,6 +24,14 @@ from fdsm.training import (
     objective_loss,
 )
 from fdsm.typing import LogDensity, Objective, Step
+
+from ..data import (
+    Dataset,
+    Resize,
+    Source,
+    SyntheticData,
+)
+from ..data.split import fixed_shuffle
 from .networks import ByShape, Network
 from .recipe import Recipe, TrainingPlan
 
@@ -47,21 +47,6 @@ class OODSource(Protocol):
     def rows(self, data: Dataset, generator: Generator) -> Tensor:
         """Return rows in the space of the model of `data`, shape `(N, *E)`."""
         ...
-
-
-@dataclass(frozen=True)
-class Rotated:
-    """The test images rotated by 90 degrees.
-
-    Attributes:
-        name: Name of the rows in metrics.
-    """
-
-    name: str = "rotated"
-
-    def rows(self, data: Dataset, generator: Generator) -> Tensor:
-        """Return the rotated test images in the space of the model."""
-        return data.transform.deterministic(data.test).rot90(1, (-2, -1))
 
 
 @dataclass(frozen=True)
@@ -211,8 +196,7 @@ class EBM(Recipe):
             x = data.transform.sample(rows, generator)
 
         def mean(objective: Objective) -> float:
-            losses = lambda x: objective(model, x, generator=generator)
-            return over_rows(losses, x).mean().item()
+            return objective(model, x, generator=generator).mean().item()
 
         common = {}
         if self.validation_metric is not None:

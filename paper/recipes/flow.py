@@ -10,13 +10,14 @@ from typing import Any, cast
 import torch
 from torch import Generator, Tensor, nn
 
-from ..data import Dataset, Source
 from fdsm.evaluation import Measurement, exact_sm_loss, nll
 from fdsm.models import NICE
 from fdsm.objectives import ApproximateBackprop, CurvaturePropagation
 from fdsm.samplers import Progress
 from fdsm.training import Adam, GradientStep, OptimizerConfig
 from fdsm.typing import LogDensity, Objective, Step
+
+from ..data import Dataset, Source
 from .recipe import Recipe, TrainingPlan
 
 

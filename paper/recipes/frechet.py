@@ -12,8 +12,9 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from ..data import Dataset
 from fdsm.evaluation import Features, Measurement, fid
+
+from ..data import Dataset
 from .random_features import RandomConvolutions
 
 

@@ -14,7 +14,6 @@ from typing import Self, cast
 import torch
 from torch import Generator, Tensor, nn
 
-from ..data import Dataset, Source
 from fdsm.evaluation import Measurement, log_densities, mean_of, nll, sm_losses
 from fdsm.evaluation.measurement import median_of
 from fdsm.evaluation.score_matching import SCALE
@@ -39,6 +38,8 @@ from fdsm.samplers.importance import Proposal
 from fdsm.tensors import randn_like
 from fdsm.training import Adam, GradientStep, OptimizerConfig
 from fdsm.typing import LogDensity, Objective, Projection, Step
+
+from ..data import Dataset, Source
 from .recipe import Recipe, TrainingPlan
 
 BASE_SCALE = 2.0

@@ -8,7 +8,6 @@ from torch import nn
 
 from fdsm.models import (
     GaussianTailMLP,
-    NoiseConditionalMLP,
     NoiseScaled,
     QuadraticMLP,
     QuadraticResNet,
@@ -87,21 +86,6 @@ class ByShape:
     def build(self, shape: torch.Size) -> nn.Module:
         """Return the network for the shape."""
         return (self.image if len(shape) == 3 else self.row).build(shape)
-
-
-@dataclass(frozen=True)
-class ConditionalMLP:
-    """A `NoiseConditionalMLP`.
-
-    Attributes:
-        widths: Widths of the hidden layers.
-    """
-
-    widths: tuple[int, ...] = (128, 128, 128)
-
-    def build(self, shape: torch.Size) -> nn.Module:
-        """Return the network."""
-        return NoiseConditionalMLP(shape, self.widths)
 
 
 @dataclass(frozen=True)

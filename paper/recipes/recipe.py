@@ -9,11 +9,12 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
-from ..data import Dataset, Source
 from fdsm.evaluation import Measurement
 from fdsm.samplers import Progress
 from fdsm.training import ShuffledBatches
 from fdsm.typing import LogDensity, Objective, Step
+
+from ..data import Dataset, Source
 
 Batches = Callable[[int, Generator], Tensor]
 """Returns the batch of an iteration. Random transforms use the generator."""
@@ -34,8 +35,7 @@ class TrainingPlan:
             `None` evaluates the weights themselves.
         patience: Stop after this many iterations without a better validation, and return the
             best weights. `None` trains for all iterations and returns the last weights.
-        num_samples: Number of samples to draw after training. `None` chooses it from the number
-            of iterations.
+        num_samples: Number of samples to draw after training.
     """
 
     iterations: int = 3000
@@ -46,7 +46,7 @@ class TrainingPlan:
     keep_checkpoints: int = 2
     ema_decay: float | None = None
     patience: int | None = None
-    num_samples: int | None = 64
+    num_samples: int = 64
 
     def __post_init__(self) -> None:
         minimum = {"iterations": 1, "batch": 1, "log_every": 1, "validate_every": 0}
@@ -54,7 +54,7 @@ class TrainingPlan:
         problems = [
             f"plan.{name} must be at least {smallest}, but is {getattr(self, name)}"
             for name, smallest in minimum.items()
-            if (getattr(self, name) or 0) < smallest
+            if getattr(self, name) < smallest
         ]
         if self.patience is not None and not 0 < self.validate_every <= self.patience:
             problems.append(
@@ -63,18 +63,6 @@ class TrainingPlan:
             )
         if problems:
             raise ValueError("; ".join(problems))
-
-    def sample_count(self, iterations: int) -> int:
-        """Return the number of samples to draw after a number of iterations."""
-        return proportionate_samples(iterations) if self.num_samples is None else self.num_samples
-
-
-def proportionate_samples(iterations: int) -> int:
-    """Return a number of samples that take less time than the training: one per two iterations.
-
-    At least 250 are needed to compare them with the data, and more than 1,000 tell little more.
-    """
-    return min(max(iterations // 2, 250), 1000)
 
 
 class Recipe(ABC):
@@ -102,21 +90,6 @@ class Recipe(ABC):
     def before_training(self, model: nn.Module, data: Dataset, generator: Generator) -> None:
         """Prepare the model using the data, before the first iteration."""
         return None
-
-    @property
-    def cross_fits(self) -> bool:
-        """Whether training holds out every row once, so that it needs only training rows."""
-        return False
-
-    @property
-    def num_threads(self) -> int | None:
-        """Number of threads on a CPU that is fastest. `None` for torch's default."""
-        return None
-
-    @property
-    def row_dimension(self) -> int:
-        """The dimension of a batch, and of its losses, that counts rows."""
-        return 0
 
     def batches(self, data: Dataset, seed: int, device: str) -> Batches:
         """Return the training batches. Default: all rows in a new random order every epoch."""

@@ -11,16 +11,16 @@ from typing import cast
 import torch
 from torch import Generator, Tensor, nn
 
-from ..data import Dataset, Source
 from fdsm.evaluation import Measurement, mean_of
 from fdsm.models import RefineNet
 from fdsm.noise import Geometric
 from fdsm.objectives import AnnealedDSM
 from fdsm.samplers import Progress, annealed_langevin
 from fdsm.serialize import find_fields
-from fdsm.sharding import over_rows
 from fdsm.training import Adam, GradientStep, OptimizerConfig, objective_loss
 from fdsm.typing import Objective, Score, Step
+
+from ..data import Dataset, Source
 from .frechet import (
     Frechet,
     RandomFeatures,
@@ -136,7 +136,7 @@ class ScoreNetwork(Recipe):
         objective, losses = AnnealedDSM(self.levels), []
         for part in torch.split(rows, 100):
             x = data.transform.sample(part.to(generator.device), generator)
-            losses.append(over_rows(lambda x: objective(model, x, generator=generator), x))
+            losses.append(objective(model, x, generator=generator))
         return mean_of(torch.cat(losses), levels=list(self.levels.levels))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
+import paper
 from fdsm.serialize import Json, RecordError, from_json, has_type, type_name
 from fdsm.untrusted import MAX_QUOTE, InputError, parse_json, quote, shorten
 
@@ -72,7 +73,9 @@ def _change(value: T, names: list[str], text: str, whole: object, inside: str = 
 def _parse(text: str, hint: Any, old: object, path: str) -> object:  # ruff: ignore[any-type]
     """Return a value of the declared type from its text."""
     try:
-        candidates = [from_json(_as_json(text, as_list=as_list)) for as_list in (False, True)]
+        candidates = [
+            from_json(_as_json(text, as_list=as_list), paper) for as_list in (False, True)
+        ]
     except RecordError as error:
         raise SettingError(f"{path}={shorten(text, MAX_QUOTE)} is not allowed: {error}") from error
     for value in (*candidates, text):

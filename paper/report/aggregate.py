@@ -12,6 +12,7 @@ from statistics import fmean, stdev
 
 from fdsm.measurement import Measurement
 from fdsm.serialize import Json
+
 from .records import Comparison, RunRecord, StudyRecord
 from .target import RowInfo
 

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from fdsm.measurement import Measurement
+
 from .records import MEMORY, STEP_TIME, STEP_TIME_WITH_VALIDATION
 from .target import PublishedValue
 
@@ -162,17 +163,6 @@ class Metric:
         """The meaning, and which values are better."""
         better = f"{self.better.capitalize()} is better." if self.better else ""
         return " ".join(filter(None, (self.meaning, better)))
-
-    def explanation_for(self, rows: str) -> str:
-        """Return the explanation for metrics measured on other rows than test rows.
-
-        Args:
-            rows: Name of the rows, such as `held-out`.
-
-        Returns:
-            The explanation.
-        """
-        return self.explanation.replace("test row", f"{rows} row")
 
 
 OOD_AUC = Metric(

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from fdsm.atomic_io import replace_file
 from fdsm.extras import name_missing_extra
+
 from .aggregate import Collection, Experiment, Group
 from .format import DASH, format_duration, format_time, typeset
 from .records import FolderRecord, StudyRecord, differing_paths, text
-from fdsm.tables.report import TableContent, table_content
 from .tables import Table, comparison_table, group_table, study_table
 
 if TYPE_CHECKING:
@@ -32,13 +32,11 @@ class Section:
         content: The experiment or study.
         table: The main table.
         plots: The plots, each with its SVG element.
-        table_runs: For each group of runs on a table, the content of its first run.
     """
 
     content: Experiment | StudyRecord
     table: Table
     plots: "tuple[tuple[Plot, str], ...]"
-    table_runs: tuple[TableContent, ...] = ()
 
     @property
     def is_study(self) -> bool:
@@ -134,27 +132,14 @@ def _section(content: Experiment | StudyRecord, index: int) -> Section:
     from .plots import plot_densities, plot_panels, svg_element
     from .training_curves import plot_training
 
-    table_runs: tuple[TableContent, ...] = ()
     if isinstance(content, StudyRecord):
         table, plots = study_table(content), plot_panels(content.panels)
     else:
         table, plots = group_table(content.groups), plot_training(content.groups)
         densities = plot_densities(content.groups)
         plots += [] if densities is None else [densities]
-        table_runs = _table_runs(content, index)
     pairs = ((plot, svg_element(plot.figure, f"{index} {plot.title}")) for plot in plots)
-    return Section(content, table, tuple(pairs), table_runs)
-
-
-def _table_runs(experiment: Experiment, index: int) -> tuple[TableContent, ...]:
-    several = len(experiment.runs) > 1
-    contents = []
-    for number, group in enumerate(experiment.groups):
-        run = next((run for run in group.counted if run.table is not None), None)
-        if run is not None and run.table is not None:
-            label = f"{group.label}, seed {run.seed}" if several else ""
-            contents.append(table_content(run.table, run.scored, label, f"{index} {number}"))
-    return tuple(contents)
+    return Section(content, table, tuple(pairs))
 
 
 def _differing(groups: Sequence[Group]) -> list[str]:

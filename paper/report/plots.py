@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fdsm.extras import name_missing_extra
+
 from .aggregate import Group
 from .figure import Line, Panel
 from .format import SUPERSCRIPT

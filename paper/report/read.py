@@ -22,6 +22,7 @@ import numpy as np
 from fdsm.extras import name_missing_extra
 from fdsm.serialize import Json
 from fdsm.untrusted import InputError, parse_json, read_file, read_json, require_file
+
 from .aggregate import Collection, Experiment, Group
 from .figure import Line, Panel
 from .records import (
@@ -36,8 +37,6 @@ from .records import (
     real,
     text,
 )
-from fdsm.tables.report.missing import missing_shares
-from fdsm.tables.report.records import scored_from_json, table_from_json
 from .target import RowInfo, TargetInfo
 
 IDENTITY = ("origin", "device", "shape", "data", "recipe")
@@ -146,14 +145,7 @@ def _read_run(folder: Path, name: str, note: Note) -> RunRecord | None:
         "result.json": lambda path: parse_result(_read_object(path)),
         "samples.png": _read_samples,
         "density_grid.npz": _read_density_grid,
-        "table.json": lambda path: {
-            "table": table_from_json(_read_object(path), missing_shares(run.record))
-        },
     }
-    for path in sorted((folder / "scored").glob("*.json")):
-        parts[f"scored/{text(path.name)}"] = lambda path: {
-            "scored": (*run.scored, scored_from_json(_read_object(path)))
-        }
     for file, read in parts.items():
         if not (folder / file).exists():
             continue

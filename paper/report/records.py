@@ -6,15 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fdsm.measurement import Measurement
 from fdsm.serialize import Json
 from fdsm.untrusted import printable
-from .figure import Panel
 
-if TYPE_CHECKING:
-    from fdsm.tables.report.records import ScoredRecord, TableRecord
+from .figure import Panel
 
 Arrays = Mapping[str, Any]
 """NumPy arrays by name."""
@@ -173,8 +171,6 @@ class RunRecord(FolderRecord):
         samples: Content of `samples.png`.
         samples_size: Width and height of `samples.png`.
         density_grid: Arrays of `density_grid.npz`.
-        table: Content of `table.json`, for a run on a table.
-        scored: Scores of data files, in the order of their names.
         notes: Problems found while reading.
     """
 
@@ -187,8 +183,6 @@ class RunRecord(FolderRecord):
     samples: bytes | None = None
     samples_size: tuple[int, int] = (0, 0)
     density_grid: Arrays | None = None
-    table: "TableRecord | None" = None
-    scored: "tuple[ScoredRecord, ...]" = ()
     notes: tuple[str, ...] = ()
 
     def origin(self, name: str) -> str:
@@ -231,16 +225,6 @@ class RunRecord(FolderRecord):
     def parameters(self) -> float:
         """Number of parameters. NaN if it is not known."""
         return real(self.record.get("parameters"))
-
-    @property
-    def is_cross_fitted(self) -> bool:
-        """Whether each row is held out by one member of an ensemble, without a test set."""
-        return _class_name(_objects(self.record.get("recipe"))) == "CrossFittedEBM"
-
-    @property
-    def measured_rows(self) -> str:
-        """Name of the rows on which metrics are measured: `test` or `held-out`."""
-        return "held-out" if self.is_cross_fitted else "test"
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -310,23 +294,12 @@ class RunRecord(FolderRecord):
             training += f" with batches of {batch:,.0f}"
         facts = {
             "data": ": ".join(filter(None, (self.data, _size(data, self.record.get("shape"))))),
-            "held out": self._held_out(real(recipe.get("folds"))),
-            "preset": origin("preset"),
             "recipe file": recipe_file,
-            "model": origin("description") or _class_name(recipe),
+            "model": _class_name(recipe),
             "objective": _objective(_objects(recipe.get("objective"))),
             "training": training,
         }
         return {name: value for name, value in facts.items() if value}
-
-    def _held_out(self, members: float) -> str:
-        """Return how rows are held out by the members of a cross-fitted ensemble."""
-        if not self.is_cross_fitted or not members > 1:
-            return ""
-        return (
-            f"each row once, by one of the {members:,.0f} members of the ensemble; the others "
-            "learn from it"
-        )
 
     def _final(self, name: str, so_far: float) -> float:
         return so_far if self.result is None else real(self.result.get(name, so_far))
@@ -337,7 +310,7 @@ def _size(data: Mapping[str, Any], shape: Json) -> str:
     rows = {name: real(count) for name, count in _objects(data.get("rows")).items()}
     counts = {text(name): count for name, count in rows.items() if math.isfinite(count)}
     splits = [f"{count:,.0f} {name}" for name, count in counts.items() if count]
-    split = f" ({', '.join(splits)})" if len(splits) > 1 else ", all for training"
+    split = f" ({', '.join(splits)})" if splits else ""
     columns = data.get("columns")
     event = ""
     if isinstance(columns, list):

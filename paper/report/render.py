@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fdsm.extras import name_missing_extra
+
 from .aggregate import Collection, Experiment
 from .format import DASH, typeset
 from .records import StudyRecord
@@ -44,7 +45,7 @@ def markdown(table: Table) -> str:
         The text.
 
     Example:
-        >>> from fdsm.report.tables import Column, build_table
+        >>> from paper.report.tables import Column, build_table
         >>> nll = Column("nll", "NLL", str)
         >>> print(markdown(build_table("method", [nll], [("FD-DSM*", "-1.5 ± 0.2")])))
         | method | NLL |

@@ -11,6 +11,7 @@ from statistics import fmean
 from typing import Any, Generic, Literal, TypeVar
 
 from fdsm.measurement import Measurement, format_number
+
 from .aggregate import Group
 from .format import DASH, format_duration, format_ratio, metric_info
 from .records import MEMORY, STEP_TIME, STEP_TIME_WITH_VALIDATION, StudyRecord, text
@@ -166,9 +167,8 @@ def result_columns(groups: Sequence[Group]) -> list[Column[Group]]:
     names = dict.fromkeys(name for run in runs for name in run.metrics)
     names |= dict.fromkeys(name for group in groups for name in group.info.published)
     costs = (STEP_TIME, STEP_TIME_WITH_VALIDATION, MEMORY)
-    rows = groups[0].first.measured_rows
-    metrics = [_metric_column(name, rows) for name in names if name not in costs]
-    step, with_validation, memory = (_metric_column(name, rows, "cost") for name in costs)
+    metrics = [_metric_column(name) for name in names if name not in costs]
+    step, with_validation, memory = (_metric_column(name, "cost") for name in costs)
     bases = baselines(groups)
     columns = [
         *metrics,
@@ -247,9 +247,8 @@ def comparison_table(group: Group) -> Table:
     columns = [Column("model", "model", model_value), *map(reference_column, references)]
     metrics = [metric_info(name) for name in names]
     table = build_table("metric", columns, [(metric.heading, metric.name) for metric in metrics])
-    rows = group.first.measured_rows
-    legend = tuple((m.heading, m.explanation_for(rows)) for m in metrics if m.explanation)
-    over = f"{rows} rows" if len(group.counted) == 1 else "seeds"
+    legend = tuple((m.heading, m.explanation) for m in metrics if m.explanation)
+    over = "test rows" if len(group.counted) == 1 else "seeds"
     caption = f"± is the standard error over {over}."
     return replace(table, legend=legend, caption=caption)
 
@@ -277,9 +276,7 @@ def format_mean(group: Group, name: str) -> str:
     return shown + ONE_SEED if count == 1 and "±" in shown else shown
 
 
-def _metric_column(
-    name: str, rows: str, kind: Literal["metric", "cost"] = "metric"
-) -> Column[Group]:
+def _metric_column(name: str, kind: Literal["metric", "cost"] = "metric") -> Column[Group]:
     metric = metric_info(name)
 
     def published(group: Group) -> str:
@@ -291,7 +288,7 @@ def _metric_column(
         metric.heading,
         lambda group: format_mean(group, name),
         published,
-        metric.explanation_for(rows),
+        metric.explanation,
         kind,
     )
 
@@ -381,8 +378,7 @@ def _test_set_errors(groups: Sequence[Group], keys: Mapping[str, str]) -> str:
         if errors and all(map(math.isfinite, errors)):
             ends = (format_number(float(f"{end(errors):.2g}")) for end in (min, max))
             ranges.append(f"{heading} ± {' to '.join(dict.fromkeys(ends))}")
-    rows = "held-out" if groups[0].first.is_cross_fitted else "test-set"
-    start = f"This excludes {rows} sampling error, which all seeds share"
+    start = "This excludes test-set sampling error, which all seeds share"
     return f"{start}: {'; '.join(ranges)}." if ranges else ""
 
 

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fdsm.extras import name_missing_extra
+
 from .aggregate import Group
 from .format import metric_info
 from .plots import Plot, line_style, page_style
@@ -37,9 +38,8 @@ def plot_training(groups: Sequence[Group]) -> list[Plot]:
     """
     runs = [run for group in groups for run in group.runs]
     curves: dict[str, GetCurve] = {"training loss": lambda run: run.loss}
-    start = "held-out" if all(run.is_cross_fitted for run in runs) else "validation:"
     for name in dict.fromkeys(name for run in runs for name in run.validation):
-        curves[f"{start} {metric_info(name).heading}"] = _validation(name)
+        curves[f"validation: {metric_info(name).heading}"] = _validation(name)
     with page_style():
         plots = [
             plot_curves(groups, title, curve, against_time=against_time)

@@ -3,7 +3,7 @@
 from .evaluate import evaluate
 from .recipe_file import UnknownRecipeError, recipe_from_file
 from .run import Run, RunError, UnfinishedRunError, UntrustedFileError, environment_info
-from .saved_model import SavedModel, Scores
+from .saved_model import SavedModel
 from .step_cost import StepCost, measure_step_costs
 from .train import TrainingInterrupted, train
 
@@ -11,7 +11,6 @@ __all__ = [
     "Run",
     "RunError",
     "SavedModel",
-    "Scores",
     "StepCost",
     "TrainingInterrupted",
     "UnfinishedRunError",

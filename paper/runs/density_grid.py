@@ -7,10 +7,11 @@ import numpy as np
 import torch
 
 from fdsm.atomic_io import replace_file
-from ..data import SyntheticData
 from fdsm.derivatives import as_log_density, score_of
-from ..recipes.recipe import Recipe
 from fdsm.typing import LogDensity, Score
+
+from ..data import SyntheticData
+from ..recipes.recipe import Recipe
 
 POINTS = 81
 """Number of grid points along each axis."""

@@ -8,29 +8,25 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..data import Dataset
-from ..data.split import fixed_shuffle
 from fdsm.evaluation import (
     Measurement,
-    auc,
     fit_gaussian,
     fit_gaussian_mixture,
     log_densities,
     mean_of,
     sm_losses,
 )
-from fdsm.extras import name_missing_extra
-from ..recipes import CrossFittedEBM
-from ..recipes.recipe import HasLogDensity
 from fdsm.samplers import Progress
 from fdsm.serialize import Json, to_json
 from fdsm.tensors import dimension, randn_like
 from fdsm.training.loggers import read_metrics
-from fdsm.typing import LogDensity
+
+from ..data import Dataset
+from ..data.split import fixed_shuffle
+from ..recipes.recipe import HasLogDensity
 from .density_grid import save_density_grid
 from .samples import save_samples
 from .saved_model import SavedModel
-from fdsm.tables.summary import as_written, correlation, summarize_table
 
 REFERENCE_ROWS = 10_000
 """Largest number of training rows to which reference densities are fitted."""
@@ -39,12 +35,12 @@ LOSS_ROWS, LOSS_ELEMENTS = 500, 20_000
 MARGIN = 0.01
 """A reference with a smaller advantage is not reported as better: relative to the score-matching
 loss of the Gaussian, or in nats of likelihood per dimension."""
-SUMMARY_ROWS, SUMMARY_SCORES, CLASSIFIER_ROWS = 100_000, 2000, 1000
-"""Largest numbers of rows in the summary of a table, of scores in it, and for the classifier."""
 SAMPLE_SHIFT = 0.5
 """Largest accepted error of the mean of samples, in standard deviations of the data."""
 SAMPLE_CORRELATION = 0.3
 """Samples with a correlation of two columns that is off by more are reported as wrong."""
+FEW_SAMPLES = 50
+"""With fewer samples, standard deviations and correlations are not compared."""
 SAMPLE_SPREAD = 2.0
 """Largest accepted factor between the standard deviations of samples and data."""
 
@@ -74,81 +70,28 @@ def evaluate(
     }
     problems: list[str] = []
     if references and isinstance(run.recipe, HasLogDensity):
-        f, split = run.recipe.log_density(saved.model), data
-        if isinstance(run.recipe, CrossFittedEBM):
-            f, split = run.recipe.held_out_comparison(saved.model, data)
-        compared = compare_with_references(saved, split, f, metrics.get("nll"))
+        compared = compare_with_references(saved, data, metrics.get("nll"))
         result["metrics"] |= {comparison["metric"]: comparison["model"] for comparison in compared}
         result["comparisons"] = compared
         problems += [
             sentence for comparison in compared for sentence in _lost_comparisons(comparison)
         ]
-    if count := run.recipe.plan.sample_count(saved.progress["iterations"]):
+    if count := run.recipe.plan.num_samples:
         samples = saved.sample(count, progress)
-        files = save_samples(run.folder, samples, saved.max_value, data.schema)
+        files = save_samples(run.folder, samples, saved.max_value)
         result["samples"], result["num_samples"] = files[-1].name, count
-        if isinstance(run.recipe, CrossFittedEBM):
-            result["sample_auc"] = _write_table_summary(saved, data, samples)
         differences = sample_problems(samples, data)
         problems += [f"Samples differ from the data: {problem}." for problem in differences]
     if saved.shape == (2,) and isinstance(run.recipe, HasLogDensity):
-        shown = data.test if len(data.test) else data.train[:REFERENCE_ROWS]
-        x = data.transform.deterministic(shown).to(run.device)
+        x = data.transform.deterministic(data.test).to(run.device)
         save_density_grid(run.folder, run.recipe, run.recipe.log_density(saved.model), x)
     result["problems"] = problems
     run.write("result.json", result)
     return result
 
 
-def _write_table_summary(saved: SavedModel, data: Dataset, samples: Tensor) -> float | None:
-    """Write `table.json` for the report. Return how well a classifier recognizes samples."""
-    detector, schema = saved.detector, data.schema
-    assert detector is not None
-    assert schema is not None
-    rows = data.train[:SUMMARY_ROWS]
-    separation = classifier_auc(torch.from_numpy(as_written(schema, samples)), rows)
-    summary = summarize_table(
-        schema,
-        rows,
-        None,
-        samples,
-        saved.score(rows[:SUMMARY_SCORES], leave_one_out=True).score,
-        detector.calibration.held_out_scores().cpu(),
-        detector.calibration.held_out_p_values().cpu(),
-        sample_auc=separation,
-    )
-    saved.run.write("table.json", summary)
-    return separation
-
-
-def classifier_auc(samples: Tensor, rows: Tensor) -> float | None:
-    """Return how well a random forest separates samples from rows of a table.
-
-    Args:
-        samples: Codes of samples, shape `(S, C)`.
-        rows: Codes of rows of the data, shape `(N, C)`.
-
-    Returns:
-        The AUC of out-of-bag predictions: 0.5 if it cannot separate them, 1 if it always can.
-        `None` with fewer than 20 rows.
-    """
-    with name_missing_extra("evaluating samples of a table"):
-        from sklearn.ensemble import RandomForestClassifier
-    n = min(len(samples), len(rows), CLASSIFIER_ROWS)
-    if n < 20:
-        return None
-    x = torch.cat([samples[:n], rows[:n]]).numpy()
-    is_sample = torch.cat([torch.ones(n), torch.zeros(n)])
-    forest = RandomForestClassifier(200, oob_score=True, random_state=0).fit(x, is_sample.numpy())
-    votes = torch.from_numpy(forest.oob_decision_function_[:, 1]).nan_to_num(0.5)
-    return auc(votes[n:], votes[:n]).value
-
-
 def compare_with_references(
-    saved: SavedModel,
-    data: Dataset,
-    f: LogDensity,
-    estimated_nll: Measurement | None = None,
+    saved: SavedModel, data: Dataset, estimated_nll: Measurement | None = None
 ) -> list[dict[str, Any]]:
     """Compare a log-density with a Gaussian and a Gaussian mixture fitted to the same data.
 
@@ -159,7 +102,6 @@ def compare_with_references(
     Args:
         saved: A model with a log-density.
         data: Its data set.
-        f: The log-density, trained without the test rows.
         estimated_nll: The negative log-likelihood of an unnormalized model, if it was estimated.
 
     Returns:
@@ -168,7 +110,7 @@ def compare_with_references(
     """
     run, recipe = saved.run, saved.run.recipe
     assert isinstance(recipe, HasLogDensity)
-    generator = run.generator("references")
+    f, generator = recipe.log_density(saved.model), run.generator("references")
 
     def rows(stored: Tensor, noise: float) -> Tensor:
         x = saved.transform.sample(stored.to(run.device), generator)
@@ -256,49 +198,34 @@ def sample_problems(samples: Tensor, data: Dataset) -> list[str]:
     Returns:
         One sentence for each problem. Images are compared as a whole, tables column by column.
     """
-    names = data.columns
-    drawn, train = samples.double(), data.train.double()
-    if data.schema is not None:
-        numeric = [i for i, levels in enumerate(data.schema.num_levels) if not levels]
-        names = [data.schema.used[i].name for i in numeric]
-        drawn, train = drawn[:, numeric], train[:, numeric]
+    names, drawn, train = data.columns, samples.double(), data.train.double()
     if names is None:
         names, drawn, train = ["all values"], drawn.reshape(-1, 1), train.reshape(-1, 1)
-    if bool(drawn.isinf().any()) or (data.schema is None and bool(drawn.isnan().any())):
+    if not bool(drawn.isfinite().all()):
         return ["some samples are not finite"]
-    if len(drawn) < 2 or not names:
+    count = len(drawn)
+    if count < 2:
         return []
-    spread = _std(train).clamp_min(torch.finfo(torch.float32).tiny)
-    shift = (drawn.nanmean(0) - train.nanmean(0)).abs() / spread
-    count = (~drawn.isnan()).sum(0)
-    error = (_std(drawn) / count**0.5) / spread
-    ratio = _std(drawn) / spread
+    spread = train.std(0).clamp_min(torch.finfo(torch.float32).tiny)
+    shift = (drawn.mean(0) - train.mean(0)).abs() / spread
+    ratio = drawn.std(0) / spread
+    error = ratio / count**0.5
     problems = []
-    numbers = (shift.tolist(), error.tolist(), ratio.tolist(), count.tolist())
-    for name, s, e, r, n in zip(names, *numbers, strict=True):
+    for name, s, e, r in zip(names, shift.tolist(), error.tolist(), ratio.tolist(), strict=True):
         if s > SAMPLE_SHIFT + 3 * e:
             problems.append(f"{name}: the mean is off by {s:.2g} standard deviations of the data")
-        elif n >= 50 and not 1 / SAMPLE_SPREAD < r < SAMPLE_SPREAD:
+        elif count >= FEW_SAMPLES and not 1 / SAMPLE_SPREAD < r < SAMPLE_SPREAD:
             problems.append(f"{name}: the standard deviation is {r:.2g} times that of the data")
     return problems + _correlation_problems(names, drawn, train)
 
 
-def _std(x: Tensor) -> Tensor:
-    """Return the standard deviation of the known cells of each column, shape `(C,)`."""
-    count = (~x.isnan()).sum(0)
-    return ((x - x.nanmean(0)).square().nansum(0) / (count - 1).clamp_min(1)).sqrt()
-
-
 def _correlation_problems(names: list[str], drawn: Tensor, train: Tensor) -> list[str]:
     """Return a sentence for the pair of columns whose correlation differs most, if clearly."""
-    if len(names) < 2:
+    if len(names) < 2 or min(len(drawn), len(train)) < FEW_SAMPLES:
         return []
-    ours, true = (torch.from_numpy(correlation(x.numpy())) for x in (drawn, train))
-    masks = [(~x.isnan()).double() for x in (drawn, train)]
-    rows = torch.stack([mask.T @ mask for mask in masks]).amin(0)  # with cells in both columns
-    difference = (ours - true).abs().nan_to_num(0.0).masked_fill(rows < 50, 0.0).triu()
-    worst = int(difference.argmax())
-    i, j = divmod(worst, len(names))
+    ours, true = torch.corrcoef(drawn.T), torch.corrcoef(train.T)
+    difference = (ours - true).abs().nan_to_num(0.0).triu()
+    i, j = divmod(int(difference.argmax()), len(names))
     if difference[i, j] <= SAMPLE_CORRELATION:
         return []
     return [

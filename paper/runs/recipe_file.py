@@ -6,8 +6,9 @@ from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 
-from ..recipes.recipe import Recipe
 from fdsm.untrusted import InputError
+
+from ..recipes.recipe import Recipe
 
 
 class UnknownRecipeError(InputError):

@@ -7,9 +7,7 @@ launch.json         the launch of several processes, so that restarted ones find
 checkpoints/        weights, optimizer, random state and position; the most recent and the best
 model.safetensors   the trained model and the fitted transform
 result.json         metrics of the test rows
-samples.csv         samples of a table; samples.npy and samples.png of images
-table.json          summary of a table for the report
-scored/             summaries of files that were scored, for the report
+samples.npy         samples; samples.png if they are images
 density_grid.npz    log-density and score on a grid, for data in two dimensions
 ```
 """
@@ -27,19 +25,21 @@ from typing import Any, Self
 import torch
 from torch import nn
 
+import paper
 from fdsm import __version__
 from fdsm.atomic_io import replace_file
-from ..data import Dataset, Source
-from ..recipes.recipe import Recipe, seeded
 from fdsm.serialize import Json, RecordError, differences, from_json, to_json
 from fdsm.training import Checkpoints, derived_seed
 from fdsm.untrusted import InputError, printable, quote, read_json
+
+from ..data import Dataset, Source
+from ..recipes.recipe import Recipe, seeded
 from .recipe_file import load_file
 
 FORMAT = 2
 """Version of the layout of `config.json`."""
 
-WRITTEN = ("checkpoints", "samples", "scored", "tensorboard", ".lock")
+WRITTEN = ("checkpoints", "samples", "tensorboard", ".lock")
 """Folders and files of a run that later commands write to without replacing them."""
 
 
@@ -72,7 +72,7 @@ class Run:
         recipe: The recipe.
         seed: Random seed of the weights, the order of the data and all noise.
         device: Device of the training.
-        origin: Where the recipe came from: a preset, a row of the paper, or a file.
+        origin: Where the recipe came from: a row of the paper, or a file.
     """
 
     folder: Path
@@ -119,7 +119,6 @@ class Run:
         folder: Path,
         *,
         trust: bool = False,
-        package: ModuleType | None = None,
         device: str | None = None,
     ) -> Self:
         """Open an existing run from its `config.json`.
@@ -127,7 +126,6 @@ class Run:
         Args:
             folder: Directory of the run.
             trust: Whether to execute the file that the recipe is defined in, if there is one.
-            package: A package whose classes the recipe may use, besides those of fdsm.
             device: Device to use, if not the one it was trained on.
 
         Returns:
@@ -151,7 +149,7 @@ class Run:
         if file and not trust:
             raise UntrustedFileError(f"the recipe of {folder} is code in {file}")
         try:
-            recipe = _read_recipe(record, load_file(Path(str(file))) if file else package)
+            recipe = _read_recipe(record, *([load_file(Path(str(file)))] if file else []))
         except (ValueError, TypeError) as error:
             cause = f"{file} has changed, or it is damaged" if file else "it was edited or damaged"
             if (maker := _maker(config)) != _maker(environment_info()):
@@ -359,8 +357,8 @@ def _is_list_of(value: Json, kind: type) -> bool:
     return isinstance(value, list) and all(isinstance(item, kind) for item in value)
 
 
-def _read_recipe(record: Json, trusted: ModuleType | None) -> Recipe:
-    recipe = from_json(record, trusted)
+def _read_recipe(record: Json, *trusted: ModuleType) -> Recipe:
+    recipe = from_json(record, paper, *trusted)
     if not isinstance(recipe, Recipe):
         raise RecordError(f"{quote(recipe)} is not a recipe")
     return recipe

@@ -1,4 +1,4 @@
-"""Writing samples: an array, a table with named columns, or a picture."""
+"""Writing samples: an array or a picture."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,54 +10,38 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from fdsm.atomic_io import replace_file
-from ..data import TableSchema
-from fdsm.tables.frame.writing import write_frames
 from fdsm.extras import name_missing_extra
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from PIL.Image import Image
 
 MIN_WIDTH = 320
 """Minimum width of a picture in pixels. Smaller ones are enlarged."""
 
 
-def save_samples(
-    folder: Path, samples: Tensor, max_value: float, schema: TableSchema | None = None
-) -> list[Path]:
-    """Write samples into a folder: a table as `samples.csv`, others also as `samples.npy`.
+def save_samples(folder: Path, samples: Tensor, max_value: float) -> list[Path]:
+    """Write samples into a folder: `samples.npy`, and images also as `samples.png`.
 
     Args:
         folder: The folder. It is created if it does not exist.
         samples: Samples in the space of the data, shape `(N, *E)`.
         max_value: Value that is shown as white.
-        schema: Types of the columns of a table.
 
     Returns:
         The files.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    suffixes = [".npy"] * (schema is None)
-    suffixes += [".csv"] * (samples.ndim == 2) + [".png"] * (samples.ndim == 4)
-    return [
-        save_sample_file(folder / f"samples{suffix}", samples, max_value, schema)
-        for suffix in suffixes
-    ]
+    suffixes = [".npy", ".png"] if samples.ndim == 4 else [".npy"]
+    return [save_sample_file(folder / f"samples{s}", samples, max_value) for s in suffixes]
 
 
-def save_sample_file(
-    path: Path, samples: Tensor, max_value: float, schema: TableSchema | None = None
-) -> Path:
-    """Write samples into a file whose suffix decides the format.
-
-    Arrays can be written as `.npy`, images as `.png`, tables as `.csv`, `.parquet` or `.feather`.
-    A table has the columns and types of the training data.
+def save_sample_file(path: Path, samples: Tensor, max_value: float) -> Path:
+    """Write samples into a `.npy` file, or images into a `.png` file.
 
     Args:
         path: The file.
         samples: Samples in the space of the data, shape `(N, *E)`.
         max_value: Value that is shown as white.
-        schema: Types of the columns of a table.
 
     Returns:
         The file.
@@ -68,10 +52,6 @@ def save_sample_file(
     writers: dict[str, Callable[[Path], None]] = {
         ".npy": lambda draft: _write_array(draft, samples)
     }
-    if samples.ndim == 2:
-        names = [str(i) for i in range(samples.shape[1])]
-        table = (schema or TableSchema.of_numbers(names)).decode(samples.double().numpy())
-        writers |= _table_writers(table)
     if samples.ndim == 4:
         writers[".png"] = lambda draft: grid(samples.double() / max_value).save(draft, "PNG")
     if path.suffix not in writers:
@@ -86,17 +66,6 @@ def save_sample_file(
 def _write_array(draft: Path, samples: Tensor) -> None:
     with draft.open("wb") as file:
         np.save(file, samples.numpy())
-
-
-def _table_writers(table: "pa.Table") -> dict[str, Callable[[Path], None]]:
-    """Return how to write a table by the suffix of the file."""
-    from pyarrow import feather
-
-    return {
-        ".csv": lambda draft: write_frames(draft, ".csv", [table]),
-        ".parquet": lambda draft: write_frames(draft, ".parquet", [table]),
-        ".feather": lambda draft: feather.write_feather(table, draft),
-    }
 
 
 def grid(images: Tensor) -> "Image":

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..data import Dataset, Source
 from fdsm.evaluation import peak_saved_bytes, time_interleaved
 from fdsm.training import ShuffledBatches, derived_seed
+
+from ..data import Dataset, Source
 from .run import Run
 
 ROUNDS = 40

@@ -2,8 +2,8 @@
 
 import math
 import warnings
-from collections.abc import Callable, Generator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,7 +12,6 @@ import torch
 
 from fdsm import __version__
 from fdsm.atomic_io import create_folder, exclusive, flush, sweep
-from ..data import Dataset
 from fdsm.training import (
     EMA,
     Callback,
@@ -34,8 +33,9 @@ from fdsm.training import (
     fit,
 )
 from fdsm.training.compiled.decision import estimate_saving
-from fdsm.training.compiled.graph import random_state_kept
 from fdsm.training.loggers import Log
+
+from ..data import Dataset
 from .run import Run, new_config
 from .saved_model import SavedModel
 
@@ -76,7 +76,7 @@ def train(
         return SavedModel.load(run)
     training = Training(run, run.recipe.data.load() if data is None else data)
     create_folder(run.folder)
-    with exclusive(run.folder), limited_threads(run.recipe.num_threads):
+    with exclusive(run.folder):
         training.start_or_restore()
         if training.ended is None:
             message = training.choose_compilation(compile)
@@ -84,17 +84,6 @@ def train(
                 console.print(message, highlight=False, soft_wrap=True)
             training.run_iterations(console, tensorboard=tensorboard)
         return training.save_model()
-
-
-@contextmanager
-def limited_threads(count: int | None) -> Generator[None, None, None]:
-    """Use at most a number of threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(before if count is None else min(count, before))
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 class TrainingInterrupted(Exception):
@@ -150,7 +139,7 @@ class Training:
 
     def start_or_restore(self) -> None:
         """Write `config.json`, or restore the last checkpoint."""
-        sweep(self.run.folder, r"[a-z_]+\.(?:json|jsonl|safetensors|csv|npy|npz|png)")
+        sweep(self.run.folder, r"[a-z_]+\.(?:json|jsonl|safetensors|npy|npz|png)")
         sweep(self.run.checkpoints.folder, r"(?:\d{8,}|best)\.safetensors")
         torch.manual_seed(derived_seed(self.run.seed, "torch"))
         if self.run.checkpoints.numbered():
@@ -188,9 +177,10 @@ class Training:
         """Return whether compiling saves time, and what was estimated."""
         if not isinstance(self.step, GradientStep):
             return False, ""
-        with random_state_kept(self.generator, torch.device(self.run.device)):
-            batch = self.batches(self.iteration, self.generator)
-            estimate = estimate_saving(self.step.update, (batch,), self.generator, 0.0)
+        generator = self.run.generator("compile")
+        with torch.random.fork_rng(devices=[]):
+            batch = self.batches(self.iteration, generator)
+            estimate = estimate_saving(self.step.update, (batch,), generator, 0.0)
         remaining = self.run.recipe.plan.iterations - self.iteration
         pays = estimate.pays(remaining)
         return pays, (
@@ -389,8 +379,6 @@ class Training:
 
 
 def _require_rows(run: Run, data: Dataset) -> None:
-    if run.recipe.cross_fits:
-        return
     if not len(data.test):
         raise ValueError("there are no test rows: set data.test to a fraction such as 0.1")
     if run.recipe.plan.validate_every and not len(data.validation):

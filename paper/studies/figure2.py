@@ -14,13 +14,13 @@ from torch import Tensor
 from fdsm.derivatives import Autodiff
 from fdsm.evaluation import Measurement
 from fdsm.projections import Sphere
-from paper.recipes import HasLogDensity
-from paper.runs import SavedModel
 from fdsm.samplers import Progress
 from fdsm.serialize import Json
 from fdsm.typing import LogDensity
 
+from ..recipes import HasLogDensity
 from ..run_store import RunStore
+from ..runs import SavedModel
 from ..study import StudyResult
 from ..support.derivative_cost import Budget, cost_panels, growth_numbers, measure_costs
 from ..support.fd_error import FDErrors, measure_errors, relative_error

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import ClassVar
 
 from fdsm.evaluation import Measurement
-from paper.report import Line, Panel
-from paper.runs import Run, measure_step_costs
 from fdsm.samplers import Progress
 from fdsm.training import read_metrics
 
+from ..report import Line, Panel
 from ..run_store import RunStore
+from ..runs import Run, measure_step_costs
 from ..study import StudyResult
 
 MAX_POINTS = 200

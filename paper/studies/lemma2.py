@@ -23,12 +23,12 @@ from fdsm.evaluation import Measurement, gradient_angle, mean_of
 from fdsm.noise import Arithmetic
 from fdsm.objectives import SSM, SSMVR, MultiscaleDSM, SlicedDSM, ViaScore
 from fdsm.projections import Sphere
-from paper.report import Line, Panel
 from fdsm.samplers import Progress
 from fdsm.serialize import replace_fields
 from fdsm.training import derived_seed
 from fdsm.typing import Objective
 
+from ..report import Line, Panel
 from ..run_store import RunStore
 from ..study import StudyResult
 from ..support.analysis import loglog_slope, measured_line, with_step_size

@@ -14,11 +14,8 @@ from typing import ClassVar, cast
 import torch
 from torch import Generator, Tensor
 
-from paper.data import Dataset
 from fdsm.evaluation import Measurement, mean_of
 from fdsm.models import DKEF
-from paper.recipes import BASE_SCALE, KernelFamily, adapt_proposal, seeded
-from paper.runs import SavedModel
 from fdsm.samplers import (
     GaussianMixtureProposal,
     LogMean,
@@ -32,7 +29,10 @@ from fdsm.samplers import (
 from fdsm.training import derived_seed
 from fdsm.typing import LogDensity
 
+from ..data import Dataset
+from ..recipes import BASE_SCALE, KernelFamily, adapt_proposal, seeded
 from ..run_store import RunStore
+from ..runs import SavedModel
 from ..study import StudyResult
 
 AIS = "AIS"

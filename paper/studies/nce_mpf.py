@@ -18,13 +18,10 @@ from typing import ClassVar
 import torch
 from torch import Generator, Tensor, nn
 
-from paper.data import GaussianMixtureDensity, KnownDensity
 from fdsm.derivatives import Autodiff, FiniteDifference, score_of
 from fdsm.evaluation import Measurement, mean_of, relative_fisher_divergence
 from fdsm.objectives import MPF, NCE, SSM, NaiveFD, Sliced
 from fdsm.projections import Sphere
-from paper.recipes import GaussianTail, Network
-from paper.report import Line, Panel
 from fdsm.samplers import Progress
 from fdsm.training import (
     Adam,
@@ -36,6 +33,9 @@ from fdsm.training import (
 )
 from fdsm.typing import LogDensity, Objective, Projection
 
+from ..data import GaussianMixtureDensity, KnownDensity
+from ..recipes import GaussianTail, Network
+from ..report import Line, Panel
 from ..run_store import RunStore
 from ..study import StudyResult
 from ..support.analysis import loglog_slope, measured_line, with_step_size

@@ -13,13 +13,13 @@ from typing import ClassVar, cast
 import torch
 from torch import Generator
 
-from paper.data import Dataset
 from fdsm.evaluation import log_densities, mean_of
 from fdsm.models import DKEF, ExactEquations
-from paper.recipes import BASE_SCALE, KernelFamily, adapt_proposal, seeded
 from fdsm.samplers import GaussianMixtureProposal, Progress, importance_log_partition
 from fdsm.training import derived_seed
 
+from ..data import Dataset
+from ..recipes import BASE_SCALE, KernelFamily, adapt_proposal, seeded
 from ..run_store import RunStore
 from ..study import StudyResult
 

@@ -7,12 +7,12 @@ from typing import ClassVar
 import torch
 
 from fdsm.evaluation import Measurement, mean_of
-from paper.report import Line, Panel
-from paper.runs import Run
 from fdsm.samplers import Progress
 
 from ..catalogue import NLL, published
+from ..report import Line, Panel
 from ..run_store import RunStore
+from ..runs import Run
 from ..study import StudyResult
 from ..support.analysis import measured_line
 

@@ -25,7 +25,6 @@ from fdsm.evaluation import Measurement, mean_of
 from fdsm.objectives import MLE, SSM, SUMO
 from fdsm.objectives.latent import LogWeight, draw_terms, log_likelihood
 from fdsm.projections import Sphere
-from paper.report import Line, Panel
 from fdsm.samplers import Progress
 from fdsm.training import (
     Adam,
@@ -38,6 +37,7 @@ from fdsm.training import (
 )
 from fdsm.typing import DensityFunction, LogDensity
 
+from ..report import Line, Panel
 from ..run_store import RunStore
 from ..study import StudyResult
 from ..support.analysis import measured_line

@@ -15,13 +15,13 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from paper.data import Dataset
 from fdsm.evaluation import Measurement, single_threaded, time_interleaved
 from fdsm.models import Kernels, NormalEquations
-from paper.recipes import KernelFamily, seeded
 from fdsm.samplers import Progress
 from fdsm.training import derived_seed
 
+from ..data import Dataset
+from ..recipes import KernelFamily, seeded
 from ..run_store import RunStore
 from ..study import StudyResult
 from ..tables import table1

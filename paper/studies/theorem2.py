@@ -20,11 +20,11 @@ from fdsm.derivatives import FiniteDifference, Taylor
 from fdsm.evaluation import Measurement, mean_of
 from fdsm.objectives import SSM
 from fdsm.projections import Sphere
-from paper.report import Line, Panel
 from fdsm.samplers import Progress
 from fdsm.training import derived_seed
 from fdsm.typing import Objective
 
+from ..report import Line, Panel
 from ..run_store import RunStore
 from ..study import StudyResult
 from ..support.double_well import DoubleWell, DoubleWellFamily

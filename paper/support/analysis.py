@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from fdsm.evaluation import Measurement
-from paper.report import Line
 from fdsm.serialize import replace_fields
+
+from ..report import Line
 
 T = TypeVar("T")
 

@@ -10,11 +10,11 @@ from torch import Tensor
 
 from fdsm.derivatives import Autodiff, FiniteDifference, PrecisionWarning, Taylor, central_nodes
 from fdsm.evaluation import Measurement, peak_saved_bytes, single_threaded, time_interleaved
-from paper.report import Line, Panel
 from fdsm.samplers import Progress
 from fdsm.serialize import Json
 from fdsm.typing import Derivative, LogDensity
 
+from ..report import Line, Panel
 from .analysis import loglog_slope
 from .autograd_graph import leaf_of, recorded_nodes
 

@@ -28,10 +28,11 @@ from fdsm.derivatives import (
 )
 from fdsm.evaluation import Measurement
 from fdsm.operators import directional_derivative
-from paper.report import Line, Panel
 from fdsm.samplers import Progress
 from fdsm.serialize import Json
 from fdsm.typing import LogDensity
+
+from ..report import Line, Panel
 
 TOLERANCE = 0.01
 """The error that the paper claims for Figure 2, one percent."""

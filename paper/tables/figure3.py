@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
-from paper.data import MNIST, CelebA, Chain, FashionMNIST, Pad, Resize, Source, ToFloat
-from paper.recipes import EBM, ResNet, TemperedSampling, TrainingPlan
 from fdsm.samplers import Temperatures
 from fdsm.training import Adam, CosineSchedule
 from fdsm.typing import Objective
 
+from ..data import MNIST, CelebA, Chain, FashionMNIST, Pad, Resize, Source, ToFloat
+from ..recipes import EBM, ResNet, TemperedSampling, TrainingPlan
 from .table2 import (
     DSM_VALIDATION,
     MULTISCALE_DSM,

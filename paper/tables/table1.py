@@ -2,12 +2,13 @@
 
 from dataclasses import replace
 
-from paper.data import Parkinsons, RedWine, Source, WhiteWine
 from fdsm.derivatives import Autodiff, FiniteDifference, Taylor
 from fdsm.models import DifferencedEquations, ExactEquations, FullGradientEquations
 from fdsm.objectives import SM, SSM, SSMVR, ViaScore
 from fdsm.projections import Rademacher, Sphere
-from paper.recipes import KernelFamily, TrainingPlan
+
+from ..data import Parkinsons, RedWine, Source, WhiteWine
+from ..recipes import KernelFamily, TrainingPlan
 
 _COMMON = (
     "Settings: Sec. 6.1, App. C.2 and the authors' code. Training takes up to 500 epochs with a "

@@ -2,12 +2,16 @@
 
 from dataclasses import dataclass, replace
 
-from paper.data import MNIST, Chain, FashionMNIST, Noise, Pad, Resize, ToFloat, Transform
 from fdsm.derivatives import Autodiff, FiniteDifference, Taylor
 from fdsm.noise import Arithmetic
 from fdsm.objectives import DSM, SSM, SSMVR, MultiscaleDSM, SlicedDSM, ViaScore
 from fdsm.projections import Gaussian, Sphere
-from paper.recipes import (
+from fdsm.samplers import Temperatures
+from fdsm.training import Adam, CosineSchedule
+from fdsm.typing import Objective
+
+from ..data import MNIST, Chain, FashionMNIST, Noise, Pad, Resize, ToFloat, Transform
+from ..recipes import (
     EBM,
     ByShape,
     OtherDataset,
@@ -16,9 +20,6 @@ from paper.recipes import (
     TrainingPlan,
     ValidationMetric,
 )
-from fdsm.samplers import Temperatures
-from fdsm.training import Adam, CosineSchedule
-from fdsm.typing import Objective
 
 NETWORK_PROVENANCE = (
     "Network and optimizer: App. C.2 and the authors' scripts. The network has 18 convolutions of "

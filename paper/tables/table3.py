@@ -3,7 +3,6 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
-from paper.data import MNIST, Chain, Flatten, Jitter, Logit, ToFloat
 from fdsm.derivatives import Autodiff, FiniteDifference, Taylor
 from fdsm.objectives import (
     DSM,
@@ -15,8 +14,10 @@ from fdsm.objectives import (
     ViaScore,
 )
 from fdsm.projections import Rademacher, Sphere
-from paper.recipes import Flow, TrainingPlan
 from fdsm.training import Adam, CosineSchedule
+
+from ..data import MNIST, Chain, Flatten, Jitter, Logit, ToFloat
+from ..recipes import Flow, TrainingPlan
 
 _DATA = MNIST(
     validation=0.1,

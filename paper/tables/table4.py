@@ -7,7 +7,10 @@ model's own data set the AUC should be 0.5.
 
 from dataclasses import dataclass, replace
 
-from paper.data import (
+from fdsm.training import Adam, CosineSchedule
+from fdsm.typing import Objective
+
+from ..data import (
     CIFAR10,
     MNIST,
     SVHN,
@@ -21,10 +24,7 @@ from paper.data import (
     ToFloat,
     Transform,
 )
-from paper.recipes import EBM, HeldOut, OODSource, OtherDataset, ResNet, TrainingPlan
-from fdsm.training import Adam, CosineSchedule
-from fdsm.typing import Objective
-
+from ..recipes import EBM, HeldOut, OODSource, OtherDataset, ResNet, TrainingPlan
 from .table2 import (
     DSM_VALIDATION,
     MULTISCALE_DSM,

@@ -2,15 +2,15 @@
 
 from dataclasses import replace
 
-from paper.data import CIFAR10, MNIST, Chain, Dequantize, Flip, Resize, Source
 from fdsm.derivatives import Autodiff, FiniteDifference
 from fdsm.noise import Geometric
 from fdsm.objectives import SSMVR, Annealed, AnnealedDSM
 from fdsm.projections import Gaussian, Sphere
-from paper.recipes import Frechet, ScoreNetwork, TrainingPlan, for_training, for_validation
 from fdsm.training import Adam, CosineSchedule
 
+from ..data import CIFAR10, MNIST, Chain, Dequantize, Flip, Resize, Source
 from ..features import ClassifierFeatures, InceptionFeatures
+from ..recipes import Frechet, ScoreNetwork, TrainingPlan, for_training, for_validation
 
 
 def _rows(data: Source, levels: Geometric) -> tuple[ScoreNetwork, ...]:

@@ -2,14 +2,14 @@
 
 from dataclasses import replace
 
-from paper.data import Affine, CelebA, Chain, Jitter, Source, ToFloat
 from fdsm.derivatives import Autodiff, FiniteDifference
 from fdsm.objectives import SSMVR
 from fdsm.projections import Gaussian, Sphere
-from paper.recipes import ConvVAE, ConvWAE, Frechet, ImageAutoencoder, RandomFeatures, TrainingPlan
 from fdsm.training import RMSprop
 
+from ..data import Affine, CelebA, Chain, Jitter, Source, ToFloat
 from ..features import InceptionFeatures
+from ..recipes import ConvVAE, ConvWAE, Frechet, ImageAutoencoder, RandomFeatures, TrainingPlan
 from .table6_mnist import TIMES_PROVENANCE, WAE_TIMES_PROVENANCE
 
 _RANGE = Chain((ToFloat(), Affine(2.0, -1.0), Jitter(2 / 256)))

@@ -2,11 +2,12 @@
 
 from dataclasses import replace
 
-from paper.data import MNIST, Binarize, Chain, ToFloat
 from fdsm.derivatives import Autodiff, FiniteDifference
 from fdsm.objectives import SSMVR
 from fdsm.projections import Gaussian, Sphere
-from paper.recipes import VAE, WAE, Autoencoder, TrainingPlan
+
+from ..data import MNIST, Binarize, Chain, ToFloat
+from ..recipes import VAE, WAE, Autoencoder, TrainingPlan
 
 _DATA = MNIST(validation=0.2, seed=2019, transform=Chain((ToFloat(), Binarize())))
 _FINITE, _EXACT = SSMVR(FiniteDifference(), Sphere(0.1)), SSMVR(Autodiff(), Gaussian())

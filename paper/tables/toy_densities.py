@@ -4,14 +4,15 @@ SM, SSM, FD-SSM and FD-DSM learn a mixture of three unequal Gaussians and a ring
 ones. The relative Fisher divergence is zero for the true score and one for a score of zero.
 """
 
-from paper.data import Source, builtin_source
 from fdsm.derivatives import Autodiff, FiniteDifference, Taylor
 from fdsm.objectives import SM, SSM, SlicedDSM
 from fdsm.projections import Sphere
-from paper.recipes import EBM, GaussianTail, TemperedSampling, TrainingPlan
 from fdsm.samplers import Temperatures
 from fdsm.training import Adam, CosineSchedule
 from fdsm.typing import Objective
+
+from ..data import Source, builtin_source
+from ..recipes import EBM, GaussianTail, TemperedSampling, TrainingPlan
 
 _OBJECTIVES: dict[str, Objective] = {
     "FD-SSM": SSM(FiniteDifference(), Sphere(0.1)),

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 import paper
-from paper.runs import Run
 from paper.catalogue import TARGETS, Target, recipe_of
 from paper.reproduce import reproduce
 from paper.run_store import RunStore
+from paper.runs import Run
 
 KEPT = Path(__file__).parents[1] / "results"
 RUNS = sorted(path.parent for path in KEPT.rglob("config.json"))

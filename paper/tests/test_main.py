@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from paper.data import DataError, Dataset, Digits
-from paper.recipes import EBM
 from paper.__main__ import main
 from paper.catalogue import TARGETS
+from paper.data import DataError, Dataset, Digits
+from paper.recipes import EBM
 from paper.tables import table2
-from tests.cli.cli_cases import run_fails, run_json, run_text
 from paper.tests.recipes.recipe_cases import tiny
+from tests.cli.cli_cases import run_fails, run_json, run_text
 
 
 @pytest.fixture(autouse=True)

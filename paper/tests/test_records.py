@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 import paper
-from paper.recipes import Recipe
 from fdsm.serialize import from_json, to_json
 from paper.catalogue import DEMOS, TARGETS
+from paper.recipes import Recipe
 from paper.targets import TableTarget
 
 PAPER_ROWS = [

@@ -8,16 +8,16 @@ from typing import Any, ClassVar
 
 import pytest
 
-from paper.data import DataError, Dataset, Source
 from fdsm.evaluation import Measurement
-from paper.report import Line, Panel
-from paper.runs import Run, RunError, TrainingInterrupted
 from fdsm.samplers import Progress
 from fdsm.training import NonFiniteLossError
 from paper import reproduce, run_store
 from paper.catalogue import Target, UnknownTargetError
+from paper.data import DataError, Dataset, Source
+from paper.report import Line, Panel
 from paper.reproduce import ReproductionResult
 from paper.run_store import RunStore
+from paper.runs import Run, RunError, TrainingInterrupted
 from paper.studies import lemma2
 from paper.study import StudyResult
 from paper.tables import toy_densities

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from paper.runs import RunError
 from paper.run_store import RunStore
+from paper.runs import RunError
 from paper.tables import toy_densities
 
 from .paper_cases import TINY_ROWS, with_batch

@@ -9,9 +9,9 @@ from torch import Generator, Tensor
 from fdsm.derivatives import Autodiff, Taylor
 from fdsm.objectives import SSM, SSMVR, Annealed
 from fdsm.projections import Sphere
-from paper.recipes import Recipe
 from fdsm.serialize import replace_fields
 from fdsm.typing import Derivative, Objective
+from paper.recipes import Recipe
 from paper.tables import table2 as deep_ebm
 from paper.tables import table3 as nice_mnist
 from paper.tables import table5 as ncsn

@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Protocol
 
 from fdsm.untrusted import expansion_limit, quote, read_file, require_file
+
 from ..download import checksums
 from ..errors import DataError
 

@@ -1,4 +1,4 @@
-"""Arrays of numbers or images in numpy's file formats."""
+"""Arrays of images in numpy's file formats."""
 
 import io
 import math
@@ -6,104 +6,26 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
+from typing import Any, BinaryIO, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from fdsm.untrusted import expansion_limit, quote, read_file, require_file
+from fdsm.untrusted import expansion_limit, quote, read_file
+
 from ..dataset import Dataset, build_dataset
 from ..download import checksums, resolve_path
-from ..errors import DataError, problems_of
+from ..errors import DataError
 from ..split import MIN_ROWS, index_splits, train_val_test_split
-from ..tables import TableSchema, frame_from
-from ..transforms import Dequantize, EncodeColumns, Transform
+from ..transforms import Dequantize, Transform
 from .archives import require_method
-from fdsm.tables.frame.table_file import limit_cells, split_frame
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from fdsm.tables.schema.columns import Problems
 
 T = TypeVar("T")
 
 MAX_HEADER = 2**16
 """Largest number of bytes before the numbers of an array. numpy accepts 10,000 characters."""
-
-
-@dataclass(frozen=True)
-class Array:
-    """The rows of a numeric array `(N, C)` in a `.npy` or `.npz` file, as a table.
-
-    The columns are called `"0"`, `"1"` and so on. NaN is a missing cell. See `Table` for the
-    stored rows.
-
-    Attributes:
-        path: Path of the file: absolute, or relative to the working directory or the data
-            directory.
-        key: Name of the array in a `.npz` file with several arrays.
-        validation: Fraction of the rows for validation.
-        test: Fraction of the rows for the test.
-        seed: Random seed of the split.
-        transform: Transform from stored rows to model inputs.
-        categorical: Names of columns to take as categorical.
-        numeric: Names of columns to take as numeric.
-        ignore: Names of columns that the model must not see.
-        schema: Types of the columns. Default: inferred from the array.
-    """
-
-    path: str | Path
-    key: str | None = None
-    validation: float = 0.1
-    test: float = 0.1
-    seed: int = 0
-    transform: Transform = EncodeColumns()
-    categorical: tuple[str, ...] = ()
-    numeric: tuple[str, ...] = ()
-    ignore: tuple[str, ...] = ()
-    schema: TableSchema | None = None
-
-    def load(self) -> Dataset:
-        """Read and split the array. Raises `DataError` with all problems of the file."""
-        path, sha256, frame = self._read()
-        frame, sampled = limit_cells(frame, path.stat().st_size, self.seed)
-        with problems_of(path):
-            schema = self.schema or TableSchema.infer(
-                frame, categorical=self.categorical, numeric=self.numeric, ignore=self.ignore
-            )
-            return split_frame(
-                self, frame, schema, {"file": path.name, "sha256": sha256, **sampled}
-            )
-
-    def read_codes(self) -> "tuple[npt.NDArray[np.float64], Problems, pa.Table]":
-        """Read the array to score its rows with a model that was trained on another one.
-
-        Returns:
-            The codes, shape `(N, C)`, the problems of the rows, and the array as a table.
-
-        Raises:
-            DataError: If the file is not an array, or lacks columns of the schema.
-            ValueError: If there is no schema.
-        """
-        path, _, frame = self._read()
-        if self.schema is None:
-            raise ValueError("Array has no schema: give the one of the training data, schema=...")
-        with problems_of(path):
-            codes, problems = self.schema.encode(frame)
-        return codes, problems, frame
-
-    def _read(self) -> "tuple[Path, str, pa.Table]":
-        path = resolve_path(self.path)
-        array, sha256 = read_array(path, self.key)
-        if array.ndim != 2:
-            raise DataError(
-                f"{path} has shape {array.shape}, but Array needs (N, C). Reshape it, or use "
-                "ImageArray for images"
-            )
-        return path, sha256, frame_from(array)
 
 
 @dataclass(frozen=True)
@@ -191,13 +113,6 @@ def read_array(path: Path, key: str | None = None) -> tuple[npt.NDArray[Any], st
     return array, sha256
 
 
-def read_ndim(path: Path, key: str | None = None) -> int:
-    """Return the number of dimensions of an array. Reads only the header of the array."""
-    require_file(path, DataError)
-    with path.open("rb") as file:
-        return _read_member(file, path, key, _parse_ndim)
-
-
 def _read_member(
     file: BinaryIO, path: Path, key: str | None, parse: Callable[[BinaryIO, int], T]
 ) -> T:
@@ -228,8 +143,8 @@ def _select_member(archive: zipfile.ZipFile, path: Path, key: str | None) -> zip
     if key not in members:
         raise DataError(
             f"{path} has the arrays {', '.join(map(quote, members)) or '(none)'}"
-            f"{'' if key is None else f', but not {quote(key)}'}. Select one with key=...",
-            setting="key",
+            f"{'' if key is None else f', but not {quote(key)}'}. Select one with key=..., or "
+            "--set data.key=..."
         )
     size, most = members[key].file_size, expansion_limit(path.stat().st_size)
     if size > most:
@@ -249,10 +164,6 @@ def _parse_npy(file: BinaryIO, size: int) -> npt.NDArray[Any]:
     file.seek(0)
     array: npt.NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
     return array
-
-
-def _parse_ndim(file: BinaryIO, size: int) -> int:
-    return len(_parse_header(file)[0])
 
 
 def _parse_header(file: BinaryIO) -> tuple[tuple[int, ...], np.dtype[Any]]:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from fdsm.extras import name_missing_extra
+
 from ..errors import DataError
 from .archives import Archive
 

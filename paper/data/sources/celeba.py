@@ -8,6 +8,7 @@ from torch import Tensor
 
 from fdsm.serialize import Json
 from fdsm.untrusted import quote, read_file
+
 from ..dataset import Dataset, build_dataset
 from ..download import RemoteFile, file_record, find_file, search_dirs
 from ..errors import DataError, problems_of

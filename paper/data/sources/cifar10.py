@@ -14,6 +14,7 @@ from torch import Tensor
 
 from fdsm.serialize import Json
 from fdsm.untrusted import Decompressed, InputError, expansion_limit, quote
+
 from ..dataset import Dataset, build_dataset
 from ..download import RemoteFile
 from ..errors import DataError, problems_of

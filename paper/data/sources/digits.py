@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from fdsm.extras import name_missing_extra
+
 from ..dataset import Dataset, build_dataset
 from ..split import index_splits, train_val_test_split
 from ..transforms import Dequantize, Transform

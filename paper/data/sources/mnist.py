@@ -15,6 +15,7 @@ from torch import Tensor
 
 from fdsm.serialize import Json
 from fdsm.untrusted import expansion_limit
+
 from ..dataset import Dataset, build_dataset
 from ..download import RemoteFile
 from ..errors import DataError, problems_of

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from fdsm.untrusted import expansion_limit, quote, read_file
+
 from ..dataset import Dataset, build_dataset
 from ..download import RemoteFile, file_record, find_file
 from ..errors import DataError, problems_of

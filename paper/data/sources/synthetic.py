@@ -7,6 +7,7 @@ import torch
 from torch import Generator, Tensor
 
 from fdsm.serialize import to_json
+
 from ..dataset import Dataset, build_dataset
 from ..transforms import Chain, Transform
 
@@ -40,7 +41,7 @@ class SyntheticData:
         transform: Transform from samples to model inputs.
 
     Example:
-        >>> from fdsm.data import GaussianRing
+        >>> from paper.data import GaussianRing
         >>> SyntheticData(GaussianRing(), n=1000).load().record["rows"]
         {'train': 1000, 'validation': 100, 'test': 100}
     """

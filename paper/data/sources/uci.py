@@ -15,6 +15,8 @@ References:
     Cortez et al. (2009), https://doi.org/10.24432/C56S3T (wines).
 """
 
+import csv
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,11 +27,10 @@ import numpy.typing as npt
 import torch
 
 from fdsm.serialize import Json
+
 from ..dataset import Dataset, build_dataset
 from ..download import RemoteFile
 from ..errors import DataError, problems_of
-from ..tables import TableSchema
-from fdsm.tables.frame.reading import parse_frame, require_rectangular
 from ..transforms import Transform, Whiten
 
 MAX_CORRELATION = 0.98
@@ -50,7 +51,7 @@ class NumericTable(NamedTuple):
 
 
 def parse_numbers(content: bytes, path: Path) -> NumericTable:
-    """Parse a text file of numbers.
+    """Parse a text file of numbers with a header, separated by commas or semicolons.
 
     Args:
         content: Content of the file.
@@ -60,14 +61,25 @@ def parse_numbers(content: bytes, path: Path) -> NumericTable:
         The table.
 
     Raises:
-        DataError: If a cell is not a number.
+        DataError: If a cell is not a number, or a line has more or fewer cells than the header.
     """
-    frame = require_rectangular(parse_frame(content, path), path)
-    schema = TableSchema.of_numbers(frame.column_names)
-    values, _ = schema.encode(frame)
+    lines = content.decode("utf-8", "replace").splitlines()
+    delimiter = ";" if lines and ";" in lines[0] else ","
+    names, *rows = [row for row in csv.reader(lines, delimiter=delimiter) if row] or [[]]
+    for number, row in enumerate(rows, 2):
+        if len(row) != len(names):
+            raise DataError(f"{path}: row {number} has {len(row)} cells, expected {len(names)}")
+    values = np.array([[_number(cell) for cell in row] for row in rows]).reshape(-1, len(names))
     if bad := int(np.isnan(values).sum()):
         raise DataError(f"{path} has {bad:,} cells that are not numbers")
-    return NumericTable(schema.names, values)
+    return NumericTable(tuple(names), values)
+
+
+def _number(cell: str) -> float:
+    try:
+        return float(cell)
+    except ValueError:
+        return math.nan
 
 
 def select_voice_columns(table: NumericTable, random: np.random.RandomState) -> NumericTable:

@@ -8,6 +8,7 @@ from torch import Generator, Tensor
 from torch.nn import functional
 
 from fdsm.tensors import per_example
+
 from .transform import Identity, as_float, require_state
 
 

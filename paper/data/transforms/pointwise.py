@@ -7,6 +7,7 @@ import torch
 from torch import Generator, Tensor
 
 from fdsm.tensors import dimension, randn_like
+
 from .transform import Identity, as_float
 
 

@@ -94,7 +94,7 @@ class Chain:
             fitted transforms before it.
 
     Example:
-        >>> from fdsm.data import Affine, ToFloat
+        >>> from paper.data import Affine, ToFloat
         >>> Chain((ToFloat(), Affine(2.0, -1.0))).deterministic(torch.tensor([[0, 255]]))
         tensor([[-1.,  1.]])
     """

@@ -3,15 +3,14 @@
 import re
 import signal
 from collections.abc import Generator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import Tensor
 
 from fdsm.atomic_io import create_folder, exclusive
-from ...data import Dataset
-from fdsm.sharding import Shard, divided_among_processes
 from fdsm.training import (
     AlternatingSteps,
     Callback,
@@ -22,9 +21,6 @@ from fdsm.training import (
     Update,
     derived_seed,
 )
-from fdsm.training.compiled.graph import random_state_kept
-from fdsm.training.distributed.checks import ROWS, NotShardable, require_shardable
-from fdsm.training.distributed.update import ShardedUpdate
 from fdsm.training.distributed.world import (
     SINGLE_PROCESS,
     AgreedStop,
@@ -36,14 +32,21 @@ from fdsm.training.distributed.world import (
 from fdsm.training.loggers import Log
 from fdsm.training.signals import SIGNALS
 from fdsm.typing import Step
+
+from ...data import Dataset
 from ..run import Run
 from ..saved_model import SavedModel
-from ..train import Training, TrainingInterrupted, limited_threads
+from ..train import Training, TrainingInterrupted, train
+from .update import DistributedUpdate
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from fdsm.training.distributed.fully_sharded import FullyShardedUpdate, Units
+    from fdsm.training.distributed.fully_sharded import Units
+
+
+FEW_ROWS = 11
+"""Number of rows on which a loss is tried before training."""
 
 
 class LostProcessError(RuntimeError):
@@ -104,10 +107,16 @@ def train_together(
     *,
     console: "Console | None" = None,
     tensorboard: bool = False,
-) -> SavedModel:
-    """Train a run to the end by several processes; see `fdsm.runs.train`.
+) -> SavedModel | None:
+    """Train a run to the end by several processes; see `paper.runs.train`.
 
-    All processes call this function. The first one reads and writes the folder of the run.
+    All processes call this function. Each trains on its rows of a batch, with a generator of its
+    own, and their gradients are averaged. The first process validates, and reads and writes the
+    folder of the run.
+
+    A run can be continued by another number of processes. The generators of several processes
+    start again from the seed, the rank and the iteration, so the result differs from that of a
+    training without interruption as it does between two seeds.
 
     Args:
         run: The run.
@@ -117,7 +126,7 @@ def train_together(
         tensorboard: Whether to write TensorBoard event files too.
 
     Returns:
-        The trained model, in every process.
+        The trained model in the first process, `None` in all others.
 
     Raises:
         LaunchError: If the run cannot be divided, before anything is written.
@@ -127,16 +136,15 @@ def train_together(
     """
     world = parallel.world
     if world.broadcast(run.is_trained):
-        world.by_leader(run.require_same_settings)
-        return SavedModel.load(run)
+        return world.by_leader(lambda: train(run, data))
     training = world.together(lambda: DistributedTraining(run, data, parallel))
-    with _lock(run, world), limited_threads(run.recipe.num_threads):
+    with _lock(run, world):
         world.by_leader(training.start_or_restore)
         training.copy_state_of_leader()
         if training.ended is None:
             training.divide()
             training.run_iterations(console if world.is_leader else None, tensorboard=tensorboard)
-        return world.together(training.save_model)
+        return world.by_leader(training.save_model)
 
 
 @contextmanager
@@ -157,7 +165,6 @@ class DistributedTraining(Training):
 
     Attributes:
         parallel: How the run is divided.
-        shard: The rows of this process in a batch.
     """
 
     def __init__(self, run: Run, data: Dataset, parallel: Parallel) -> None:
@@ -172,38 +179,46 @@ class DistributedTraining(Training):
             LaunchError: If it cannot be divided.
         """
         super().__init__(run, data)
-        self.parallel, self._dim = parallel, run.recipe.row_dimension
-        self._fully_sharded: FullyShardedUpdate | None = None
-        self.settings = ""
-        world = parallel.world
-        if world.size > 1:
+        self.parallel, self.settings = parallel, ""
+        self._updates: list[DistributedUpdate] = []
+        if parallel.world.size > 1:
             self.stop = AgreedStop()
-        with random_state_kept(self.generator, torch.device(run.device)):
-            batch = self.batches(0, self.generator)
-        total, parts = batch.shape[self._dim], parallel.parts
-        if total < parts:
-            raise LaunchError(
-                f"a batch of {total:,} rows cannot be divided into {parts:,} parts: use fewer "
-                "processes, a smaller --accumulate or a larger --set plan.batch"
-            )
-        self.shard = Shard.of(total, world.rank, world.size)
-        self._few = batch.narrow(self._dim, 0, min(ROWS, total))
-        try:
-            for step in _gradient_steps(self.step):
-                require_shardable(step.update, self._few, self.generator, self._dim)
-            if parallel.fsdp is not None:
-                self._try_to_divide_weights()
-        except NotShardable as error:
-            raise LaunchError(f"{run.name} cannot be trained in parts: {error}") from error
+        with torch.random.fork_rng(devices=[]):
+            self._require_divisible()
 
-    def _try_to_divide_weights(self) -> None:
-        """Divide the weights of another model of the same recipe, before anything is written."""
+    def _require_divisible(self) -> None:
+        """Try a few rows, before anything is written."""
+        name, generator = self.run.name, self.run.generator("try")
+        batch = self.batches(0, generator)
+        if len(batch) < self.parallel.parts:
+            raise LaunchError(
+                f"a batch of {len(batch):,} rows cannot be divided into {self.parallel.parts:,} "
+                "parts: use fewer processes, a smaller --accumulate or a larger --set plan.batch"
+            )
+        few = batch[:FEW_ROWS]
+        for step in _gradient_steps(self.step, name):
+            shape = step.update.loss(few, generator, 0.0).shape
+            if shape[:1] != few.shape[:1]:
+                raise LaunchError(
+                    f"{name} cannot be trained in parts: its loss of {len(few)} rows has shape "
+                    f"{tuple(shape)} and not one value per row"
+                )
+        if self.parallel.fsdp is not None:
+            try:
+                self._try_to_divide_weights(few, generator)
+            except (ValueError, RuntimeError) as error:
+                reason = str(error).splitlines()[0]
+                raise LaunchError(f"{name} cannot be trained with --fsdp: {reason}") from error
+
+    def _try_to_divide_weights(self, rows: Tensor, generator: torch.Generator) -> None:
+        """Divide the weights of another model of the same recipe, and compute a gradient."""
         model = self.run.build(self.data.shape)
         self.run.recipe.before_training(model, self.data, self.run.generator("start"))
         step = self.run.recipe.step(model, self.data)
         if not isinstance(step, GradientStep):
-            raise NotShardable("its step has several optimizers, which --fsdp does not support")
-        self._with_divided_weights(step.update)
+            raise ValueError("its step has several optimizers")
+        update = self._divided(step.update)
+        update.backward((rows,), generator, 0.0)
 
     def start_or_restore(self) -> None:
         """Write `config.json` and `launch.json`, or restore the last checkpoint."""
@@ -213,50 +228,45 @@ class DistributedTraining(Training):
             self.run.write("launch.json", {"name": self.parallel.launch, "processes": processes})
 
     def copy_state_of_leader(self) -> None:
-        """Restore the state that the first process has restored in all others."""
-        world = self.parallel.world
+        """Restore the state that the first process has restored in all others.
+
+        Then each process starts a generator of its own.
+        """
+        world, seed = self.parallel.world, self.run.seed
         state = self._state() if world.is_leader and self.iteration else None
         state, self.settings = world.broadcast((state, self.settings))
-        if not world.is_leader:
-            torch.manual_seed(derived_seed(self.run.seed, "torch"))
-            if state is not None:
-                self._load(state)
+        if not world.is_leader and state is not None:
+            self._load(state)
+        if world.size > 1:
+            self.generator = self.run.generator("train", world.rank, self.iteration)
+            torch.manual_seed(derived_seed(seed, "torch", world.rank, self.iteration))
 
     def divide(self) -> None:
         """Divide batches and steps among the processes."""
+        rank, size = self.parallel.world.rank, self.parallel.world.size
         if isinstance(self.batches, ShuffledBatches):
-            self.batches = self.batches.of_shard(self.shard)
+            self.batches = self.batches.of_process(rank, size)
         else:
             whole = self.batches
-            self.batches = lambda i, generator: self.shard.take(whole(i, generator), self._dim)
-        for step in _gradient_steps(self.step):
+
+            def rows(iteration: int, generator: torch.Generator) -> Tensor:
+                batch = whole(iteration, generator)
+                return batch[rank::size][: len(batch) // size]
+
+            self.batches = rows
+        for step in _gradient_steps(self.step, self.run.name):
+            step.update = update = self._divided(step.update)
+            self._updates.append(update)
             if self.parallel.fsdp is not None:
-                step.update = self._fully_sharded = self._with_divided_weights(step.update)
-                self.model = self._fully_sharded.plain
-            else:
-                step.update = ShardedUpdate(
-                    step.update,
-                    self.parallel.world,
-                    self.shard,
-                    accumulate=self.parallel.accumulate,
-                    dim=self._dim,
-                )
+                self.model = update.plain
 
-    def _with_divided_weights(self, update: Update) -> "FullyShardedUpdate":
-        # FSDP2 imports symbolic mathematics, which is slow.
-        from fdsm.training.distributed.fully_sharded import FullyShardedUpdate
+    def _divided(self, update: Update) -> DistributedUpdate:
+        world, accumulate = self.parallel.world, self.parallel.accumulate
+        if self.parallel.fsdp is None:
+            return DistributedUpdate(update, world, accumulate)
+        from .fully_sharded import FullyShardedUpdate  # FSDP2 imports symbolic mathematics
 
-        assert self.parallel.fsdp is not None
-        return FullyShardedUpdate(
-            update,
-            self.parallel.world,
-            self.shard,
-            self.parallel.fsdp,
-            self._few,
-            self.generator,
-            accumulate=self.parallel.accumulate,
-            dim=self._dim,
-        )
+        return FullyShardedUpdate(update, world, self.parallel.fsdp, accumulate)
 
     def _logs(self, *, tensorboard: bool) -> list[Log]:
         return super()._logs(tensorboard=tensorboard) if self.parallel.world.is_leader else []
@@ -279,23 +289,9 @@ class DistributedTraining(Training):
 
     def _validate(self, iteration: int) -> dict[str, float]:
         self._gather()
-        with divided_among_processes() if self.parallel.world.size > 1 else nullcontext():
-            metrics = super()._validate(iteration)
-        return self.parallel.world.broadcast(metrics)
-
-    def save_model(self) -> SavedModel:
-        """Write the model in the first process and return it in all of them."""
-        with divided_among_processes() if self.parallel.world.size > 1 else nullcontext():
-            return super().save_model()
-
-    def _write_model(self, saved: SavedModel) -> None:
-        if self.parallel.world.is_leader:
-            super()._write_model(saved)
-
-    def _load_final_weights(self) -> None:
         world = self.parallel.world
-        world.by_leader(super()._load_final_weights)
-        self.model.load_state_dict(world.broadcast(self.model.state_dict()))
+        metrics = world.by_leader(lambda: super(DistributedTraining, self)._validate(iteration))
+        return world.broadcast(metrics) or {}
 
     def _save_best(self, event: IterationEvent) -> None:
         if self.parallel.world.is_leader:
@@ -311,17 +307,20 @@ class DistributedTraining(Training):
 
     def _gather(self) -> None:
         """Copy the weights that are divided among the processes to the model."""
-        if self._fully_sharded is not None:
-            self._fully_sharded.gather()
+        for update in self._updates:
+            update.gather()
 
 
-def _gradient_steps(step: Step) -> list[GradientStep]:
+def _gradient_steps(step: Step, name: str) -> list[GradientStep]:
     """Return the gradient steps that a step consists of."""
     if isinstance(step, GradientStep):
         return [step]
     if isinstance(step, AlternatingSteps):
-        return [part for inner in step.steps.values() for part in _gradient_steps(inner)]
-    raise NotShardable(f"its step, a {type(step).__name__}, is not a GradientStep")
+        return [part for inner in step.steps.values() for part in _gradient_steps(inner, name)]
+    raise LaunchError(
+        f"{name} cannot be trained in parts: its step, a {type(step).__name__}, is not a "
+        "GradientStep"
+    )
 
 
 @contextmanager

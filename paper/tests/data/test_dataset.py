@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from fdsm.serialize import from_json, to_json
 from paper.data import (
     CIFAR10,
     MNIST,
@@ -29,7 +30,6 @@ from paper.data import (
     ToFloat,
     WhiteWine,
 )
-from fdsm.serialize import from_json, to_json
 
 SOURCES: list[Source] = [
     Array("a.npy"), CIFAR10(), CelebA(), Digits(), FashionMNIST(), ImageArray("a.npy"),
@@ -42,7 +42,7 @@ SOURCES: list[Source] = [
 def test_sources_can_be_serialized_compared_and_changed(source: Source) -> None:
     record = to_json(source)
     assert isinstance(record, dict)
-    assert record["class"] == f"fdsm.data.{type(source).__name__}"
+    assert record["class"] == f"paper.data.{type(source).__name__}"
     assert from_json(record) == source
     assert "transform" in record
     assert source == replace(source)  # type: ignore[type-var]
@@ -62,6 +62,6 @@ def test_inverse_transform_restores_the_stored_rows() -> None:
 
 
 def test_importing_the_data_sets_does_not_load_pyarrow() -> None:
-    code = "import fdsm.data, sys; print([name for name in sys.modules if 'pyarrow' in name])"
+    code = "import paper.data, sys; print([name for name in sys.modules if 'pyarrow' in name])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from paper.data import DataError, Digits, ToFloat
-from paper.recipes import Frechet
 from paper.features import ClassifierFeatures, InceptionFeatures
+from paper.recipes import Frechet
 
 CPU = torch.device("cpu")
 

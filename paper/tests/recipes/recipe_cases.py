@@ -7,13 +7,13 @@ from typing import cast
 import torch
 from torch import Generator, Tensor, nn
 
-from paper.data import Chain, Dataset, GaussianMixtureDensity, SyntheticData
 from fdsm.derivatives import FiniteDifference
 from fdsm.objectives import DSM, SSM
 from fdsm.projections import Sphere
-from paper.recipes import EBM, GaussianTail, Recipe, TemperedSampling, TrainingPlan
 from fdsm.samplers import Temperatures
 from fdsm.training import Adam, CosineSchedule, ExponentialSchedule, ShuffledBatches, fit
+from paper.data import Chain, Dataset, GaussianMixtureDensity, SyntheticData
+from paper.recipes import EBM, GaussianTail, Recipe, TemperedSampling, TrainingPlan
 
 tiny = EBM(
     "tiny",

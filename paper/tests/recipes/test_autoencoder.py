@@ -8,11 +8,12 @@ import pytest
 import torch
 from torch import Generator, Tensor, nn
 
-from paper.data import Affine, Chain, Dataset, Digits, ToFloat
 from fdsm.derivatives import Autodiff
 from fdsm.models import DecoderCNN
 from fdsm.objectives import SSMVR
 from fdsm.projections import Gaussian
+from fdsm.training import AlternatingSteps, GradientStep, RMSprop
+from paper.data import Affine, Chain, Dataset, Digits, ToFloat
 from paper.recipes import (
     VAE,
     Autoencoder,
@@ -23,7 +24,6 @@ from paper.recipes import (
     RandomFeatures,
     TrainingPlan,
 )
-from fdsm.training import AlternatingSteps, GradientStep, RMSprop
 
 from .recipe_cases import silent, splits
 

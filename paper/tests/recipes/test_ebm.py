@@ -6,12 +6,12 @@ import pytest
 import torch
 from torch import Generator, Tensor, nn
 
-from paper.data import Chain, Dataset, GaussianDensity, GaussianMixtureDensity, SyntheticData
 from fdsm.derivatives import Autodiff, score_of
 from fdsm.objectives import SSMVR, ViaScore
 from fdsm.projections import Gaussian
-from paper.recipes import HeldOut, Rotated, ShuffledFeatures, TemperedSampling, ValidationMetric
 from fdsm.samplers import Temperatures
+from paper.data import Chain, Dataset, GaussianDensity, GaussianMixtureDensity, SyntheticData
+from paper.recipes import HeldOut, Rotated, ShuffledFeatures, TemperedSampling, ValidationMetric
 
 from .recipe_cases import silent, splits, tiny
 
@@ -93,7 +93,7 @@ def test_true_density_has_no_fisher_divergence_and_its_samples_are_right() -> No
 def test_chains_start_around_the_given_center(
     monkeypatch: pytest.MonkeyPatch, generator: Generator
 ) -> None:
-    monkeypatch.setattr("fdsm.recipes.ebm.tempered_langevin", lambda score, start, *_, **__: start)
+    monkeypatch.setattr("paper.recipes.ebm.tempered_langevin", lambda score, start, *_, **__: start)
     recipe = replace(tiny, tempering=replace(tiny.tempering, center=0.5, spread=2.0))
     start = recipe.sample(Normal(), torch.Size([2]), 20_000, generator, silent)
     torch.testing.assert_close(start.mean(0), torch.full((2,), 0.5), atol=0.06, rtol=0)

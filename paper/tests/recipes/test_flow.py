@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import Generator
 
-from paper.data import GaussianDensity, SyntheticData
 from fdsm.objectives import DSM, MLE, ApproximateBackprop, CurvaturePropagation
-from paper.recipes import Flow
 from fdsm.training import Adam, GradientStep
 from fdsm.typing import Objective
+from paper.data import GaussianDensity, SyntheticData
+from paper.recipes import Flow
 
 from .recipe_cases import fit_model, silent, splits
 

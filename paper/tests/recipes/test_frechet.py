@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Generator, Tensor
 
-from paper.data import Affine, Chain, Dataset, Digits, Noise, ToFloat
 from fdsm.evaluation import Features, Pixels, fid
+from paper.data import Affine, Chain, Dataset, Digits, Noise, ToFloat
 from paper.recipes.frechet import (
     Frechet,
     RandomFeatures,

@@ -10,15 +10,15 @@ import torch
 from torch import Generator, Tensor
 from torch.distributions import Independent, MultivariateNormal, Normal
 
-from paper.data import Dataset, GaussianDensity, Source, SyntheticData
 from fdsm.derivatives import Autodiff, FiniteDifference, Taylor
 from fdsm.models import DKEF, SlicedEquations
 from fdsm.objectives import SSM
 from fdsm.projections import Rademacher, Sphere
-from paper.recipes import KernelFamily, TrainingPlan
-from paper.recipes.kernel import LocalGaussians, adapt_proposal
 from fdsm.samplers import GaussianMixtureProposal, importance_log_partition
 from fdsm.training import GradientStep
+from paper.data import Dataset, GaussianDensity, Source, SyntheticData
+from paper.recipes import KernelFamily, TrainingPlan
+from paper.recipes.kernel import LocalGaussians, adapt_proposal
 
 from .recipe_cases import fit_model, silent, splits
 

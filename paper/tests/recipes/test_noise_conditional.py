@@ -7,6 +7,12 @@ import pytest
 import torch
 from torch import Generator, Tensor, nn
 
+from fdsm.derivatives import as_log_density, score_of
+from fdsm.evaluation import mean_of, sm_losses
+from fdsm.models import AtNoiseLevel, MeanOfMembers, NoiseScaled, OneMember
+from fdsm.noise import Geometric
+from fdsm.objectives import AnnealedDSM, ViaScore
+from fdsm.training import Adam, CosineSchedule, fit
 from paper.data import (
     Chain,
     Dataset,
@@ -16,14 +22,8 @@ from paper.data import (
     Identity,
     SyntheticData,
 )
-from fdsm.derivatives import as_log_density, score_of
-from fdsm.evaluation import mean_of, sm_losses
-from fdsm.models import AtNoiseLevel, MeanOfMembers, NoiseScaled, OneMember
-from fdsm.noise import Geometric
-from fdsm.objectives import AnnealedDSM, ViaScore
 from paper.recipes import ConditionalMLP, CrossFittedEBM, NoiseConditionalEBM, TrainingPlan
 from paper.recipes.networks import Network
-from fdsm.training import Adam, CosineSchedule, fit
 
 from .recipe_cases import fit_model, silent, splits
 
@@ -75,7 +75,7 @@ def test_chains_start_at_the_density_of_the_largest_level(
     monkeypatch: pytest.MonkeyPatch, generator: Generator
 ) -> None:
     monkeypatch.setattr(
-        "fdsm.recipes.noise_conditional.ancestral_sampling", lambda score, start, *_, **__: start
+        "paper.recipes.noise_conditional.ancestral_sampling", lambda score, start, *_, **__: start
     )
     start = recipe(Constant()).sample(Zero(), torch.Size([2]), 20_000, generator, silent)
     torch.testing.assert_close(start.T.cov(), 10 * torch.eye(2), atol=0.4, rtol=0)  # 1 + 3²
@@ -267,7 +267,7 @@ def test_loss_is_that_of_denoising_score_matching(
     """With given noise and levels, row by row: ½ ‖σ s(x + σε, σ) + ε‖² / D."""
     one = replace(cross_fitted(), levels=Geometric(0.5, 0.5 - 1e-7, 2))
     noise = torch.randn(4, 6, 3, generator=generator)
-    monkeypatch.setattr("fdsm.recipes.noise_conditional.randn_like", lambda *_: noise)
+    monkeypatch.setattr("paper.recipes.noise_conditional.randn_like", lambda *_: noise)
     x = torch.randn(4, 6, 3, generator=generator)
     torch.manual_seed(0)
     model = one.build(torch.Size([3]))

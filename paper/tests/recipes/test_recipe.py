@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from paper.data import Digits, Table
 from fdsm.objectives import DSM, MLE, SSM, SSMVR
+from paper.data import Digits, Table
 from paper.recipes import (
     EBM,
     VAE,

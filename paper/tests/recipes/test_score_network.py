@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Generator, Tensor, nn
 
-from paper.data import Dataset, Digits
 from fdsm.noise import Geometric
 from fdsm.objectives import AnnealedDSM
+from paper.data import Dataset, Digits
 from paper.recipes import Frechet, RandomFeatures, ScoreNetwork
 from paper.recipes.frechet import for_validation
 

@@ -79,7 +79,7 @@ def test_later_settings_win() -> None:
 
 
 def test_whole_classes_are_given_as_json() -> None:
-    text = '{"class": "fdsm.recipes.MLP", "widths": [4, 5]}'
+    text = '{"class": "paper.recipes.MLP", "widths": [4, 5]}'
     assert change_settings(tiny, [f"network={text}"]).network == MLP((4, 5))
 
 
@@ -113,7 +113,7 @@ def test_whole_classes_are_given_as_json() -> None:
         ("inner.note=x", "there is no setting inner.note"),
         ("plan={}", "plan must be TrainingPlan"),
         ('plan={"class": "os.system"}', "os.system is not part of this package"),
-        ('plan={"class": "fdsm.recipes.MLP"}', "plan must be TrainingPlan"),
+        ('plan={"class": "paper.recipes.MLP"}', "plan must be TrainingPlan"),
     ],
 )
 def test_mistakes_say_what_is_allowed(setting: str, message: str) -> None:

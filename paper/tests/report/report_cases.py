@@ -68,7 +68,7 @@ TARGETS = (
 def config(method: str, seed: int, /, **changes: object) -> dict[str, Any]:
     """Return a `config.json` of a user's run."""
     recipe = {
-        "class": "fdsm.recipes.EBM",
+        "class": "paper.recipes.EBM",
         "name": method,
         "objective": METHODS[method],
         "optimizer": {"class": "Adam", "lr": 0.001, "betas": [0.9, 0.95]},

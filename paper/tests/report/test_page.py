@@ -13,6 +13,13 @@ import pytest
 from paper.report import group_table, read_folders, write_page
 from paper.report.format import typeset
 from paper.report.page import period
+from tests.tables.report.table_cases import (
+    SCORED,
+    TABLE,
+    changed,
+    write_cross_fitted_run,
+    write_table_run,
+)
 
 from .report_cases import (
     METHODS,
@@ -23,7 +30,6 @@ from .report_cases import (
     write_study,
     write_user_run,
 )
-from tests.tables.report.table_cases import SCORED, TABLE, changed, write_cross_fitted_run, write_table_run
 
 VOID = {"meta", "br", "img", "link", "input", "hr"}
 HOSTILE = (
@@ -76,7 +82,7 @@ def page_of(folders: list[Path], title: str = "Runs") -> Page:
 @pytest.fixture
 def _undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave plots empty. Drawing them takes most of the time."""
-    monkeypatch.setattr("fdsm.report.plots.svg_element", lambda figure, salt: "<svg></svg>")
+    monkeypatch.setattr("paper.report.plots.svg_element", lambda figure, salt: "<svg></svg>")
 
 
 def delete_logs(folders: list[Path]) -> None:
@@ -126,7 +132,7 @@ def test_the_same_runs_give_the_same_bytes_without_torch(
     kept: list[Path], written: Path, tmp_path: Path
 ) -> None:
     code = (
-        "import sys; from pathlib import Path; from fdsm.report import read_folders, write_page\n"
+        "import sys; from pathlib import Path; from paper.report import read_folders, write_page\n"
         "collection = read_folders([Path(p) for p in sys.argv[2:]])\n"
         "write_page(collection, Path(sys.argv[1]), 'Runs')\n"
         "print([name for name in ('torch', 'matplotlib.pyplot') if name in sys.modules])"
@@ -402,11 +408,11 @@ def test_a_folder_is_not_overwritten_by_the_page(runs: list[Path], tmp_path: Pat
 def test_without_matplotlib_the_error_says_what_to_install(
     runs: list[Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    import fdsm.report
+    import paper.report
 
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     for name in ("plots", "training_curves"):
-        monkeypatch.delitem(sys.modules, f"fdsm.report.{name}", raising=False)
-        monkeypatch.delattr(fdsm.report, name, raising=False)
+        monkeypatch.delitem(sys.modules, f"paper.report.{name}", raising=False)
+        monkeypatch.delattr(paper.report, name, raising=False)
     with pytest.raises(ImportError, match=r"a report needs matplotlib\. Install it with: pip"):
         write_page(read_folders(runs), tmp_path / "page.html")

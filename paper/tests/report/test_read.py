@@ -12,6 +12,7 @@ from fdsm.measurement import Measurement
 from paper.report import read_folders
 from paper.report.figure import Line
 from paper.report.records import differing_paths
+from tests.tables.report.table_cases import SCORED, write_table_run
 
 from .report_cases import (
     LOSSES,
@@ -26,7 +27,6 @@ from .report_cases import (
     write_table1,
     write_timed,
 )
-from tests.tables.report.table_cases import SCORED, write_table_run
 
 
 def test_seeds_are_grouped_in_the_order_of_the_folders(runs: list[Path]) -> None:

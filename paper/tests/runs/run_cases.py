@@ -10,13 +10,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from fdsm.training import IterationEvent, checkpoint
+from fdsm.training.loggers import read_metrics
 from paper.data import Table
 from paper.recipes import EBM, MLP, CrossFittedEBM, Recipe, choose_preset, prepare_source
 from paper.recipes.settings import change_settings
 from paper.runs import Run, SavedModel, train
 from paper.runs.train import Training
-from fdsm.training import IterationEvent, checkpoint
-from fdsm.training.loggers import read_metrics
 
 from ..recipes.recipe_cases import tiny
 

@@ -8,13 +8,13 @@ import pytest
 import torch
 from rich.console import Console
 
+from fdsm.training import CompiledUpdate, CompileWarning, ConstantSchedule, GradientStep
+from fdsm.training.compiled import graph
+from fdsm.training.compiled.decision import Estimate
 from paper.data import Table
 from paper.recipes import TrainingPlan, choose_preset, prepare_source
 from paper.runs import Run, TrainingInterrupted, train
 from paper.runs.train import Training
-from fdsm.training import CompiledUpdate, CompileWarning, ConstantSchedule, GradientStep
-from fdsm.training.compiled import graph
-from fdsm.training.compiled.decision import Estimate
 
 from ..recipes.recipe_cases import tiny
 from .run_cases import (

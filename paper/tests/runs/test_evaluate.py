@@ -11,6 +11,9 @@ import pytest
 import torch
 from torch import Generator, Tensor, nn
 
+from fdsm.evaluation import Measurement
+from fdsm.objectives import MLE
+from fdsm.training.loggers import read_metrics
 from paper.data import (
     Chain,
     Dataset,
@@ -21,12 +24,9 @@ from paper.data import (
 )
 from paper.data.split import fixed_shuffle
 from paper.data.tables import Categorical, Numeric, TableSchema
-from fdsm.evaluation import Measurement
-from fdsm.objectives import MLE
 from paper.recipes import EBM, Flow
 from paper.runs import Run, RunError, SavedModel, evaluate, train
 from paper.runs.evaluate import classifier_auc, compare_with_references, sample_problems
-from fdsm.training.loggers import read_metrics
 
 from ..recipes.recipe_cases import silent, tiny
 from .run_cases import (
@@ -423,7 +423,7 @@ def test_references_are_compared_on_rows_that_the_member_has_not_seen(
         seen.append(split)
         return []
 
-    monkeypatch.setattr(sys.modules["fdsm.runs.evaluate"], "compare_with_references", note)
+    monkeypatch.setattr(sys.modules["paper.runs.evaluate"], "compare_with_references", note)
     data = table.run.recipe.data.load()
     evaluate(table, data, silent)
     folds = table.run.recipe.fold_of_rows(200)  # type: ignore[attr-defined]

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from fdsm.cli.options import resume_command
+from fdsm.serialize import to_json
 from paper.data import Table
 from paper.recipes import EBM, MLP, TrainingPlan
 from paper.runs import (
@@ -24,7 +25,6 @@ from paper.runs import (
     recipe_from_file,
     train,
 )
-from fdsm.serialize import to_json
 
 from ..recipes.recipe_cases import silent, tiny
 from .run_cases import TINY, start_tiny, table_recipe, write_table

@@ -10,6 +10,11 @@ import pytest
 import torch
 from torch import Generator, Tensor, nn
 
+from fdsm.derivatives import Autodiff, FiniteDifference, Taylor
+from fdsm.models import SlicedEquations
+from fdsm.objectives import DSM, SM, SSM, SSMVR, AnnealedDSM, ViaScore
+from fdsm.training import checkpoint
+from fdsm.typing import Derivative, Objective
 from paper.data import (
     Affine,
     Chain,
@@ -21,9 +26,6 @@ from paper.data import (
     SyntheticData,
     Table,
 )
-from fdsm.derivatives import Autodiff, FiniteDifference, Taylor
-from fdsm.models import SlicedEquations
-from fdsm.objectives import DSM, SM, SSM, SSMVR, AnnealedDSM, ViaScore
 from paper.recipes import (
     EBM,
     VAE,
@@ -37,8 +39,6 @@ from paper.recipes import (
 )
 from paper.recipes.presets import choose_preset
 from paper.runs import Run, RunError, SavedModel, train
-from fdsm.training import checkpoint
-from fdsm.typing import Derivative, Objective
 
 from ..recipes.recipe_cases import silent, tiny
 from .run_cases import (

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from fdsm.training import GradientStep
 from paper.recipes.ebm import EBM
 from paper.runs import Run, measure_step_costs
-from fdsm.training import GradientStep
 
 from ..recipes.recipe_cases import tiny
 

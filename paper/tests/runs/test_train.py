@@ -9,14 +9,14 @@ import torch
 from torch import nn
 
 from fdsm.atomic_io import BusyError, exclusive
+from fdsm.training import GradientStep, IterationEvent, NonFiniteLossError, checkpoint
+from fdsm.training.loggers import read_metrics
+from fdsm.typing import Step
 from paper.data import Dataset, Table
 from paper.recipes import EBM, TrainingPlan, choose_preset, prepare_source
 from paper.recipes.settings import change_settings
 from paper.runs import Run, RunError, SavedModel, TrainingInterrupted, recipe_from_file, train
 from paper.runs.train import Training
-from fdsm.training import GradientStep, IterationEvent, NonFiniteLossError, checkpoint
-from fdsm.training.loggers import read_metrics
-from fdsm.typing import Step
 
 from ..recipes.recipe_cases import dropping, tiny
 from .run_cases import (
@@ -278,7 +278,7 @@ def test_config_records_everything_that_determines_the_run(uninterrupted: Run) -
     assert (config["seed"], config["device"], config["origin"]) == (0, "cpu", {})
     assert config["shape"] == config["stored_shape"] == [2]
     recipe = config["recipe"]
-    assert recipe["class"] == "fdsm.recipes.EBM"
+    assert recipe["class"] == "paper.recipes.EBM"
     assert recipe["objective"]["projection"] == {
         "class": "fdsm.projections.Sphere", "radius": 0.1,
     }  # fmt: skip

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from paper.report import Line
 from fdsm.training import read_metrics
+from paper.report import Line
 from paper.run_store import RunStore
 from paper.studies.figure4 import (
     Figure4,

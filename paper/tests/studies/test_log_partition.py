@@ -9,12 +9,12 @@ import pytest
 import torch
 from torch import Generator
 
-from paper.data import Dataset
-from paper.data.transforms import Chain
 from fdsm.evaluation import log_densities, mean_of
 from fdsm.models import DKEF
-from paper.runs import SavedModel
+from paper.data import Dataset
+from paper.data.transforms import Chain
 from paper.run_store import RunStore
+from paper.runs import SavedModel
 from paper.studies.log_partition import AIS, CPU, NEAR, WIDE
 from paper.tables import table1
 

@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import Generator
 
-from paper.data import Dataset
-from paper.data.transforms import Chain
 from fdsm.models import DKEF, ExactEquations
 from fdsm.projections import Rademacher
+from paper.data import Dataset
+from paper.data.transforms import Chain
 from paper.run_store import RunStore
 from paper.studies.parkinsons_gap import CPU, mean_nlls, solve_exactly
 from paper.tables import table1

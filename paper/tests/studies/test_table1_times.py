@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import Generator
 
-from paper.data import Chain, Dataset
 from fdsm.models import DKEF, SlicedEquations
 from fdsm.projections import Rademacher
 from fdsm.serialize import differences, to_json
+from paper.data import Chain, Dataset
 from paper.studies.table1_times import (
     DOUBLE_BACKWARD,
     METHODS,

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Generator, Tensor, nn
 
-from paper.recipes import EBM
 from fdsm.serialize import to_json
+from paper.recipes import EBM
 from paper.tables import figure3
 
 

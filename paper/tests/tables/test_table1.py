@@ -2,8 +2,8 @@
 
 import pytest
 
-from paper.recipes import KernelFamily
 from fdsm.serialize import differences, to_json
+from paper.recipes import KernelFamily
 from paper.tables.table1 import CPU, PAPER
 
 ROWS = {row.name: row for row in CPU}

@@ -6,14 +6,14 @@ import pytest
 import torch
 from torch import Generator, nn
 
-from paper.data import MNIST, Dataset
-from paper.data.transforms import Chain, Noise
 from fdsm.derivatives import Autodiff, score_of
 from fdsm.noise import Arithmetic
 from fdsm.objectives import DSM, SSMVR, MultiscaleDSM, SlicedDSM
 from fdsm.projections import Gaussian, Sphere
-from paper.recipes import EBM, ResNet
 from fdsm.training import GradientStep, ShuffledBatches, fit
+from paper.data import MNIST, Dataset
+from paper.data.transforms import Chain, Noise
+from paper.recipes import EBM, ResNet
 from paper.tables import table2
 
 SLICED = {"SSM", "SSMVR", "FD-SSM*", "FD-SSM", "Taylor-SSM"}

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from fdsm.noise import Geometric
-from paper.recipes import Recipe
 from fdsm.serialize import to_json
+from paper.recipes import Recipe
 from paper.tables import table1, table2, table3, table5
 
 

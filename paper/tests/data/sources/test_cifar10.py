@@ -15,8 +15,8 @@ import torch
 from paper.data import CIFAR10, DataError
 from paper.data.sources import cifar10
 from paper.data.sources.cifar10 import parse_batch
-
 from tests.parameters import at_night
+
 from .. import file_cases
 from ..conftest import Home
 

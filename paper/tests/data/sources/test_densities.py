@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Generator
 
+from fdsm.derivatives import score_of
 from paper.data import (
     GaussianDensity,
     GaussianMixtureDensity,
@@ -13,7 +14,6 @@ from paper.data import (
     KnownDensity,
     spiral,
 )
-from fdsm.derivatives import score_of
 
 COVARIANCE = ((2.0, 0.6), (0.6, 0.5))
 DENSITIES: dict[str, KnownDensity] = {

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Generator, Tensor
 
-from paper.data import Affine, Chain, Identity, Standardize
 from fdsm.serialize import to_json
+from paper.data import Affine, Chain, Identity, Standardize
 
 from .transform_cases import INVERTIBLE, TABLE
 

@@ -21,13 +21,13 @@ from torch.distributed import TCPStore
 from fdsm import DSM, SSM, Taylor
 from fdsm.atomic_io import exclusive
 from fdsm.cli import main
+from fdsm.samplers import importance
+from fdsm.training.distributed.world import Launch, World, join
 from paper.recipes import MLP, Recipe
 from paper.runs import Run, train
 from paper.runs.distributed import Parallel, train_together
-from fdsm.samplers import importance
-from fdsm.training.distributed.world import Launch, World, join
-
 from tests.parameters import SHORT_ESTIMATES
+
 from ...recipes.recipe_cases import dropping, tiny
 from ..run_cases import write_table
 

@@ -1,9 +1,9 @@
 import pytest
 
-from paper.runs import Run, SavedModel
 from fdsm.training import checkpoint
-
+from paper.runs import Run, SavedModel
 from tests.conftest import Launched
+
 from ..run_cases import logged_metrics
 from .launch_cases import FIRST, SECOND, THIRD, Resumed
 
