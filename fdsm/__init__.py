@@ -20,7 +20,6 @@ _EXPORTS = {
         "MultiscaleDSM",
         "SlicedDSM",
     ),
-    "estimator": ("ScoreMatchingDensity",),
     "operators": (
         "biharmonic",
         "directional_derivative",
@@ -29,14 +28,11 @@ _EXPORTS = {
         "laplacian",
     ),
     "projections": ("Gaussian", "Rademacher", "Sphere"),
-    "data": (),
     "evaluation": ("check",),
     "models": (),
     "noise": (),
-    "outliers": (),
-    "recipes": (),
-    "runs": (),
     "samplers": (),
+    "tables": ("ScoreMatchingDensity", "TableModel"),
     "training": (),
 }
 """The public modules, and the names of each that can be imported from `fdsm` itself.
@@ -47,8 +43,8 @@ Type checkers read `__init__.pyi`. A test compares it with this table.
 _MODULE_OF = {name: module for module, names in _EXPORTS.items() for name in names}
 
 __all__ = sorted([*_EXPORTS, *_MODULE_OF])
-if find_spec("sklearn") is None:  # `help(fdsm)` and `from fdsm import *` import every name
-    __all__ = [name for name in __all__ if name not in {"estimator", "ScoreMatchingDensity"}]
+if find_spec("pyarrow") is None:  # `help(fdsm)` and `from fdsm import *` import every name
+    __all__ = [name for name in __all__ if name != "tables" and _MODULE_OF.get(name) != "tables"]
 
 
 def __getattr__(name: str) -> object:

@@ -1,21 +1,16 @@
-from . import data as data
 from . import derivatives as derivatives
-from . import estimator as estimator
 from . import evaluation as evaluation
 from . import models as models
 from . import noise as noise
 from . import objectives as objectives
 from . import operators as operators
-from . import outliers as outliers
 from . import projections as projections
-from . import recipes as recipes
-from . import runs as runs
 from . import samplers as samplers
+from . import tables as tables
 from . import training as training
 from .derivatives import Autodiff as Autodiff
 from .derivatives import FiniteDifference as FiniteDifference
 from .derivatives import Taylor as Taylor
-from .estimator import ScoreMatchingDensity as ScoreMatchingDensity
 from .evaluation import check as check
 from .objectives import DSM as DSM
 from .objectives import MLE as MLE
@@ -33,5 +28,7 @@ from .operators import laplacian as laplacian
 from .projections import Gaussian as Gaussian
 from .projections import Rademacher as Rademacher
 from .projections import Sphere as Sphere
+from .tables import ScoreMatchingDensity as ScoreMatchingDensity
+from .tables import TableModel as TableModel
 
 __version__: str

@@ -31,6 +31,7 @@ from .noise_conditional import (
     NoiseConditionalMLP,
     NoiseScaled,
     OneMember,
+    ProductOfMembers,
 )
 from .normal_equations import (
     DifferencedEquations,
@@ -72,6 +73,7 @@ __all__ = [
     "NoiseScaled",
     "NormalEquations",
     "OneMember",
+    "ProductOfMembers",
     "QuadraticHead",
     "QuadraticMLP",
     "QuadraticResNet",

@@ -9,9 +9,10 @@ https://arxiv.org/abs/2006.09011, Technique 3).
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from ..tensors import dot, per_example
 from .layers import Activation, num_elements, out_of_place, perceptron
@@ -101,6 +102,7 @@ class NoiseConditionalEnsemble(nn.Module):
         members: Number of members, K.
         width: Width of the hidden layers.
         blocks: Number of residual blocks.
+        generator: Random number generator of the initial weights. Default: torch's global one.
 
     Example:
         >>> model = NoiseConditionalEnsemble(2, members=3, width=16)
@@ -108,20 +110,24 @@ class NoiseConditionalEnsemble(nn.Module):
         torch.Size([3, 5])
     """
 
-    def __init__(self, columns: int, members: int = 4, width: int = 64, blocks: int = 2) -> None:
+    def __init__(
+        self,
+        columns: int,
+        members: int = 4,
+        width: int = 64,
+        blocks: int = 2,
+        generator: Generator | None = None,
+    ) -> None:
         super().__init__()
-        self.rows = _MemberLinear(members, columns, width)
-        self.level = _MemberLinear(members, 1, width)
+        self.members = members
+        linear = partial(_MemberLinear, members, generator=generator)
+        self.rows = linear(columns, width)
+        self.level = linear(1, width)
         self.blocks = nn.ModuleList(
-            nn.Sequential(
-                nn.SiLU(),
-                _MemberLinear(members, width, width),
-                nn.SiLU(),
-                _MemberLinear(members, width, width),
-            )
+            nn.Sequential(nn.SiLU(), linear(width, width), nn.SiLU(), linear(width, width))
             for _ in range(blocks)
         )
-        self.reconstruction = nn.Sequential(nn.SiLU(), _MemberLinear(members, width, columns))
+        self.reconstruction = nn.Sequential(nn.SiLU(), linear(width, columns))
 
     def forward(self, x: Tensor, sigma: Tensor) -> Tensor:
         """Return the log-densities up to constants, shape `(K, B, D), (K, B) -> (K, B)`."""
@@ -136,11 +142,15 @@ class NoiseConditionalEnsemble(nn.Module):
 class _MemberLinear(nn.Module):
     """A linear layer for each member, `(K, B, n) -> (K, B, m)`, initialized like `nn.Linear`."""
 
-    def __init__(self, members: int, inputs: int, outputs: int) -> None:
+    def __init__(
+        self, members: int, inputs: int, outputs: int, generator: Generator | None = None
+    ) -> None:
         super().__init__()
         bound = inputs**-0.5
-        self.weight = nn.Parameter(torch.empty(members, inputs, outputs).uniform_(-bound, bound))
-        self.bias = nn.Parameter(torch.empty(members, 1, outputs).uniform_(-bound, bound))
+        self.weight = nn.Parameter(torch.empty(members, inputs, outputs))
+        self.bias = nn.Parameter(torch.empty(members, 1, outputs))
+        for parameter in self.parameters():
+            nn.init.uniform_(parameter, -bound, bound, generator)
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply the layer of each member to its rows."""
@@ -152,16 +162,15 @@ class MeanOfMembers(nn.Module):
 
     Args:
         ensemble: The ensemble.
-        members: Number of its members, K.
     """
 
-    def __init__(self, ensemble: nn.Module, members: int) -> None:
+    def __init__(self, ensemble: NoiseConditionalEnsemble) -> None:
         super().__init__()
-        self.ensemble, self.members = ensemble, members
+        self.ensemble = ensemble
 
     def forward(self, x: Tensor, sigma: Tensor) -> Tensor:
         """Return the mean log-density, shape `(B, D), (B,) -> (B,)`."""
-        k = self.members
+        k = self.ensemble.members
         result: Tensor = self.ensemble(x.expand(k, *x.shape), sigma.expand(k, -1)).mean(0)
         return result
 
@@ -171,18 +180,40 @@ class OneMember(nn.Module):
 
     Args:
         ensemble: The ensemble.
-        members: Number of its members, K.
         index: Index of the member.
     """
 
-    def __init__(self, ensemble: nn.Module, members: int, index: int) -> None:
+    def __init__(self, ensemble: NoiseConditionalEnsemble, index: int) -> None:
         super().__init__()
-        self.ensemble, self.members, self.index = ensemble, members, index
+        self.ensemble, self.index = ensemble, index
 
     def forward(self, x: Tensor, sigma: Tensor) -> Tensor:
         """Return the log-density, shape `(B, D), (B,) -> (B,)`."""
-        k = self.members
+        k = self.ensemble.members
         result: Tensor = self.ensemble(x.expand(k, *x.shape), sigma.expand(k, -1))[self.index]
+        return result
+
+
+class ProductOfMembers(nn.Module):
+    r"""The joint log-density of independent rows, one per member of an ensemble.
+
+    $$f(x_1, …, x_K, σ) = \sum_k f_k(x_k, σ)$$
+
+    An objective of this density is the mean of the objectives of the members, so it trains all of
+    them at once, each on rows of its own.
+
+    Args:
+        ensemble: The ensemble.
+    """
+
+    def __init__(self, ensemble: NoiseConditionalEnsemble) -> None:
+        super().__init__()
+        self.ensemble = ensemble
+
+    def forward(self, x: Tensor, sigma: Tensor) -> Tensor:
+        """Return the sum of the log-densities, shape `(B, K, D), (B,) -> (B,)`."""
+        levels = sigma.expand(self.ensemble.members, -1)
+        result: Tensor = self.ensemble(x.transpose(0, 1), levels).sum(0)
         return result
 
 

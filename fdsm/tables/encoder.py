@@ -1,14 +1,14 @@
-"""The transform of tables with numbers, categories and missing cells."""
+"""From the codes of a table to the inputs of a network, and back."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 from typing import NamedTuple, Self
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
-from paper.data.transforms.transform import require_state
+from .heavy_tails import NormalizeTails
 
 LARGEST = 1e6
 """Inputs are clipped here, so that densities of rows that are extremely far away are finite."""
@@ -64,45 +64,46 @@ class EncodeColumns:
     Categories contribute nothing: their density is that of the encoded values.
 
     Attributes:
-        num_levels: Number of categories of each column, 0 for a numeric one. Default: all columns
-            are numeric.
-        mean: Shift of each model input, shape `(D,)`. Learned.
-        scale: Scale of each model input, shape `(D,)`. Learned.
+        num_levels: Number of categories of each column, 0 for a numeric one.
+        mean: Shift of each model input, shape `(D,)`.
+        scale: Scale of each model input, shape `(D,)`.
 
     Example:
         >>> codes = torch.tensor([[1.0, 0.0], [3.0, 1.0], [torch.nan, 2.0]])
-        >>> fitted = EncodeColumns((0, 3)).fit(codes)
+        >>> fitted = EncodeColumns.fit(codes, (0, 3))
         >>> fitted.blocks
         (slice(0, 1, None), slice(1, 4, None))
-        >>> fitted.deterministic(codes)
+        >>> fitted(codes)
         tensor([[-1.0000,  0.6667, -0.3333, -0.3333],
                 [ 1.0000, -0.3333,  0.6667, -0.3333],
                 [    nan, -0.3333, -0.3333,  0.6667]])
-        >>> fitted.inverse(fitted.deterministic(codes)).tolist()
+        >>> fitted.inverse(fitted(codes)).tolist()
         [[1.0, 0.0], [3.0, 1.0], [nan, 2.0]]
     """
 
-    num_levels: tuple[int, ...] | None = None
-    mean: Tensor | None = field(default=None, repr=False, compare=False)
-    scale: Tensor | None = field(default=None, repr=False, compare=False)
+    num_levels: tuple[int, ...]
+    mean: Tensor
+    scale: Tensor
 
-    def __post_init__(self) -> None:
-        if self.num_levels is not None and any(k < 0 or k == 1 for k in self.num_levels):
+    @classmethod
+    def fit(cls, x: Tensor, num_levels: tuple[int, ...]) -> Self:
+        """Return the transform with the means and scales of the codes that are not missing.
+
+        Args:
+            x: Codes of the training rows, shape `(N, C)`. NaN in missing cells.
+            num_levels: Number of categories of each column, 0 for a numeric one.
+
+        Returns:
+            The transform.
+
+        Raises:
+            ValueError: If a column has one category.
+        """
+        if any(k < 0 or k == 1 for k in num_levels):
             raise ValueError(
-                f"num_levels must be 0 for numbers or at least 2, but are {self.num_levels}"
+                f"num_levels must be 0 for numbers or at least 2, but are {num_levels}"
             )
-
-    @property
-    def blocks(self) -> tuple[slice, ...]:
-        """The model inputs of each column."""
-        return _layout(self._levels()).blocks
-
-    def fit(self, x: Tensor) -> Self:
-        """Return the transform with the means and scales of the codes that are not missing."""
-        levels = (0,) * x.shape[1] if self.num_levels is None else self.num_levels
-        fitted = replace(self, num_levels=levels)
-        fitted._require_codes(x)
-        layout = _layout(levels)
+        levels, layout = num_levels, _layout(num_levels)
         mean = torch.zeros(len(layout.column), dtype=torch.float64, device=x.device)
         scale = torch.ones_like(mean)
         for column, count, block in zip(x.T, levels, layout.blocks, strict=True):
@@ -115,24 +116,25 @@ class EncodeColumns:
         together = max(CHUNK // max(len(x), 1), 1)
         parts = [_smallest_differences(part) for part in torch.split(numbers, together, 1)]
         scale[is_numeric] = torch.maximum(variance.sqrt(), torch.cat(parts) / 2)
-        return replace(fitted, mean=mean, scale=torch.where(scale > 0, scale, 1.0))
+        return cls(levels, mean, torch.where(scale > 0, scale, 1.0))
 
-    def sample(self, x: Tensor, generator: Generator | None = None) -> Tensor:
-        """Return `deterministic(x)`. The transform is not random."""
-        return self.deterministic(x)
+    @property
+    def blocks(self) -> tuple[slice, ...]:
+        """The model inputs of each column."""
+        return _layout(self.num_levels).blocks
 
-    def deterministic(self, x: Tensor) -> Tensor:
+    def __call__(self, x: Tensor) -> Tensor:
         """Return model inputs, shape `(N, D)`."""
-        mean, scale = self._learned(x)
+        mean, scale = self.mean.to(x.device), self.scale.to(x.device)
         inputs = ((self._expand(x) - mean) / scale).clamp(-LARGEST, LARGEST)
         return inputs.to(torch.get_default_dtype())
 
     def inverse(self, y: Tensor) -> Tensor:
         """Return codes, shape `(N, C)`, float64. Categories are integers."""
-        mean, scale = self._learned(y)
+        mean, scale = self.mean.to(y.device), self.scale.to(y.device)
         values = y.double() * scale + mean
         codes = values[:, [block.start for block in self.blocks]]
-        for i, (count, block) in enumerate(zip(self._levels(), self.blocks, strict=True)):
+        for i, (count, block) in enumerate(zip(self.num_levels, self.blocks, strict=True)):
             if count:
                 inputs = values[:, block]
                 code = inputs[:, 0] > 0 if count == 2 else inputs.argmax(1)
@@ -141,45 +143,18 @@ class EncodeColumns:
 
     def log_det(self, x: Tensor) -> Tensor:
         """Return minus the sum of the logarithms of the scales of numeric cells, shape `(N,)`."""
-        _, scale = self._learned(x)
-        layout = _layout(self._levels())
+        layout = _layout(self.num_levels)
         numeric = layout.numeric.to(x.device)
         present = ~x.double()[:, layout.column.to(x.device)][:, numeric].isnan()
-        return -(present * scale[numeric].log()).sum(1).to(torch.get_default_dtype())
-
-    def state(self) -> dict[str, Tensor]:
-        """Return the numbers of categories and the learned means and scales."""
-        if self.num_levels is None or self.mean is None or self.scale is None:
-            return {}
-        levels = torch.tensor(self.num_levels, dtype=torch.long)
-        return {"num_levels": levels, "mean": self.mean, "scale": self.scale}
-
-    def restore(self, state: dict[str, Tensor]) -> Self:
-        """Return the transform with numbers from `state()`."""
-        levels, mean, scale = require_state("EncodeColumns", state, "num_levels", "mean", "scale")
-        return replace(self, num_levels=tuple(levels.tolist()), mean=mean, scale=scale)
-
-    def _levels(self) -> tuple[int, ...]:
-        if self.num_levels is None:
-            raise ValueError("EncodeColumns is not fitted: call fit(codes) first")
-        return self.num_levels
-
-    def _learned(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        if self.mean is None or self.scale is None:
-            raise ValueError("EncodeColumns is not fitted: call fit(codes) first")
-        return self.mean.to(x.device), self.scale.to(x.device)
-
-    def _require_codes(self, x: Tensor) -> None:
-        levels = self._levels()
-        if x.ndim != 2 or x.shape[1] != len(levels):
-            raise ValueError(
-                f"codes must have shape (N, {len(levels)}), but have {tuple(x.shape)}"
-            )
+        return (
+            -(present * self.scale.to(x.device)[numeric].log())
+            .sum(1)
+            .to(torch.get_default_dtype())
+        )
 
     def _expand(self, x: Tensor) -> Tensor:
         """Return numbers, -1 or 1, and one-hot vectors, shape `(N, D)`, float64."""
-        self._require_codes(x)
-        layout = _layout(self._levels())
+        layout = _layout(self.num_levels)
         level = layout.level.to(x.device)
         codes = x.double()[:, layout.column.to(x.device)]
         one_hot = torch.where(codes.isnan(), codes, codes.eq(level).double())
@@ -205,3 +180,44 @@ def _smallest_differences(columns: Tensor) -> Tensor:
     last = columns.new_full((1, columns.shape[1]), torch.inf)
     smallest = torch.cat([differences.where(differences > 0, torch.inf), last]).amin(0)
     return smallest.where(smallest.isfinite(), 0.0)
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """Codes of a table as inputs of a network: `EncodeColumns`, then `NormalizeTails`.
+
+    Attributes:
+        columns: Numbers, categories and missing cells.
+        tails: The map of columns with heavy tails.
+    """
+
+    columns: EncodeColumns
+    tails: NormalizeTails
+
+    @classmethod
+    def fit(cls, codes: Tensor, num_levels: tuple[int, ...]) -> Self:
+        """Learn both steps from the codes of training rows, shape `(N, C)`."""
+        columns = EncodeColumns.fit(codes, num_levels)
+        return cls(columns, NormalizeTails.fit(columns(codes)))
+
+    @property
+    def blocks(self) -> tuple[slice, ...]:
+        """The model inputs of each column."""
+        return self.columns.blocks
+
+    @property
+    def dimension(self) -> int:
+        """Number of model inputs, D."""
+        return len(self.columns.mean)
+
+    def __call__(self, codes: Tensor) -> Tensor:
+        """Return model inputs, `(N, C) -> (N, D)`. NaN in all inputs of a missing cell."""
+        return self.tails(self.columns(codes))
+
+    def inverse(self, inputs: Tensor) -> Tensor:
+        """Return codes, `(N, D) -> (N, C)`, float64."""
+        return self.columns.inverse(self.tails.inverse(inputs))
+
+    def log_det(self, codes: Tensor) -> Tensor:
+        r"""Return $\log|\det T'(x)|$ over numeric cells that are not missing, shape `(N,)`."""
+        return self.columns.log_det(codes) + self.tails.log_det(self.columns(codes))

@@ -1,48 +1,27 @@
 """A scikit-learn estimator for tables: density, samples and outlier scores."""
 
-import signal
 import sys
-import tempfile
-import threading
-import warnings
 from collections.abc import Sequence
-from copy import deepcopy
-from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from paper.data import Dataset, Table, TableSchema, frame_from
-from .frame.table_file import split_frame
-from .schema.columns import Categorical, Column, Constant, Problems, UsedColumn
-from .schema.copies import copies_sentence
-from ..extras import name_missing_extra
+from .frame import frame_from
+from .model import TableModel
 from .outliers import Reason
-from paper.recipes import CrossFittedEBM, choose_preset, prepare_source
-from paper.recipes.recipe import seeded
-from paper.runs import Run, SavedModel, TrainingInterrupted, train
-from .explain import explain
-
-with name_missing_extra("ScoreMatchingDensity"):
-    from sklearn.base import BaseEstimator, DensityMixin
-    from sklearn.utils import check_random_state
-    from sklearn.utils.validation import check_is_fitted, validate_data
-
-    from .schema.inference import is_numeric
+from .schema import Categorical, Column, Constant, TableSchema, UsedColumn
+from .schema.inference import is_numeric
+from .scoring import ScoredTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Floats = npt.NDArray[np.float64]
-
-LOSS_ROWS = 500
-"""Number of rows of a batch of `score`. Fewer rows are repeated with other noise."""
-
-_training = threading.Lock()
-"""Weights are initialized by torch's global generator, so threads train one after another."""
 
 
 class ScoreMatchingDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
@@ -116,32 +95,17 @@ class ScoreMatchingDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         """
         self._check_parameters()
         frame = self._frame(X, reset=True)
-        schema = self._infer_schema(X, frame)
-        source = prepare_source(Table("data in memory"))
-        data = split_frame(source, frame, schema, {})  # type: ignore[arg-type]
-        if copies := copies_sentence(data.record):
-            warnings.warn(copies, stacklevel=2)
-        recipe = choose_preset(source, data).recipe
-        assert isinstance(recipe, CrossFittedEBM)
-        plan = recipe.plan
-        if self.iterations is not None:
-            every = max(1, self.iterations // 40)
-            plan = replace(
-                plan, iterations=self.iterations, validate_every=every, patience=10 * every
-            )
-        recipe = replace(recipe, plan=replace(plan, checkpoint_every=plan.iterations))
-        data = replace(data, transform=recipe.data.transform.fit(data.train))
-        seed = int(check_random_state(self.random_state).randint(2**31))
-        saved = _train(recipe, data, seed, self.device)
-        assert saved.detector is not None
-        held_out_scores = saved.detector.calibration.held_out_scores()
+        self.model_ = TableModel.fit(
+            frame,
+            **self._columns(X, frame),
+            iterations=self.iterations,
+            seed=int(check_random_state(self.random_state).randint(2**31)),
+            device=self.device,
+        )
+        held_out_scores = self.model_.detector.calibration.held_out_scores()
         self.offset_ = float(held_out_scores.quantile(1 - self.alpha))
-        self.n_iter_ = int(saved.progress["iterations"])
-        self.schema_ = schema
-        # In float64 the scores of a row do not depend on the other rows of a batch.
-        self._scorer = replace(saved, model=deepcopy(saved.model).double())
+        self.n_iter_ = self.model_.history.iterations
         self._template = _template(X, frame)
-        self.model_ = saved
         return self
 
     def fit_predict(self, X: object, y: object = None) -> npt.NDArray[np.int64]:
@@ -156,8 +120,7 @@ class ScoreMatchingDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         Returns:
             1 for normal rows and -1 for outliers, shape `(N,)`.
         """
-        codes, _ = self.fit(X)._encode(X)
-        scores = self._scorer.score(codes, leave_one_out=True).score.numpy()
+        scores = self.fit(X)._scores(X, leave_one_out=True).score
         return np.where(scores > self.offset_, -1, 1)
 
     def score_samples(self, X: object) -> Floats:
@@ -167,7 +130,7 @@ class ScoreMatchingDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         otherwise: with categorical columns, and if the constant could not be estimated well. It is
         NaN for rows whose cells are all missing.
         """
-        return self._scores(X)[2]
+        return self._scores(X).log_density
 
     def outlier_scores(self, X: object) -> Floats:
         """Return how unusual each row is, shape `(N,)`. A score of 3 means one row in 1,000.
@@ -175,11 +138,11 @@ class ScoreMatchingDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         A copy of a training row is not its own neighbor if the training rows are different. If
         they repeat, copies are normal; use `fit_predict` to find outliers among them.
         """
-        return self._scores(X)[0]
+        return self._scores(X).score
 
     def p_values(self, X: object) -> Floats:
         """Return the probability that a normal row has at least the score of each row, `(N,)`."""
-        return self._scores(X)[1]
+        return self._scores(X).p_value
 
     def decision_function(self, X: object) -> Floats:
         """Return `offset_ - outlier_scores(X)`, shape `(N,)`. It is negative for outliers."""
@@ -206,21 +169,12 @@ class ScoreMatchingDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         Raises:
             ValueError: If all cells of the table are missing.
         """
-        codes, _ = self._encode(X)
-        codes = codes[~codes.isnan().all(1)]
+        check_is_fitted(self, "model_")
+        codes, _ = self.schema_.encode(self._frame(X, reset=False))
+        codes = codes[~np.isnan(codes).all(1)]
         if not len(codes):
             raise ValueError("there is no row to score: all cells are missing")
-        x = self.model_.completions(codes)[0]
-        recipe, generator = self.model_.run.recipe, seeded(self.device, 0)
-        assert isinstance(recipe, CrossFittedEBM)
-        # The noise level grows with the position in a batch, so the rows are shuffled.
-        order = torch.randperm(len(x), generator=seeded("cpu", 0)).repeat(-(-LOSS_ROWS // len(x)))
-        losses = []
-        for part in order.split(LOSS_ROWS):  # type: ignore[no-untyped-call]
-            batch = x[part].expand(recipe.folds, -1, -1).contiguous()
-            batch_losses = recipe.losses(self.model_.model, batch, generator, create_graph=False)
-            losses.append(batch_losses.detach().flatten())
-        return -float(torch.cat(losses).mean())
+        return -self.model_.loss(torch.from_numpy(codes))
 
     def explain(self, X: object, count: int = 3) -> list[list[Reason]]:
         """Return the columns that make each row unusual, the most important first.
@@ -235,16 +189,9 @@ class ScoreMatchingDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         Returns:
             The reasons of each row: column, value, expected value and share of the score.
         """
-        codes, problems = self._encode(X)
-        explanations = explain(self._scorer, self.schema_, codes, count)
-        if problems:
-            scores = self._scorer.score(codes[list(problems)]).score
-            for (row, cells), score in zip(problems.items(), scores.tolist(), strict=True):
-                others = explanations[row] if score > self.offset_ else []
-                explanations[row] = [
-                    Reason(column, text, "", 1.0) for column, text in cells
-                ] + others
-        return [reasons[:count] for reasons in explanations]
+        check_is_fitted(self, "model_")
+        frame = self._frame(X, reset=False)
+        return self.model_.explain(frame, count)
 
     def sample(
         self, n_samples: int = 1, random_state: int | np.random.RandomState | None = None
@@ -266,8 +213,13 @@ class ScoreMatchingDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         if n_samples < 1:
             raise ValueError(f"n_samples must be at least 1, but is {n_samples}")
         seed = int(check_random_state(random_state).randint(2**31))
-        codes = self.model_.sample(n_samples, lambda steps, *_: steps, seed=seed)
-        return self._like_input(self.schema_.decode(codes.double().numpy()))
+        return self._like_input(self.model_.sample(n_samples, seed=seed))
+
+    @property
+    def schema_(self) -> TableSchema:
+        """Types of the columns."""
+        check_is_fitted(self, "model_")
+        return self.model_.schema
 
     def _check_parameters(self) -> None:
         problems = []
@@ -296,34 +248,20 @@ class ScoreMatchingDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         )
         return frame_from(array)
 
-    def _infer_schema(self, X: object, frame: "pa.Table") -> TableSchema:
-        categorical, numeric, ignore = (
-            [str(name) for name in names]
-            for names in (self.categorical, self.numeric, self.ignore)
-        )
+    def _columns(self, X: object, frame: "pa.Table") -> dict[str, list[str]]:
+        """Return the columns whose types are given."""
+        names = ("categorical", "numeric", "ignore")
+        given = {name: [str(column) for column in getattr(self, name)] for name in names}
         if not _is_frame(X):  # a running number in an array is not an identifier
-            given = {*categorical, *numeric, *ignore}
             numbers = (field.name for field in frame.schema if is_numeric(field.type))
-            numeric += [name for name in numbers if name not in given]
-        return TableSchema.infer(frame, categorical=categorical, numeric=numeric, ignore=ignore)
+            chosen = {column for columns in given.values() for column in columns}
+            given["numeric"] += [name for name in numbers if name not in chosen]
+        return given
 
-    def _encode(self, X: object) -> tuple[torch.Tensor, Problems]:
+    def _scores(self, X: object, *, leave_one_out: bool = False) -> ScoredTable:
         check_is_fitted(self, "model_")
-        codes, problems = self.schema_.encode(self._frame(X, reset=False))
-        return torch.from_numpy(codes), problems
-
-    def _scores(self, X: object) -> tuple[Floats, Floats, Floats]:
-        codes, problems = self._encode(X)
-        scores = self._scorer.with_new_values(
-            self._scorer.score(codes),
-            {row: len(cells) for row, cells in problems.items()},
-        )
-        unknown = codes.isnan().all(1)
-        unknown[list(problems)] = False
-        score, p_value, log_density = (
-            part.double().masked_fill(unknown, torch.nan).numpy() for part in scores
-        )
-        return score, p_value, log_density
+        frame = self._frame(X, reset=False)
+        return self.model_.score(frame, reasons=0, leave_one_out=leave_one_out)
 
     def _like_input(self, table: "pa.Table") -> Any:  # ruff: ignore[any-type]
         """Return a table as the library of the training data has it, with the same types."""
@@ -344,20 +282,6 @@ class ScoreMatchingDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.categorical = True
         tags.input_tags.string = True
         return tags
-
-
-def _train(recipe: CrossFittedEBM, data: Dataset, seed: int, device: str) -> SavedModel:
-    """Train a run in a temporary folder, without effect on torch's global random state."""
-    with _training, torch.random.fork_rng(devices=[]), tempfile.TemporaryDirectory() as folder:
-        run = Run.create(Path(folder), recipe, seed=seed, device=device)
-        try:
-            return train(run, data)
-        except TrainingInterrupted as interruption:
-            # The folder with the checkpoint is deleted, so the signal has its usual effect.
-            if interruption.signal == signal.SIGINT:
-                raise KeyboardInterrupt from interruption
-            signal.raise_signal(interruption.signal)
-            raise
 
 
 def _is_frame(X: object) -> bool:

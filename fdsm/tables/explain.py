@@ -3,21 +3,23 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from paper.data import Chain, EncodeColumns, TableSchema
-from paper.data.tables import Numeric
 from .outliers import Reason
 from .outliers.known_values import LIMIT
 from .outliers.reasons import distance_shares, expected_inputs, score_gains
-from ..serialize import Json
-from ..sharding import over_items
-from paper.runs.saved_model import BATCH, SavedModel
+from .schema import Numeric, TableSchema
 
+if TYPE_CHECKING:
+    from .model import TableModel
+
+BATCH = 1000
+"""Number of cells whose replacement is scored at once."""
 EXPLAINED = 0.5
 """If single columns explain a smaller part of the score, the nearest row is what is expected."""
 NEW = math.log(LIMIT / 0.05)
@@ -27,17 +29,14 @@ MIN_SHARE = 0.2
 """Columns that explain less of the score are not named, except for the most important one."""
 
 
-def explain(
-    saved: SavedModel, schema: TableSchema, rows: Tensor, count: int = 3
-) -> list[list[Reason]]:
+def explain(model: "TableModel", rows: Tensor, count: int = 3) -> list[list[Reason]]:
     """Return the columns that make rows unusual, the most important first.
 
     A column is a reason if the score falls when its value is replaced by that of similar rows:
     the nearest training rows in all other columns.
 
     Args:
-        saved: The model of a table.
-        schema: Types of the columns.
+        model: The model.
         rows: Codes of the rows, shape `(N, C)`.
         count: Largest number of reasons of a row.
 
@@ -45,40 +44,26 @@ def explain(
         The reasons of each row. Empty if no column is unusual given the others.
     """
     parts = rows.split(max(1, BATCH // max(rows.shape[1], 1)))  # type: ignore[no-untyped-call]
-    explained = over_items(lambda part: _explain_batch(saved, schema, part, count), parts)
-    return [reasons for part in explained for reasons in part]
+    return [reasons for part in parts for reasons in _explain_batch(model, part, count)]
 
 
-def _explain_batch(
-    saved: SavedModel, schema: TableSchema, rows: Tensor, count: int
-) -> list[list[Reason]]:
-    detector, transform = saved.detector, saved.transform
-    assert detector is not None
-    assert detector.neighbors is not None
-    assert isinstance(transform, Chain)
-    encode = transform.steps[0]
-    assert isinstance(encode, EncodeColumns)
-    x = saved.completions(rows)[0]
+def _explain_batch(model: "TableModel", rows: Tensor, count: int) -> list[list[Reason]]:
+    detector, encoder, schema = model.detector, model.encoder, model.schema
+    x = model.imputation.nearest(model.inputs(rows))
     present, near = ~rows.isnan(), detector.neighbors.complete_rows.to(x.dtype)
-    expected = expected_inputs(x, near, encode.blocks)
-
-    def score(y: Tensor) -> Tensor:
-        return detector.calibration.score(detector.measures(saved.member_log_densities, y))
-
-    gains = score_gains(score, x, expected, present.to(x.device)).cpu()
+    expected = expected_inputs(x, near, encoder.blocks)
+    gains = score_gains(model.outlier_score, x, expected, present.to(x.device)).cpu()
     likely = torch.stack([
-        transform.inverse(expected[j].cpu())[:, j] for j in range(len(expected))
+        encoder.inverse(expected[j].cpu())[:, j] for j in range(len(expected))
     ]).T
     # If no single column explains the row, several are unusual together.
-    distances, nearest = distance_shares(x, near, encode.blocks)
-    several = gains.sum(1, keepdim=True) < EXPLAINED * score(x).cpu()[:, None]
+    distances, nearest = distance_shares(x, near, encoder.blocks)
+    several = gains.sum(1, keepdim=True) < EXPLAINED * model.outlier_score(x).cpu()[:, None]
     gains = torch.where(several, torch.where(present, distances.cpu().to(gains), 0.0), gains)
-    likely = torch.where(several, transform.inverse(nearest.cpu()), likely)
-    if saved.marginals is not None:
-        likely = saved.marginals.nearest_known(likely)
-    assert detector.known_values is not None
+    likely = torch.where(several, encoder.inverse(nearest.cpu()), likely)
+    likely = model.marginals.nearest_known(likely)
     surprise = detector.known_values.surprise(x)
-    is_new = torch.stack([surprise[:, block].amax(1) > NEW for block in encode.blocks], 1)
+    is_new = torch.stack([surprise[:, block].amax(1) > NEW for block in encoder.blocks], 1)
     values, likely_values = _as_text(_without_levels(schema), rows), _as_text(schema, likely)
     shares = gains / gains.sum(1, keepdim=True).clamp_min(1e-12)
     names = [column.name for column in schema.used]
@@ -144,14 +129,6 @@ def as_number(text: str) -> float | None:
         return float(text)
     except ValueError:
         return None
-
-
-def json_value(text: str) -> Json:
-    """Return text as a number if it is written like one, and `None` if it is empty."""
-    number = as_number(text)
-    if number is None or not math.isfinite(number):
-        return text or None
-    return number if np.format_float_positional(number, trim="-") == text else text
 
 
 def seven_digits(x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

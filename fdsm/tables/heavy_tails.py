@@ -1,13 +1,11 @@
 """A monotone map of heavy-tailed columns toward the normal distribution."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 import torch
-from torch import Generator, Tensor
-
-from paper.data.transforms.transform import require_state
+from torch import Tensor
 
 TAIL_WEIGHT = 1.1
 """Columns whose tails are heavier, relative to those of the normal distribution, are mapped."""
@@ -44,28 +42,29 @@ class NormalizeTails:
     from 25 % to 75 %, is more than 1.1 times as large as for the normal distribution.
 
     Attributes:
-        mapped: Indices of the mapped columns, shape `(M,)`. Learned.
-        knots: Values of the knots, shape `(M, 128)`, increasing. Learned.
-        images: $T$ at the knots, shape `(M, 128)`. Learned.
-        slopes: Slopes of $T$ below and above the knots, shape `(M, 2)`. Learned.
+        mapped: Indices of the mapped columns, shape `(M,)`.
+        knots: Values of the knots, shape `(M, 128)`, increasing.
+        images: $T$ at the knots, shape `(M, 128)`.
+        slopes: Slopes of $T$ below and above the knots, shape `(M, 2)`.
 
     Example:
         >>> x = torch.randn(1000, 2, generator=torch.Generator().manual_seed(0)).double()
         >>> x[:, 1] = torch.special.ndtri(x[:, 1].sigmoid()).exp()
-        >>> fitted = NormalizeTails().fit(x)
+        >>> fitted = NormalizeTails.fit(x)
         >>> fitted.mapped
         tensor([1])
-        >>> y = fitted.deterministic(x)
+        >>> y = fitted(x)
         >>> bool((fitted.inverse(y) - x).abs().max() < 1e-6)
         True
     """
 
-    mapped: Tensor | None = field(default=None, repr=False, compare=False)
-    knots: Tensor | None = field(default=None, repr=False, compare=False)
-    images: Tensor | None = field(default=None, repr=False, compare=False)
-    slopes: Tensor | None = field(default=None, repr=False, compare=False)
+    mapped: Tensor
+    knots: Tensor
+    images: Tensor
+    slopes: Tensor
 
-    def fit(self, x: Tensor) -> Self:
+    @classmethod
+    def fit(cls, x: Tensor) -> Self:
         """Return the transform with the maps of the heavy-tailed columns of `x`."""
         maps = {
             j: fitted
@@ -75,52 +74,28 @@ class NormalizeTails:
         none = torch.zeros(0, KNOTS, dtype=torch.float64)
         columns = zip(*maps.values(), strict=True) if maps else [(), (), ()]
         knots, images, slopes = (torch.stack(c) if c else none for c in columns)
-        return replace(
-            self,
-            mapped=torch.tensor(list(maps), dtype=torch.long),
-            knots=knots,
-            images=images,
-            slopes=slopes[:, :2],
-        )
+        return cls(torch.tensor(list(maps), dtype=torch.long), knots, images, slopes[:, :2])
 
-    def sample(self, x: Tensor, generator: Generator | None = None) -> Tensor:
-        """Return `deterministic(x)`. The transform is not random."""
-        return self.deterministic(x)
-
-    def deterministic(self, x: Tensor) -> Tensor:
+    def __call__(self, x: Tensor) -> Tensor:
         """Return the mapped rows, shape `(N, D)`."""
-        mapped, knots, images, slopes = self._learned(x)
+        mapped, knots, images, slopes = self._on(x.device)
         return _replace_columns(x, mapped, _interpolate(x[:, mapped], knots, images, slopes)[0])
 
     def inverse(self, y: Tensor) -> Tensor:
         """Return the rows before the map, shape `(N, D)`."""
-        mapped, knots, images, slopes = self._learned(y)
+        mapped, knots, images, slopes = self._on(y.device)
         values, _ = _interpolate(y[:, mapped], images, knots, 1 / slopes)
         return _replace_columns(y, mapped, values)
 
     def log_det(self, x: Tensor) -> Tensor:
         r"""Return $\sum_j \log T_j'(x_j)$ over the cells that are not missing, shape `(N,)`."""
-        mapped, knots, images, slopes = self._learned(x)
+        mapped, knots, images, slopes = self._on(x.device)
         _, slope = _interpolate(x[:, mapped], knots, images, slopes)
         return slope.log().nansum(1).to(x.dtype)
 
-    def state(self) -> dict[str, Tensor]:
-        """Return the learned tensors."""
-        names = ("mapped", "knots", "images", "slopes")
-        values = {name: getattr(self, name) for name in names}
-        return {name: value for name, value in values.items() if value is not None}
-
-    def restore(self, state: dict[str, Tensor]) -> Self:
-        """Return the transform with the tensors of `state()`."""
-        names = ("mapped", "knots", "images", "slopes")
-        tensors = require_state("NormalizeTails", state, *names)
-        return replace(self, **dict(zip(names, tensors, strict=True)))
-
-    def _learned(self, x: Tensor) -> list[Tensor]:
-        state = self.state()
-        if not state:
-            raise ValueError("NormalizeTails is not fitted: call fit(rows) first")
-        return [value.to(x.device) for value in state.values()]
+    def _on(self, device: torch.device) -> list[Tensor]:
+        tensors = (self.mapped, self.knots, self.images, self.slopes)
+        return [tensor.to(device) for tensor in tensors]
 
 
 def _fit_column(values: Tensor) -> tuple[Tensor, Tensor, Tensor] | None:

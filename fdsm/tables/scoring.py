@@ -1,134 +1,226 @@
-"""Scoring a file of new data with a trained model."""
+"""Scores of all rows of a table, with reasons, and files of scores."""
 
-import json
+import hashlib
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
-from itertools import pairwise
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 import torch
 from torch import Tensor
 
-from ..atomic_io import replace_file
-from paper.data import Array, DataError, ImageFolder, Table, TableSchema, from_path, iter_frames
-from paper.data.download import checksums, resolve_path
-from .frame.table_file import ROW
-from .schema.columns import Problems
-from .frame.reading import TEXT_SUFFIXES, table_suffix
-from .frame.writing import cast_text, require_replaceable, uncastable, write_frames
-from ..extras import name_missing_extra
+from ..atomic_io import create_folder, replace_file
+from ..untrusted import not_a_formula
+from .errors import DataError, problems_of
+from .explain import explain, reasons_text, seven_digits
+from .frame import (
+    TEXT_SUFFIXES,
+    Frame,
+    cast_text,
+    frame_from,
+    iter_table,
+    require_replaceable,
+    table_suffix,
+    uncastable,
+    write_frames,
+)
 from .outliers import Reason, benjamini_hochberg
-from ..serialize import Json
-from ..untrusted import not_a_formula, read_json
-from .explain import explain, json_value, reasons_text, seven_digits
-from paper.runs.run import RunError
-from paper.runs.saved_model import SavedModel
-from .summary import histogram
+from .schema import Problems
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from .model import TableModel
 
+Floats = npt.NDArray[np.float64]
+
+ROW = "row"
+"""Name in place of a column for problems of a whole row."""
 SCORES_MARK, SCORES_COLUMNS = "scores", ("p_value", "log_density", "problem")
-"""How files of scores are recognized. Files of fdsm 0.2.0 have these columns too."""
+"""How files of scores are recognized."""
 BLOCK = 50_000
-"""Number of rows that are in memory at once."""
+"""Number of rows that are scored at once."""
+KEPT_BYTES, HASHED_BYTES = 2**28, 2**26
+"""A table that takes at most 256 MiB is kept in memory, and a file of at most 64 MiB is compared
+with the training file. So no file is read more than twice."""
 EXPLAINED_P, EXPLAINED_ROWS = 0.05, 2000
 """Rows that are not flagged and have a larger p-value, or after this number of rows with higher
 scores, get no reasons."""
-RECORDED_ROWS = 20
-"""Number of rows in the record for the report."""
 
 
 @dataclass(frozen=True)
-class ScoredRows:
-    """Scores of all rows of a file.
+class ScoredTable:
+    """Scores of the rows of a table.
 
     Attributes:
-        score: Outlier scores, shape `(N,)`. NaN for rows that could not be scored.
-        p_value: P-values, shape `(N,)`.
-        log_density: Log-densities, shape `(N,)`.
+        score: How unusual each row is, shape `(N,)`. 3 means as unusual as 1 row in 1,000. NaN
+            for rows that could not be scored.
+        p_value: Probability that a normal row has at least this score, shape `(N,)`.
+        log_density: Log-density, shape `(N,)`, up to a constant unless the model is normalized.
         flagged: Whether a row is an outlier at the false discovery rate, shape `(N,)`.
-        reasons: Reasons by row.
+        reasons: The columns that make unusual rows unusual, the most important first, by row.
         problems: Why a row was not scored, by row.
     """
 
-    score: Tensor
-    p_value: Tensor
-    log_density: Tensor
-    flagged: Tensor
+    score: Floats
+    p_value: Floats
+    log_density: Floats
+    flagged: npt.NDArray[np.bool_]
     reasons: dict[int, list[Reason]]
     problems: dict[int, str]
 
+    def columns(self, start: int = 0, stop: int | None = None) -> pa.Table:
+        """Return a range of the rows as a table with text for reasons and problems."""
+        stop = len(self.score) if stop is None else stop
+        part, rows = slice(start, stop), range(start, stop)
+        missing = np.isnan(self.score[part])
+        number = lambda x: pa.array(seven_digits(x[part]), pa.float64(), mask=missing)
+        reasons = [_safe_text(self.reasons.get(i, [])) for i in rows]
+        return pa.table({
+            "score": number(self.score),
+            "p_value": number(self.p_value),
+            "log_density": number(self.log_density),
+            "flagged": pa.array(self.flagged[part], pa.bool_(), mask=missing),
+            "reasons": pa.array(reasons, pa.string()),
+            "problem": pa.array([self.problems.get(i, "") for i in rows], pa.string()),
+        })
+
+
+def table_frames(table: object, columns: Sequence[str] = ()) -> Iterator[Frame]:
+    """Yield the blocks of a table: of a file, a frame or an array."""
+    if isinstance(table, str | os.PathLike):
+        yield from iter_table(Path(table), BLOCK, columns)
+        return
+    whole = frame_from(table)
+    for start in range(0, max(whole.num_rows, 1), BLOCK):
+        part = whole.slice(start, BLOCK)
+        yield Frame(part, {}, part)
+
+
+def score_frames(
+    model: "TableModel",
+    frames: Iterable[Frame],
+    *,
+    fdr: float = 0.1,
+    reasons: int = 3,
+    leave_one_out: bool = False,
+) -> ScoredTable:
+    """Score the blocks of a table. See `TableModel.score`."""
+    explained_p = max(EXPLAINED_P, fdr) if reasons else 0.0
+    scores: list[Tensor] = []
+    explained: dict[int, list[Reason]] = {}
+    problems: dict[int, str] = {}
+    highest = torch.full((EXPLAINED_ROWS,), -torch.inf).double()
+    done = 0
+    for frame in frames:
+        codes, cell_problems = model.schema.encode(frame.table)
+        rows = torch.from_numpy(codes)
+        cell_problems |= {row: [(ROW, text)] for row, text in frame.ragged.items()}
+        unreadable = _unreadable_rows(rows, cell_problems)
+        problems |= {done + i: text for i, text in unreadable.items()}
+        new_values = {i: cells for i, cells in cell_problems.items() if i not in unreadable}
+        block = _score_rows(model, rows, unreadable, leave_one_out=leave_one_out)
+        is_unusual = block[1] <= explained_p
+        _add_new_values(block, new_values, model.smallest_p_value)
+        scores.append(block)
+        if reasons:
+            chosen = _most_unusual(block[0], is_unusual, float(highest[-1]))
+            explanations = explain(model, rows[chosen], reasons)
+            by_row = dict(zip(chosen.tolist(), explanations, strict=True))
+            for i, cells in new_values.items():
+                given = [Reason(column, text, "", 1.0) for column, text in cells]
+                by_row[i] = (given + by_row.get(i, []))[: max(reasons, len(given))]
+            explained |= {done + i: each for i, each in by_row.items()}
+        highest = torch.cat([highest, block[0].nan_to_num(-torch.inf)]).topk(EXPLAINED_ROWS).values
+        done += len(rows)
+    joined = torch.cat(scores, 1) if scores else torch.empty(3, 0).double()
+    flagged = benjamini_hochberg(joined[1], fdr)
+    return ScoredTable(
+        *(values.numpy() for values in joined), flagged.numpy(), explained, problems
+    )
+
+
+def explain_frame(model: "TableModel", frame: Frame, count: int) -> list[list[Reason]]:
+    """Return the reasons of all rows of a block. See `TableModel.explain`."""
+    codes, problems = model.schema.encode(frame.table)
+    rows = torch.from_numpy(codes)
+    explanations = explain(model, rows, count)
+    changed = list(problems)
+    p_values = model.score_codes(rows[changed]).p_value.tolist() if changed else []
+    for i, p_value in zip(changed, p_values, strict=True):
+        others = explanations[i] if p_value <= EXPLAINED_P else []
+        explanations[i] = [Reason(column, text, "", 1.0) for column, text in problems[i]] + others
+    return explanations
+
 
 def score_file(
-    saved: SavedModel, data: Path, out: Path, *, fdr: float = 0.1, only_scores: bool = False
-) -> dict[str, Json]:
-    """Score every row of a data file and write the scores.
+    model: "TableModel", path: Path, out: Path, *, fdr: float = 0.1, only_scores: bool = False
+) -> ScoredTable:
+    """Score every row of a file, and write the rows with their scores.
 
-    A table is written with its own columns and the scores after them, as `.csv` or `.parquet`.
-    Rows with cells that cannot be read are not scored. Their problem is written instead.
+    A file that is larger than memory is read in blocks, and a second time to write it.
 
     Args:
-        saved: The model.
-        data: A file or folder with the columns or images of the training data.
-        out: The file to write. An existing file is only replaced if it holds scores.
+        model: The model.
+        path: A file with the columns of the training table.
+        out: The `.csv` or `.parquet` file to write. An existing file is only replaced if it holds
+            scores.
         fdr: Largest accepted share of normal rows among the flagged ones.
-        only_scores: Whether to leave out the columns of the table.
+        only_scores: Whether to write the number of each row instead of the columns of the table.
 
     Returns:
-        A summary: number of rows, of flagged rows and of rows not scored, and perhaps a warning.
+        The scores.
 
     Raises:
-        DataError: If the rows do not have the shape of the training rows, or none can be scored.
+        DataError: If the file is not a table, lacks columns, or no row can be scored.
         OSError: If the file to write exists and does not hold scores, or cannot be written.
         ValueError: If the format is not supported.
     """
-    require_replaceable(out, SCORES_MARK, SCORES_COLUMNS, data)
-    edges = _edges(saved)
-    schema = table_schema(saved)
-    if schema is None:
-        names, rows = _read_images(saved, data)
-        scored = _collect([_score_block(saved, None, rows, {})], fdr)
-        frames: Iterator[pa.Table] = iter([_name_table(names)])
-    else:
-        source = _table_source(saved, data, schema)
-        is_text = isinstance(source, Table) and table_suffix(Path(source.path)) in TEXT_SUFFIXES
-        typed = out.suffix == ".parquet" and not only_scores and is_text
-        as_text: set[str] | None = set() if typed else None
-        scored = _collect(
-            _score_blocks(saved, schema, source, as_text, max(EXPLAINED_P, fdr)), fdr
-        )
-        frames = _number_rows(len(scored.score)) if only_scores else _frames(source)
-        if as_text is not None:
-            frames = (cast_text(frame, schema, as_text) for frame in frames)
-    if not bool((~scored.score.isnan()).any()):
+    require_replaceable(out, SCORES_MARK, SCORES_COLUMNS, path)
+    is_text = table_suffix(path) in TEXT_SUFFIXES
+    typed = out.suffix == ".parquet" and not only_scores and is_text
+    as_text: set[str] = set()
+    blocks: list[pa.Table] = []
+
+    is_kept = not only_scores
+
+    def read() -> Iterator[Frame]:
+        nonlocal is_kept
+        for frame in table_frames(path, model.schema.names):
+            if typed:
+                as_text.update(uncastable(frame.original, model.schema))
+            blocks.append(frame.original)
+            is_kept &= sum(block.nbytes for block in blocks) <= KEPT_BYTES
+            if not is_kept:
+                blocks.clear()
+            yield frame
+
+    with problems_of(path):
+        leave_one_out = is_training_file(model, path)
+        scored = score_frames(model, read(), fdr=fdr, leave_one_out=leave_one_out)
+    if np.isnan(scored.score).all():
         first = next(iter(scored.problems.values()), "there are no rows")
-        raise DataError(f"{data}: no row can be scored. First problem: {first}")
-    out.parent.mkdir(parents=True, exist_ok=True)
+        raise DataError(f"{path}: no row can be scored. First problem: {first}")
+    again = (frame.original for frame in table_frames(path, model.schema.names))
+    tables: Iterable[pa.Table] = blocks if is_kept else again
+    if only_scores:
+        tables = _number_rows(len(scored.score))
+    elif typed:
+        tables = (cast_text(table, model.schema, as_text) for table in tables)
+    create_folder(out.parent)
     with replace_file(out) as draft:
-        write_frames(draft, out.suffix, _with_scores(frames, scored), SCORES_MARK)
-    return {
-        "rows": len(scored.score),
-        "flagged": int(scored.flagged.sum()),
-        "false_discovery_rate": fdr,
-        "not_scored": int(scored.score.isnan().sum()),
-        "smallest_possible_p_value": float(f"{_smallest_p_value(saved):.2g}"),
-        **({} if edges is None else _record(saved, data, scored, fdr, edges)),
-    }
+        write_frames(draft, out.suffix, _with_scores(tables, scored), SCORES_MARK)
+    return scored
 
 
-def table_schema(saved: SavedModel) -> TableSchema | None:
-    """Return the types of the columns that a model was trained on, or `None` for images."""
-    schema = getattr(saved.run.recipe.data, "schema", None)
-    if isinstance(schema, TableSchema):
-        return schema
-    names = saved.run.config.get("data", {}).get("columns")  # of numeric columns, in fdsm 0.2.0
-    if names is None and len(saved.shape) == 1 and not saved.is_integer:
-        names = [str(i) for i in range(*saved.run.config.get("stored_shape", saved.shape))]
-    return None if names is None else TableSchema.of_numbers(names)
+def is_training_file(model: "TableModel", path: Path) -> bool:
+    """Return whether a file is the one that the model was trained on, up to 64 MiB."""
+    if not path.is_file() or not 0 < path.stat().st_size <= HASHED_BYTES:
+        return False
+    return hashlib.sha256(path.read_bytes()).hexdigest() == model.origin.sha256
 
 
 def default_scores_path(data: Path) -> Path:
@@ -145,264 +237,62 @@ def default_scores_path(data: Path) -> Path:
     return data.with_name(f"{data.name}.scores.csv")
 
 
-def is_training_file(saved: SavedModel, path: Path) -> bool:
-    """Return whether a file is the one that the model was trained on."""
-    training_checksums = [
-        file.get("sha256") for file in saved.run.config.get("data", {}).get("files", [])
-    ]
-    return path.is_file() and checksums(path, "sha256")[0] in training_checksums
-
-
-def _smallest_p_value(saved: SavedModel) -> float:
-    assert saved.detector is not None
-    return 1 / (len(saved.detector.calibration.folds) + 1)
-
-
-def _score_blocks(
-    saved: SavedModel,
-    schema: TableSchema,
-    source: Table | Array,
-    as_text: set[str] | None,
-    explained_p: float,
-) -> Iterator[ScoredRows]:
-    """Score a table in blocks, and add columns of text without the right type to `as_text`."""
-    again = is_training_file(saved, resolve_path(source.path))
-    blocks = source.iter_codes(BLOCK) if isinstance(source, Table) else [source.read_codes()]
-    highest = torch.full((EXPLAINED_ROWS,), -torch.inf).double()
-    for codes, problems, frame in blocks:
-        if as_text is not None:
-            as_text |= uncastable(frame, schema)
-        limits = {"explained_p": explained_p, "threshold": float(highest[-1])}
-        rows = torch.from_numpy(codes)
-        block = _score_block(saved, schema, rows, problems, leave_one_out=again, **limits)
-        scores = block.score.nan_to_num(-torch.inf, posinf=torch.inf)
-        highest = torch.cat([highest, scores]).topk(EXPLAINED_ROWS).values
-        yield block
-
-
-def _score_block(
-    saved: SavedModel,
-    schema: TableSchema | None,
-    rows: Tensor,
-    problems: Problems,
-    *,
-    leave_one_out: bool = False,
-    explained_p: float = EXPLAINED_P,
-    threshold: float = -math.inf,
-) -> ScoredRows:
-    """Score rows, and explain the unusual ones of a table if their score reaches a threshold."""
-    unreadable = {} if schema is None else _unreadable_rows(saved, rows, problems)
+def _score_rows(
+    model: "TableModel", rows: Tensor, unreadable: dict[int, str], *, leave_one_out: bool
+) -> Tensor:
+    """Return score, p-value and log-density of rows, shape `(3, N)`. NaN if unreadable."""
+    result = torch.full((3, len(rows)), torch.nan).double()
     good = torch.tensor([i for i in range(len(rows)) if i not in unreadable], dtype=torch.long)
-    score, p_value, log_density = (torch.full((len(rows),), torch.nan).double() for _ in range(3))
-    if not len(good):
-        return ScoredRows(score, p_value, log_density, score > 0, {}, unreadable)
-    scores = saved.score(rows[good], leave_one_out=leave_one_out)
-    explained = torch.zeros(len(rows), dtype=torch.bool)
-    explained[good] = scores.p_value <= explained_p
-    index = {int(row): i for i, row in enumerate(good.tolist())}
-    new_values = {index[i]: len(cells) for i, cells in problems.items() if i in index}
-    scores = saved.with_new_values(scores, new_values)
-    score[good], p_value[good], log_density[good] = (part.double() for part in scores)
-    reasons: dict[int, list[Reason]] = {}
-    detector = saved.detector
-    if schema is not None and detector is not None and detector.neighbors is not None:
-        chosen = (explained & (score >= threshold)).nonzero().flatten()
-        chosen = chosen[score[chosen].argsort(descending=True)][:EXPLAINED_ROWS]
-        explanations = explain(saved, schema, rows[chosen])
-        reasons = dict(zip(chosen.tolist(), explanations, strict=True))
-    for i, cells in problems.items():
-        if i not in unreadable:
-            given = [Reason(column, text, "", 1.0) for column, text in cells]
-            reasons[i] = given + reasons.get(i, [])
-    return ScoredRows(score, p_value, log_density, score > 0, reasons, unreadable)
+    if len(good):
+        result[:, good] = torch.stack(model.score_codes(rows[good], leave_one_out=leave_one_out))
+    return result
 
 
-def _unreadable_rows(saved: SavedModel, rows: Tensor, problems: Problems) -> dict[int, str]:
+def _add_new_values(scores: Tensor, new_values: Problems, smallest_p: float) -> None:
+    r"""Add values that never occurred in training, such as unknown categories, to scores.
+
+    Such a value makes a row as unusual as the most unusual of the $n$ held-out rows: its p-value
+    is $1/(n + 1)$, and its score grows by $\log_{10}(n + 1)$.
+    """
+    for i, cells in new_values.items():
+        scores[0, i] -= len(cells) * math.log10(smallest_p)
+        scores[1, i] = smallest_p
+
+
+def _unreadable_rows(rows: Tensor, problems: Problems) -> dict[int, str]:
     """Return why rows of a table cannot be scored, by row."""
     causes = {i: cells[0][1] for i, cells in problems.items() if cells[0][0] == ROW}
-    missing = rows.isnan()
-    for i in missing.all(1).nonzero().flatten().tolist():
+    for i in rows.isnan().all(1).nonzero().flatten().tolist():
         if i not in problems:
             causes[i] = "all cells are missing"
-    if saved.fills_missing:
-        return causes
-    for i in missing.any(1).nonzero().flatten().tolist():
-        if i not in causes:
-            cells = [Reason(column, text, "", 1.0) for column, text in problems.get(i, [])]
-            causes[i] = (
-                _safe_reasons_text(cells) or "a cell is missing, which this model cannot fill"
-            )
     return causes
 
 
-def _collect(blocks: "Sequence[ScoredRows] | Iterator[ScoredRows]", fdr: float) -> ScoredRows:
-    """Join the scores of blocks, and flag rows at the false discovery rate."""
-    parts: list[tuple[Tensor, Tensor, Tensor]] = []
-    reasons: dict[int, list[Reason]] = {}
-    problems: dict[int, str] = {}
-    done = 0
-    for block in blocks:
-        parts.append((block.score, block.p_value, block.log_density))
-        reasons |= {done + i: row_reasons for i, row_reasons in block.reasons.items()}
-        problems |= {done + i: text for i, text in block.problems.items()}
-        done += len(block.score)
-    if not parts:
-        parts = [(torch.empty(0), torch.empty(0), torch.empty(0))]
-    score, p_value, log_density = (torch.cat(column) for column in zip(*parts, strict=True))
-    flagged = benjamini_hochberg(p_value, fdr)
-    return ScoredRows(score, p_value, log_density, flagged, reasons, problems)
+def _most_unusual(score: Tensor, is_unusual: Tensor, smallest: float) -> Tensor:
+    """Return the indices of unusual rows, the most unusual first."""
+    chosen = (is_unusual & (score >= smallest)).nonzero().flatten()
+    return chosen[score[chosen].argsort(descending=True)][:EXPLAINED_ROWS]
 
 
-def _with_scores(frames: "Iterator[pa.Table]", scored: ScoredRows) -> "Iterator[pa.Table]":
-    """Return the blocks of a table with the columns of scores after their own."""
+def _with_scores(tables: Iterable[pa.Table], scored: ScoredTable) -> Iterator[pa.Table]:
+    """Yield the blocks of a table with the columns of scores after their own."""
     done = 0
-    for frame in frames:
-        taken, table = set(frame.column_names), frame
-        for name, values in _columns(scored, done, len(frame)).items():
-            table = table.append_column(f"fdsm_{name}" if name in taken else name, values)
+    for table in tables:
+        columns = scored.columns(done, done + table.num_rows)
+        taken = set(table.column_names)
+        for name in columns.column_names:
+            unused = f"fdsm_{name}" if name in taken else name
+            table = table.append_column(unused, columns.column(name))
         yield table
-        done += len(frame)
+        done += len(table)
 
 
-def _columns(scored: ScoredRows, start: int, count: int) -> "dict[str, pa.Array]":
-    """Return the columns of scores for some rows."""
-    import pyarrow as pa
-
-    part = slice(start, start + count)
-    missing = scored.score[part].isnan().numpy()
-
-    def number(x: Tensor) -> "pa.Array":
-        return pa.array(seven_digits(x[part].numpy()), pa.float64(), mask=missing)
-
-    rows = range(start, start + count)
-    return {
-        "score": number(scored.score),
-        "p_value": number(scored.p_value),
-        "log_density": number(scored.log_density),
-        "flagged": pa.array(scored.flagged[part].numpy(), pa.bool_(), mask=missing),
-        "reasons": pa.array(
-            [_safe_reasons_text(scored.reasons.get(i, [])) for i in rows], pa.string()
-        ),
-        "problem": pa.array([scored.problems.get(i, "") for i in rows], pa.string()),
-    }
-
-
-def _safe_reasons_text(reasons: Sequence[Reason]) -> str:
+def _safe_text(reasons: Sequence[Reason]) -> str:
     """Return reasons as text. The name of a column is never the beginning of a formula."""
     return reasons_text([r._replace(column=not_a_formula(r.column, "column ")) for r in reasons])
 
 
-def _edges(saved: SavedModel) -> list[float] | None:
-    """Return the bins of scores in `table.json` of a run, or `None` if it has no such file."""
-    path = saved.run.folder / "table.json"
-    if not path.exists():
-        return None
-    table = read_json(path, RunError)
-    with suppress(LookupError, TypeError, ValueError, OverflowError):
-        edges = list(map(float, table["scores"]["edges"]))
-        if len(edges) > 1 and all(a < b for a, b in pairwise(edges)):
-            return edges
-    raise RunError(f"{path} is damaged: it has no increasing edges of scores")
-
-
-def _record(
-    saved: SavedModel, data: Path, scored: ScoredRows, fdr: float, edges: list[float]
-) -> dict[str, Json]:
-    """Write a summary for the report into the folder of the run. Return a warning if it fails."""
-    scores = scored.score[~scored.score.isnan()]
-    flagged = scored.score[scored.flagged]
-    order = scored.score.nan_to_num(-torch.inf).argsort(descending=True)[:RECORDED_ROWS].tolist()
-    top: list[Json] = [
-        {
-            "row": i + 1,
-            "score": float(scored.score[i]),
-            "p_value": float(scored.p_value[i]),
-            "flagged": bool(scored.flagged[i]),
-            "reasons": [
-                reason._asdict() | {"expected": json_value(reason.expected)}
-                for reason in scored.reasons.get(i, [])
-            ],
-        }
-        for i in order
-        if not bool(scored.score[i].isnan())
-    ]
-    content: Json = {
-        "file": data.name,
-        "rows": len(scored.score),
-        "flagged": int(scored.flagged.sum()),
-        "fdr": fdr,
-        "score_histogram": {"edges": edges, **histogram(scores.numpy(), edges)},
-        "threshold": float(flagged.min()) if len(flagged) else None,
-        "top": top,
-    }
-    folder = saved.run.folder / "scored"
-    try:
-        folder.mkdir(exist_ok=True)
-        with replace_file(folder / f"{data.name}.json") as draft:
-            draft.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-    except OSError as error:  # the model may be on a read-only disk
-        reason = error.strerror or str(error)
-        return {"warning": f"fdsm report will not show these scores: {folder}: {reason}"}
-    return {}
-
-
-def _table_source(saved: SavedModel, path: Path, schema: TableSchema) -> Table | Array:
-    key = getattr(saved.run.recipe.data, "key", None)
-    source = from_path(path, key)
-    if not isinstance(source, (Table, Array)):
-        raise DataError(f"{path} holds images, but {saved.run.folder} was trained on a table")
-    return replace(source, schema=schema)
-
-
-def _frames(source: Table | Array) -> "Iterator[pa.Table]":
-    """Return the blocks of a table with the cells as they are in the file."""
-    if isinstance(source, Table):
-        assert source.schema is not None
-        for frame in iter_frames(resolve_path(source.path), BLOCK, source.schema.names):
-            yield frame.original
-    else:
-        yield source.read_codes()[2]
-
-
-def _number_rows(count: int) -> "Iterator[pa.Table]":
+def _number_rows(count: int) -> Iterator[pa.Table]:
     for start in range(0, count, BLOCK):
-        yield _name_table([str(i + 1) for i in range(start, min(start + BLOCK, count))])
-
-
-def _name_table(names: Sequence[str]) -> "pa.Table":
-    """Return a table with the number or file of each row."""
-    with name_missing_extra("writing tables"):
-        import pyarrow as pa
-
-    return pa.table({"row": pa.array([not_a_formula(n, "./") for n in names], pa.string())})
-
-
-def _read_images(saved: SavedModel, path: Path) -> tuple[list[str], Tensor]:
-    """Read new images in the same way as the training images of a model.
-
-    Returns:
-        A name for each image (its number from 1, or its file), and the images, `(N, *E)`.
-
-    Raises:
-        DataError: If the images do not have the shape or scale of the training images.
-    """
-    config = saved.run.config
-    key = getattr(saved.run.recipe.data, "key", None)
-    shape, source = tuple(config.get("stored_shape", saved.shape)), from_path(path, key)
-    if isinstance(source, (Table, Array)):
-        raise DataError(f"{path} is a table, but {saved.run.folder} was trained on images")
-    if isinstance(source, ImageFolder) and len(shape) == 3:
-        source = replace(source, size=shape[1], channels=shape[0])
-    rows = source.rows()
-    if tuple(rows.shape[1:]) != shape:
-        raise DataError(
-            f"{path} has rows of shape {tuple(rows.shape[1:])}, but {saved.run.folder} was "
-            f"trained on rows of shape {shape}"
-        )
-    if saved.is_integer and rows.max() > 2 * saved.max_value:
-        raise DataError(
-            f"{path} has values up to {rows.max():g}, but {saved.run.folder} was trained on "
-            f"integers up to {saved.max_value:g}. Bring them to the same scale"
-        )
-    names = source.names() if isinstance(source, ImageFolder) else range(1, len(rows) + 1)
-    return [str(name) for name in names], rows
+        numbers = [str(i + 1) for i in range(start, min(start + BLOCK, count))]
+        yield pa.table({"row": pa.array(numbers, pa.string())})

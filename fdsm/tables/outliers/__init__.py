@@ -1,7 +1,7 @@
 """Outlier scores with calibrated p-values and reasons."""
 
 from .calibration import Calibration
-from .detector import OutlierDetector, Scores
+from .detector import OutlierDetector
 from .false_discovery import benjamini_hochberg
 from .known_values import KnownValues
 from .neighbors import Neighbors
@@ -13,6 +13,5 @@ __all__ = [
     "Neighbors",
     "OutlierDetector",
     "Reason",
-    "Scores",
     "benjamini_hochberg",
 ]

@@ -6,7 +6,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from ..imputation import FillMissing, fill_within_folds
+from ..imputation import Imputation, fill_within_folds
 
 NUM_NEIGHBORS = 5
 SMALLEST_DISTANCE = 1e-3
@@ -104,9 +104,9 @@ class Neighbors:
         return fill_within_folds(self.rows, self.folds)[0]
 
     @cached_property
-    def _donors(self) -> list[FillMissing]:
+    def _donors(self) -> list[Imputation]:
         """Fills missing cells from rows outside each fold."""
-        return [FillMissing().fit(self.rows[self.folds != k]) for k in range(self.num_folds)]
+        return [Imputation.fit(self.rows[self.folds != k]) for k in range(self.num_folds)]
 
     @cached_property
     def _index(self) -> dict[bytes, int]:

@@ -1,0 +1,558 @@
+"""A model of a table: density, outlier scores with reasons, and samples."""
+
+import json
+import os
+import shutil
+import tempfile
+import warnings
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import pyarrow as pa
+import torch
+from torch import Generator, Tensor
+
+from .. import __version__
+from ..atomic_io import create_folder
+from ..derivatives import as_log_density
+from ..models import NoiseConditionalEnsemble
+from ..samplers import Progress
+from ..samplers.importance import kernel_log_partition
+from ..serialize import from_json, to_json
+from ..training import Callback, checkpoint, derived_seed
+from ..typing import Objective
+from ..untrusted import InputError, read_json
+from .encoder import EncodeColumns, Encoder
+from .ensemble import (
+    FOLDS,
+    Ensemble,
+    History,
+    choose_objective,
+    default_iterations,
+    fold_of_rows,
+    train_ensemble,
+)
+from .errors import problems_of
+from .frame import frame_from, read_table
+from .heavy_tails import NormalizeTails
+from .imputation import Imputation
+from .marginals import Marginals
+from .outliers import OutlierDetector, Reason
+from .schema import DateTime, TableSchema, copies_sentence, training_rows
+from .scoring import ScoredTable, explain_frame, score_frames, table_frames
+
+FORMAT = "fdsm table 1"
+CALIBRATION_ROWS = 5000
+"""Largest number of held-out rows that outlier scores are calibrated on."""
+VALUE_ROWS = 100_000
+"""Largest number of training rows whose values are remembered."""
+MARGINAL_ROWS = 20_000
+"""Largest number of training rows that the columns of samples are corrected to."""
+PARTITION_ROWS = 2000
+"""Largest number of training rows for the normalizing constant."""
+SAMPLE_BATCH = 1000
+
+
+class ModelError(InputError):
+    """A folder does not hold a model of a table, or the model is damaged."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a model was trained on.
+
+    Attributes:
+        name: Name of the file, or `""` for a table in memory.
+        sha256: SHA-256 of the file, or `""`.
+        sampled_rows: Number of rows of a random sample, if the file was too large to use all.
+        dropped_rows: Number of rows without any value.
+        copies: Number of copies of rows that were left out.
+        equal_rows: Number of rows that equal another one.
+        seed: Random seed.
+    """
+
+    name: str
+    sha256: str
+    sampled_rows: int | None
+    dropped_rows: int
+    copies: int
+    equal_rows: int
+    seed: int
+
+
+class RowScores(NamedTuple):
+    """Scores of rows, shape `(N,)` each, float64.
+
+    Attributes:
+        score: How unusual the row is. Larger is more unusual; 3 means one row in 1,000.
+        p_value: Probability that a normal row has at least this score.
+        log_density: Log-density, up to a constant unless the model is normalized.
+    """
+
+    score: Tensor
+    p_value: Tensor
+    log_density: Tensor
+
+
+@dataclass(frozen=True)
+class TableModel:
+    """A density of the rows of a table, with outlier scores, reasons and samples.
+
+    Columns may be numbers, categories, booleans and dates, with missing cells. The density is an
+    ensemble of energy-based models, trained by an objective of `fdsm.objectives`; see
+    `fdsm.tables.ensemble`. `ScoreMatchingDensity` is the same model with the methods of
+    scikit-learn.
+
+    Attributes:
+        schema: Types of the columns.
+        encoder: From codes of the columns to inputs of the network.
+        imputation: Fills missing cells.
+        ensemble: The network and its objective.
+        detector: Outlier scores and p-values.
+        marginals: Correction of the columns of samples.
+        log_partition: Logarithm of the normalizing constant and its standard error. `None` if it
+            is not known: with categorical columns, or if it could not be estimated well.
+        history: The course of the training.
+        origin: What the model was trained on.
+
+    Example:
+        >>> import numpy as np
+        >>> table = np.random.default_rng(0).normal(size=(200, 2))
+        >>> model = TableModel.fit(table, iterations=50)
+        >>> model.score([[0.0, 0.5], [9.0, 9.0]]).p_value < 0.05
+        array([False,  True])
+    """
+
+    schema: TableSchema
+    encoder: Encoder
+    imputation: Imputation
+    ensemble: Ensemble
+    detector: OutlierDetector
+    marginals: Marginals
+    log_partition: tuple[float, float] | None
+    history: History
+    origin: Origin
+
+    @classmethod
+    def fit(
+        cls,
+        table: object,
+        *,
+        categorical: Sequence[str] = (),
+        numeric: Sequence[str] = (),
+        ignore: Sequence[str] = (),
+        objective: Objective | None = None,
+        iterations: int | None = None,
+        seed: int = 0,
+        device: str = "cpu",
+        progress: Callback | None = None,
+    ) -> Self:
+        """Train a model.
+
+        Args:
+            table: Path of a file, a frame of pandas, polars or pyarrow, or an array `(N, C)`.
+            categorical: Names of columns to take as categorical. The columns of an array are
+                called `"0"`, `"1"` and so on.
+            numeric: Names of columns to take as numeric. Cells that are not numbers are missing.
+            ignore: Names of columns that the model must not see.
+            objective: The objective of the ensemble. Default: denoising score matching; see
+                `fdsm.tables.choose_objective`.
+            iterations: Largest number of training iterations. Default: chosen from the number of
+                rows.
+            seed: Random seed.
+            device: Device.
+            progress: Called after each iteration.
+
+        Returns:
+            The model.
+
+        Raises:
+            DataError: If the table cannot be used.
+            NonFiniteLossError: If the training diverges.
+
+        Warns:
+            UserWarning: If rows are equal, or copies of rows were left out.
+        """
+        frame, name, sha256, sampled_rows = _read(table, categorical)
+        with problems_of(name or "the table"):
+            schema = TableSchema.infer(
+                frame, categorical=categorical, numeric=numeric, ignore=ignore
+            )
+            rows = training_rows(frame, schema)
+        if copies := copies_sentence(rows.copies, rows.equal_rows):
+            warnings.warn(copies, stacklevel=2)
+        origin = Origin(
+            name, sha256, sampled_rows, rows.dropped, rows.copies, rows.equal_rows, seed
+        )
+        codes = torch.from_numpy(rows.codes)
+        encoder = Encoder.fit(codes, schema.num_levels)
+        inputs = encoder(codes)
+        imputation = Imputation.fit(inputs.to(device))
+        ensemble, history = train_ensemble(
+            inputs,
+            choose_objective() if objective is None else objective,
+            iterations=default_iterations(len(codes)) if iterations is None else iterations,
+            seed=seed,
+            device=device,
+            progress=progress,
+        )
+        detector = _calibrate(ensemble, schema, encoder, codes, device)
+        log_partition = None
+        if not any(schema.num_levels):  # densities of encoded categories are no probabilities
+            log_partition = kernel_log_partition(
+                as_log_density(ensemble.log_density),
+                imputation.nearest(inputs[:PARTITION_ROWS].to(device)),
+                _generator(seed, "partition", device),
+            )
+        drawn = _draw(
+            ensemble,
+            encoder,
+            sample_count(history.iterations),
+            _generator(seed, "marginals", device),
+        )
+        is_numeric = torch.tensor([levels == 0 for levels in schema.num_levels])
+        marginals = Marginals.fit(drawn, codes[:MARGINAL_ROWS], is_numeric)
+        return cls(
+            schema,
+            encoder,
+            imputation,
+            ensemble,
+            detector,
+            marginals,
+            log_partition,
+            history,
+            origin,
+        )
+
+    @property
+    def is_normalized(self) -> bool:
+        """Whether the integral of the density is 1, up to the error of `log_partition`."""
+        return self.log_partition is not None
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the network."""
+        return next(self.ensemble.network.parameters()).device
+
+    @property
+    def smallest_p_value(self) -> float:
+        """The smallest possible p-value, which depends on the number of calibration rows."""
+        return 1 / (len(self.detector.calibration.folds) + 1)
+
+    def inputs(self, codes: Tensor) -> Tensor:
+        """Return inputs of the network, `(N, C) -> (N, D)`, float64. NaN in missing cells."""
+        return self.encoder(codes.to(self.device)).double()
+
+    def outlier_score(self, x: Tensor) -> Tensor:
+        """Return the outlier score of inputs, shape `(N, D) -> (N,)`."""
+        measures = self.detector.measures(self._exact.member_log_densities, x)
+        return self.detector.calibration.score(measures)
+
+    def score_codes(self, codes: Tensor, *, leave_one_out: bool = False) -> RowScores:
+        r"""Return the scores of rows.
+
+        The log-density is that of the data, $\log p(Tx) + \log|\det T'(x)|$ for the encoder $T$.
+        It is averaged over several completions of a row with missing cells.
+
+        Args:
+            codes: Codes of the rows, shape `(N, C)`. NaN in missing cells.
+            leave_one_out: Whether these are the training rows. Then the distance of a row to
+                itself does not count, so that outliers among the training rows are noticed.
+
+        Returns:
+            Three numbers per row.
+        """
+        calibration = self.detector.calibration
+        measures = self.detector.measures(
+            self._exact.member_log_densities, self.inputs(codes), leave_one_out=leave_one_out
+        )
+        log_z = 0.0 if self.log_partition is None else self.log_partition[0]
+        log_density = -measures[0].mean(0).cpu() + self.encoder.log_det(codes).double() - log_z
+        score, p_value = calibration.score(measures), calibration.p_value(measures)
+        return RowScores(score.cpu(), p_value.cpu(), log_density)
+
+    def score(
+        self, table: object, *, fdr: float = 0.1, reasons: int = 3, leave_one_out: bool = False
+    ) -> ScoredTable:
+        """Score every row of a table: how unusual it is, and why.
+
+        Args:
+            table: Path of a file, a frame of pandas, polars or pyarrow, or an array `(N, C)`,
+                with the columns of the training table in any order.
+            fdr: False discovery rate: the largest expected share of normal rows among the flagged
+                ones.
+            reasons: Largest number of reasons of an unusual row. 0 saves the time for them.
+            leave_one_out: Whether these are the training rows.
+
+        Returns:
+            The scores.
+
+        Raises:
+            DataError: If the file is not a table, or lacks columns.
+        """
+        frames = table_frames(table, self.schema.names)
+        return score_frames(self, frames, fdr=fdr, reasons=reasons, leave_one_out=leave_one_out)
+
+    def explain(self, table: object, count: int = 3) -> list[list[Reason]]:
+        """Return the columns that make each row unusual, the most important first.
+
+        Values that never occurred in training, such as unknown categories, come first. Other
+        columns follow if the row would be among the most unusual 5 % without these values.
+
+        Args:
+            table: The table, as for `score`.
+            count: Largest number of reasons of a row.
+
+        Returns:
+            The reasons of each row: column, value, expected value and share of the score.
+        """
+        return [
+            reasons[:count]
+            for frame in table_frames(table, self.schema.names)
+            for reasons in explain_frame(self, frame, count)
+        ]
+
+    def sample(
+        self, n: int, *, seed: int = 0, progress: Progress = lambda steps: steps
+    ) -> pa.Table:
+        """Draw samples: a table with the columns and types of the training table.
+
+        Args:
+            n: Number of samples.
+            seed: Random seed.
+            progress: Wraps the loop of the sampler, to show progress.
+
+        Returns:
+            The samples. Cells are missing as in training rows chosen at random.
+        """
+        return self.schema.decode(self.sample_codes(n, seed=seed, progress=progress).numpy())
+
+    def sample_codes(
+        self, n: int, *, seed: int = 0, progress: Progress = lambda steps: steps
+    ) -> Tensor:
+        """Return the codes of samples, shape `(n, C)`, float64. See `sample`."""
+        generator = _generator(derived_seed(self.origin.seed, seed), "sample", self.device)
+        codes = self.marginals.apply(_draw(self.ensemble, self.encoder, n, generator, progress))
+        rows = self.imputation.rows.cpu()
+        missing = torch.stack([rows[:, block].isnan().any(1) for block in self.encoder.blocks], 1)
+        if not bool(missing.any()):
+            return codes
+        gaps = _generator(derived_seed(self.origin.seed, seed), "missing")
+        chosen = torch.randint(len(missing), (n,), generator=gaps)
+        return torch.where(missing[chosen], torch.nan, codes)
+
+    def loss(self, codes: Tensor) -> float:
+        """Return the mean objective of rows, with the same noise in every call.
+
+        Args:
+            codes: Codes of the rows, shape `(N, C)`. NaN in missing cells.
+
+        Returns:
+            The loss per row and dimension.
+        """
+        x = self.imputation.nearest(self.encoder(codes.to(self.device)))
+        # The noise level grows with the position in a batch, so the rows are shuffled.
+        order = torch.randperm(len(x), generator=_generator(0, "order"))
+        repeated = order.repeat(-(-LOSS_ROWS // len(x)))
+        generator = _generator(0, "loss", self.device)
+        losses = [
+            self.ensemble.losses(x[part].expand(FOLDS, -1, -1), generator)
+            for part in repeated.split(LOSS_ROWS)  # type: ignore[no-untyped-call]
+        ]
+        return float(torch.cat(losses).mean())
+
+    def save(self, folder: str | Path) -> None:
+        """Write the model to a new folder. It appears there as a whole or not at all.
+
+        Args:
+            folder: The folder. It must not exist, or be empty.
+
+        Raises:
+            FileExistsError: If it exists and is not empty.
+        """
+        folder = Path(folder)
+        require_free(folder)
+        create_folder(folder.parent)
+        draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+        try:
+            config = {
+                "format": FORMAT,
+                "version": __version__,
+                "schema": to_json(self.schema),
+                "objective": to_json(self.ensemble.objective),
+                "origin": to_json(self.origin),
+                "history": to_json(self.history),
+                "log_partition": self.log_partition,
+            }
+            text = json.dumps(config, indent=2) + "\n"
+            (draft / "config.json").write_text(text, encoding="utf-8")
+            checkpoint.save(draft / "model.safetensors", self._state())
+            draft.chmod(0o777 & ~_umask())
+            os.replace(draft, folder)  # an empty folder is replaced
+        except BaseException:
+            shutil.rmtree(draft, ignore_errors=True)
+            raise
+
+    @classmethod
+    def load(cls, folder: str | Path, *, device: str = "cpu") -> Self:
+        """Read a model. No code of the folder is executed.
+
+        Args:
+            folder: A folder that `save` has written.
+            device: Device.
+
+        Returns:
+            The model.
+
+        Raises:
+            ModelError: If the folder does not hold a model, or it is damaged.
+        """
+        folder = Path(folder)
+        if not (folder / "config.json").exists():
+            raise ModelError(f"{folder} has no model of a table: it lacks config.json")
+        config = read_json(folder / "config.json", ModelError)
+        if not isinstance(config, dict) or config.get("format") != FORMAT:
+            written = config.get("version") if isinstance(config, dict) else None
+            by = f"fdsm {written}" if isinstance(written, str) else "another program"
+            raise ModelError(
+                f"{folder} was written by {by}, and fdsm {__version__} cannot open it. Train the "
+                "model again"
+            )
+        state = checkpoint.load(folder / "model.safetensors")
+        try:
+            model = cls._restore(config, state, device)
+            model._use_once()
+        except Exception as error:  # an untrusted file can be wrong in any way
+            raise ModelError(f"the model in {folder} is damaged: {error}") from error
+        return model
+
+    @cached_property
+    def _exact(self) -> Ensemble:
+        """The ensemble in float64, so that scores of a row do not depend on the other rows."""
+        return Ensemble(deepcopy(self.ensemble.network).double(), self.ensemble.objective)
+
+    def _state(self) -> dict[str, Any]:
+        """Return all tensors by part and name."""
+        return {
+            "network": self.ensemble.network.state_dict(),
+            "columns": {"mean": self.encoder.columns.mean, "scale": self.encoder.columns.scale},
+            "tails": _tensors(self.encoder.tails),
+            "imputation": _tensors(self.imputation),
+            "detector": self.detector.state(),
+            "marginals": _tensors(self.marginals),
+        }
+
+    @classmethod
+    def _restore(cls, config: dict[str, Any], state: dict[str, Any], device: str) -> Self:
+        schema, objective, origin, history = (
+            from_json(config[name]) for name in ("schema", "objective", "origin", "history")
+        )
+        encoder = Encoder(
+            EncodeColumns(schema.num_levels, **state["columns"]), NormalizeTails(**state["tails"])
+        )
+        weights: dict[str, Tensor] = state["network"]
+        members, _, width = weights["rows.weight"].shape
+        if members != FOLDS:
+            raise ValueError(f"it has {members} members instead of {FOLDS}")
+        blocks = 1 + max(int(name.split(".")[1]) for name in weights if name.startswith("blocks."))
+        network = NoiseConditionalEnsemble(encoder.dimension, FOLDS, width, blocks)
+        network.load_state_dict(weights)
+        network.to(device).requires_grad_(requires_grad=False).eval()
+        on_device = lambda part: {name: tensor.to(device) for name, tensor in part.items()}
+        detector = {name: on_device(part) for name, part in state["detector"].items()}
+        pair = config["log_partition"]
+        return cls(
+            schema,
+            encoder,
+            Imputation(**on_device(state["imputation"])),
+            Ensemble(network, objective),
+            OutlierDetector.restore(detector),
+            Marginals(**state["marginals"]),
+            None if pair is None else (float(pair[0]), float(pair[1])),
+            history,
+            origin,
+        )
+
+    def _use_once(self) -> None:
+        """Score and correct rows, so that parts which do not fit together are noticed here."""
+        codes = self.encoder.inverse(torch.zeros(2, self.encoder.dimension))
+        self.schema.decode(self.marginals.apply(codes).numpy())
+        self.score_codes(codes)
+        self.score_codes(torch.full_like(codes, torch.nan))
+        self.loss(codes)
+        self.detector.calibration.held_out_p_values()
+
+
+LOSS_ROWS = 500
+"""Number of rows of a batch of `TableModel.loss`. Fewer rows are repeated with other noise."""
+
+
+def require_free(folder: Path) -> None:
+    """Raise `FileExistsError` unless a folder is empty or does not exist."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise FileExistsError(f"{folder} exists and is not empty. Choose another folder")
+
+
+def sample_count(iterations: int) -> int:
+    """Return a number of samples that take less time than the training: one per two iterations.
+
+    At least 250 are needed to compare them with the data, and more than 1,000 tell little more.
+    """
+    return min(max(iterations // 2, 250), 1000)
+
+
+def _read(table: object, as_text: Sequence[str]) -> tuple[pa.Table, str, str, int | None]:
+    """Return a table, and the name, SHA-256 and sampled rows of its file."""
+    if isinstance(table, str | os.PathLike):
+        file = read_table(Path(table), as_text=as_text)
+        return file.table, file.name, file.sha256, file.sampled_rows
+    return frame_from(table), "", "", None
+
+
+def _calibrate(
+    ensemble: Ensemble, schema: TableSchema, encoder: Encoder, codes: Tensor, device: str
+) -> OutlierDetector:
+    """Return the detector of an ensemble, calibrated on the held-out rows of each fold."""
+    # The rows are in random order, so the first ones are a random sample.
+    rows = codes[:CALIBRATION_ROWS]
+    folds = fold_of_rows(len(codes))[: len(rows)].to(device)
+    values = codes[:VALUE_ROWS].clone()
+    # New rows usually have new dates.
+    values[:, [isinstance(column, DateTime) for column in schema.used]] = torch.nan
+    return OutlierDetector.fit(
+        ensemble.member_log_densities,
+        encoder(rows).to(device),
+        folds,
+        encoder(values).to(device),
+    )
+
+
+def _draw(
+    ensemble: Ensemble,
+    encoder: Encoder,
+    n: int,
+    generator: Generator,
+    progress: Progress = lambda steps: steps,
+) -> Tensor:
+    """Return codes of samples before the correction of their columns, shape `(n, C)`."""
+    sizes = [min(SAMPLE_BATCH, n - start) for start in range(0, n, SAMPLE_BATCH)]
+    parts = [ensemble.sample(size, generator, progress).cpu() for size in sizes]
+    return torch.cat([encoder.inverse(part) for part in parts])
+
+
+def _generator(seed: int, purpose: str, device: torch.device | str = "cpu") -> Generator:
+    return Generator(device).manual_seed(derived_seed(seed, purpose))
+
+
+def _tensors(part: Any) -> dict[str, Tensor]:  # ruff: ignore[any-type]
+    return {field.name: getattr(part, field.name) for field in fields(part)}
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
