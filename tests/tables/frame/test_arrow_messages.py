@@ -8,7 +8,8 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pytest
 from pyarrow import feather
 
-from paper.data import DataError, Table
+from fdsm.tables.errors import DataError
+from fdsm.tables.frame import read_table
 from fdsm.tables.frame.arrow_messages import decompressed_size
 
 
@@ -40,7 +41,7 @@ def test_an_arrow_file_that_expands_too_much_is_refused_without_decompression(
     feather.write_feather(pa.table({"x": np.zeros(2**25)}), path, compression="zstd")
     allocated = pa.total_allocated_bytes()
     with pytest.raises(DataError, match=r"bomb\.feather cannot be used: it expands to more than"):
-        Table(path).load()
+        read_table(path)
     assert pa.total_allocated_bytes() - allocated < 2**20
 
 
@@ -51,4 +52,4 @@ def test_damaged_metadata_is_noticed(tmp_path: Path) -> None:
     for place in range(8, 400):
         path.write_bytes(content[:place] + b"\xff" + content[place + 1 :])
         with suppress(DataError):  # no other error, and no crash
-            Table(path).load()
+            read_table(path)

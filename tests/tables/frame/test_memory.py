@@ -4,8 +4,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from paper.data import DataError, TableSchema, frame_from
-from paper.data.tables import Categorical
+from fdsm.tables.errors import DataError
+from fdsm.tables.frame import frame_from
+from fdsm.tables.schema import Categorical, TableSchema
 
 COLUMNS = {"x": [1.5, None, 3.0], "s": ["a", None, "c"]}
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from paper.data import DataError
+from fdsm.tables.errors import DataError
 from fdsm.tables.frame.text_file import decode_text, iter_text, parse_text
 
 PATH = Path("a.csv")
@@ -226,7 +226,7 @@ def test_a_closed_quote_of_a_cell_that_is_too_long_to_find_its_end_is_not_called
     content = b'a,b\n1,2\n3,"' + b"text\n" * 1000 + b'"\n5,6\n'
     blocks = iter_text(io.BytesIO(content), PATH, 1)
     assert [block.table.num_rows for block in blocks] == [1, 1, 1]
-    monkeypatch.setattr("fdsm.data.tables.text_file.MAX_OPEN_BYTES", 2000)
+    monkeypatch.setattr("fdsm.tables.frame.text_file.MAX_OPEN_BYTES", 2000)
     with pytest.raises(DataError, match=r"not closed, or its cell has more than 2,000 bytes, at"):
         list(iter_text(io.BytesIO(content), PATH, 1))
 

@@ -6,8 +6,10 @@ import pyarrow as pa
 import pytest
 from pyarrow import csv, parquet
 
-from paper.data import DataError, TableSchema, frame_from
+from fdsm.tables.errors import DataError
+from fdsm.tables.frame import frame_from
 from fdsm.tables.frame.writing import cast_text, is_marked, uncastable, write_frames
+from fdsm.tables.schema import TableSchema
 
 BLOCKS = [
     pa.table({"x": [1, 2], "kind": ["a", 'say "b", c']}),

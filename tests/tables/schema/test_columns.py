@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from paper.data.tables import (
+from fdsm.serialize import RecordError, from_json, to_json
+from fdsm.tables.schema import (
     Categorical,
     Column,
     Constant,
@@ -15,7 +16,6 @@ from paper.data.tables import (
     Numeric,
     TableSchema,
 )
-from fdsm.serialize import RecordError, from_json, to_json
 
 COLUMNS: tuple[Column, ...] = (
     Numeric("n", "int64", True, (0.0, 1.5), 3, 1, 1, "", " kg"),
@@ -33,23 +33,12 @@ def test_a_schema_is_recorded_as_json() -> None:
     record = to_json(schema)
     assert from_json(json.loads(json.dumps(record))) == schema
     assert isinstance(record, dict)
-    assert record["class"] == "fdsm.data.TableSchema"
+    assert record["class"] == "fdsm.tables.schema.TableSchema"
     assert record["columns"][0] == {
-        "class": "fdsm.data.tables.Numeric", "name": "n", "type": "int64", "integer": True,
+        "class": "fdsm.tables.schema.Numeric", "name": "n", "type": "int64", "integer": True,
         "levels": [0.0, 1.5], "missing": 3, "unreadable": 1, "decimals": 1, "prefix": "",
         "suffix": " kg",
     }  # fmt: skip
-
-
-def test_a_record_of_an_older_version_is_read() -> None:
-    record = to_json(TableSchema(COLUMNS))
-    assert isinstance(record, dict)
-    for column in record["columns"]:
-        for name in ("decimals", "prefix", "suffix", "resolution", "rows"):
-            column.pop(name, None)
-    number, _, moment, constant, *_ = from_json(record).columns
-    assert (number.decimals, number.prefix, number.suffix) == (None, "", "")
-    assert (moment.resolution, constant.rows) == (None, 0)
 
 
 def test_a_record_with_another_reason_or_type_raises() -> None:

@@ -85,7 +85,7 @@ def test_rows_that_are_equal_by_chance_are_kept(name: str, random: np.random.Gen
 
 
 def test_sentence_counts_the_copies() -> None:
-    assert copies_sentence({"copies": 1}) == "1 row is a copy of another row and was left out"
-    assert copies_sentence({"copies": 2000}).startswith("2,000 rows are copies of other rows")
-    assert copies_sentence({"equal_rows": 1}).startswith("1 row equals another row.")
-    assert copies_sentence({}) == ""
+    assert copies_sentence(1, 0) == "1 row is a copy of another row and was left out"
+    assert copies_sentence(2000, 0).startswith("2,000 rows are copies of other rows")
+    assert copies_sentence(0, 1).startswith("1 row equals another row.")
+    assert copies_sentence(0, 0) == ""

@@ -7,8 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from paper.data import TableSchema
-from paper.data.tables import Categorical, Constant, DateTime, Identifier, Numeric
+from fdsm.tables.schema import Categorical, Constant, DateTime, Identifier, Numeric, TableSchema
 from fdsm.tables.schema.decoding import arrow_type
 
 

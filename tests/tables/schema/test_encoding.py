@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paper.data import DataError, TableSchema, frame_from
-from paper.data.tables import Categorical, Constant, DateTime, Identifier, Numeric
-from fdsm.tables.frame.text_format import MISSING
+from fdsm.tables.errors import DataError
+from fdsm.tables.frame import frame_from
+from fdsm.tables.schema import Categorical, Constant, DateTime, Identifier, Numeric, TableSchema
+from fdsm.tables.schema.cells import MISSING
 
 N = 40
 """Number of rows of the tables of the property test."""
@@ -216,10 +217,10 @@ def test_columns_are_found_by_name_in_any_order_among_others() -> None:
 
 
 def test_columns_are_found_by_position_if_one_table_has_no_header() -> None:
-    schema = TableSchema.of_numbers(["a", "b"])
+    schema = TableSchema((Numeric("a"), Numeric("b")))
     by_position = frame_from(np.array([[1.0, 2.0]]))
     assert schema.encode(by_position)[0].tolist() == [[1.0, 2.0]]
-    unnamed = TableSchema.of_numbers(["0", "1"])
+    unnamed = TableSchema((Numeric("0"), Numeric("1")))
     assert unnamed.encode(frame_from({"a": [1.0], "b": [2.0]}))[0].tolist() == [[1.0, 2.0]]
     with pytest.raises(DataError, match=r"column 'b' is missing\. The table has '0'"):
         schema.encode(frame_from(np.array([[1.0]])))

@@ -2,8 +2,9 @@
 
 import pytest
 
-from paper.data import DataError, TableSchema, frame_from
-from paper.data.tables import Categorical, Constant, DateTime, Identifier, Ignored, Numeric
+from fdsm.tables.errors import DataError
+from fdsm.tables.frame import frame_from
+from fdsm.tables.schema import Categorical, Constant, DateTime, Ignored, Numeric, TableSchema
 
 FRAME = frame_from({
     "id": list(range(12)),
@@ -58,8 +59,9 @@ def test_the_description_counts_each_type() -> None:
         "1 ignored (id: running number)"
     )
     names = [f"x{i}" for i in range(13)]
-    assert TableSchema.of_numbers(names[:12]).describe() == f"12 numeric ({', '.join(names[:12])})"
-    assert TableSchema.of_numbers(names).describe() == "13 numeric columns"
+    numbers = tuple(map(Numeric, names))
+    assert TableSchema(numbers[:12]).describe() == f"12 numeric ({', '.join(names[:12])})"
+    assert TableSchema(numbers).describe() == "13 numeric columns"
     many = TableSchema(tuple(Categorical(f"c{i}", "string", ("a", "b")) for i in range(7)))
     assert many.describe() == "7 categorical (c0, c1, c2, c3, c4 and 2 more)"
 
@@ -86,14 +88,6 @@ def test_the_summary_has_the_details_of_each_column() -> None:
         "%d.%m.%Y, 2 cells are not dates",
         "free text",
     ]
-
-
-def test_a_schema_of_numbers_has_only_numeric_columns() -> None:
-    schema = TableSchema.of_numbers(["a", "b"])
-    assert schema.used == (Numeric("a"), Numeric("b"))
-    assert not any(isinstance(column, Identifier) for column in schema.columns)
-    frame = frame_from({"b": [1, 2], "a": [5, 5]})
-    assert schema.encode(frame)[0].tolist() == [[5.0, 1.0], [5.0, 2.0]]
 
 
 def test_details_have_the_unit_and_the_share_of_gaps() -> None:
