@@ -1,13 +1,31 @@
-"""The summary of a run on a table that its report shows, written as `table.json`."""
+"""What is known about a trained model of a table, and about the files that it scored.
 
+All of it are frozen dataclasses of plain values, which `fdsm.serialize` writes and reads. The page
+of a model is made from them.
+"""
+
+import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
-from paper.data.tables import (
+from ..extras import name_missing_extra
+from ..serialize import from_json
+from ..untrusted import InputError, read_json
+from .comparison import (
+    Comparison,
+    comparison_problems,
+    correlation,
+    kolmogorov_distance,
+    sample_problems,
+    total_variation,
+)
+from .schema import (
     Categorical,
     Column,
     Constant,
@@ -18,31 +36,33 @@ from paper.data.tables import (
     Numeric,
     TableSchema,
 )
-from ..serialize import Json
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Array = NDArray[np.float64]
 
 BINS = 30
 """Number of bins of a column."""
-
 MAX_HISTOGRAMS = 60
 """Largest number of columns with a histogram."""
-
 MAX_LEVELS = 12
 """Categories beyond this number are counted together."""
-
 MAX_CORRELATIONS = 30
 """Largest number of columns of a correlation matrix."""
-
 SCORE_BINS, SCORE_REACH = 40, 1.5
-"""Number of bins in the range of the scores of known rows, and how many widths of that range the
-bins continue above it, for the scores of unusual rows."""
-
+"""Number of bins in the range of the scores of the training rows, and how many widths of that
+range the bins continue above it, for the scores of unusual rows."""
 P_VALUE_BINS = 20
 """Number of bins of p-values."""
-
+TOP_ROWS = 20
+"""Number of rows of a scored file that are shown."""
+BLOCK_ROWS = 50_000
+"""Number of rows of a file of scores that are read at once."""
 LARGEST = 1e90
 """Bins end here, so that their widths and squares are finite."""
+SCORE_COLUMNS = ("score", "p_value", "log_density", "flagged", "reasons", "problem")
+"""The last columns of a file of scores. A column that the table has itself starts with `fdsm_`."""
 
 TYPES: dict[type[Column], str] = {
     Numeric: "numeric",
@@ -56,72 +76,451 @@ TYPES: dict[type[Column], str] = {
 """Names of the types of columns."""
 
 
-def summarize_table(
+@dataclass(frozen=True)
+class FileRecord:
+    """The table that a model was trained on.
+
+    Attributes:
+        name: Name of the file, or of the object in memory.
+        rows: Number of rows that were read.
+        dropped_rows: Number of rows without any value, which were left out.
+        copies: Number of copies of other rows, which were left out.
+        equal_rows: Number of rows that equal another row and were kept.
+        sampled_rows: Number of rows of the random sample, if the file was too large to use all.
+        sha256: Checksum of the file. Empty for an object in memory.
+    """
+
+    name: str
+    rows: int
+    dropped_rows: int = 0
+    copies: int = 0
+    equal_rows: int = 0
+    sampled_rows: int | None = None
+    sha256: str = ""
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a model was trained.
+
+    Attributes:
+        iterations: Number of iterations.
+        seconds: Duration.
+        validation_losses: Iterations, and the mean loss of held-out rows after each.
+        seed: Random seed.
+        objective: The objective as text.
+        parameters: Number of parameters of the model.
+        torch_version: Version of torch.
+        fdsm_version: Version of fdsm.
+        time: Date and time at the start, in the format of ISO 8601.
+    """
+
+    iterations: int
+    seconds: float
+    validation_losses: tuple[tuple[int, float], ...]
+    seed: int
+    objective: str
+    parameters: int
+    torch_version: str
+    fdsm_version: str
+    time: str
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Numbers of rows in the bins of a histogram, or in the levels of a category.
+
+    Attributes:
+        inside: Number of rows in each bin or level.
+        below: Number of rows below the first bin.
+        above: Number of rows above the last bin.
+        missing: Number of rows without a value.
+    """
+
+    inside: tuple[int, ...]
+    below: int = 0
+    above: int = 0
+    missing: int = 0
+
+    def __post_init__(self) -> None:
+        if min((*self.inside, self.below, self.above, self.missing)) < 0:
+            raise ValueError("a histogram has a negative count")
+
+    @property
+    def total(self) -> int:
+        """Number of rows with a value."""
+        return sum(self.inside) + self.below + self.above
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """Share of the rows with a value in each bin or level."""
+        return tuple(count / (self.total or 1) for count in self.inside)
+
+    @property
+    def shares_at_or_above(self) -> tuple[float, ...]:
+        """Share of the rows with a value at or above each edge of the bins."""
+        reversed_counts = itertools.accumulate((self.above, *reversed(self.inside)))
+        return tuple(count / (self.total or 1) for count in reversed_counts)[::-1]
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """A histogram of scores.
+
+    Attributes:
+        edges: Edges of the bins, increasing.
+        counts: Numbers of rows in the bins.
+    """
+
+    edges: tuple[float, ...]
+    counts: Counts
+
+    def __post_init__(self) -> None:
+        _require_edges(self.edges, self.counts)
+
+
+@dataclass(frozen=True)
+class ColumnSummary:
+    """A column of the table.
+
+    Attributes:
+        name: Its name.
+        type: Its type in one word.
+        details: How it is used, or why it is not.
+        missing: Share of the rows without a value.
+        used: Whether the model uses it.
+    """
+
+    name: str
+    type: str
+    details: str
+    missing: float
+    used: bool
+
+
+@dataclass(frozen=True)
+class ColumnHistogram:
+    """Values of a column in the training rows and in samples, in the same bins.
+
+    Attributes:
+        column: Name of the column.
+        edges: Edges of the bins of a number or a date. Empty for levels.
+        levels: Names of the levels. Empty for bins.
+        is_date: Whether the edges are seconds since 1970.
+        data: Training rows.
+        samples: Samples.
+        distance: Distance between the distributions of samples and training rows, between 0 and 1.
+            `None` if one of them has no values.
+    """
+
+    column: str
+    edges: tuple[float, ...]
+    levels: tuple[str, ...]
+    is_date: bool
+    data: Counts
+    samples: Counts
+    distance: float | None
+
+    def __post_init__(self) -> None:
+        for counts in (self.data, self.samples):
+            if not self.levels:
+                _require_edges(self.edges, counts)
+            elif len(counts.inside) != len(self.levels):
+                raise ValueError(f"{len(counts.inside)} counts for {len(self.levels)} levels")
+
+
+@dataclass(frozen=True)
+class Correlations:
+    """Correlation matrices of some columns.
+
+    Attributes:
+        columns: Names of the columns.
+        data: Matrix of the training rows. `None` where a column has one value.
+        samples: Matrix of the samples.
+        left_out: Number of columns that are not in the matrices because there are too many.
+    """
+
+    columns: tuple[str, ...]
+    data: tuple[tuple[float | None, ...], ...]
+    samples: tuple[tuple[float | None, ...], ...]
+    left_out: int
+
+    def __post_init__(self) -> None:
+        size = len(self.columns)
+        for matrix in (self.data, self.samples):
+            if len(matrix) != size or any(len(row) != size for row in matrix):
+                raise ValueError(f"a correlation matrix of {size} columns has another shape")
+            if not all(value is None or abs(value) <= 1 for row in matrix for value in row):
+                raise ValueError("a correlation is not between -1 and 1")
+
+
+@dataclass(frozen=True)
+class PValueCounts:
+    """Numbers of p-values of held-out rows in bins of equal width.
+
+    Attributes:
+        counts: Number of rows in each bin. A bin includes its upper end.
+        expected: Expected number in each bin.
+        low: Lower end of the range that holds 95 % of the counts of uniform p-values.
+        high: Upper end of that range.
+    """
+
+    counts: tuple[int, ...]
+    expected: float
+    low: int
+    high: int
+
+    def __post_init__(self) -> None:
+        if not all(0 <= value < LARGEST for value in (*self.counts, self.expected, self.high)):
+            raise ValueError("a count of p-values is negative or not finite")
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What is known about a trained model of a table.
+
+    Attributes:
+        file: The table.
+        training: How the model was trained.
+        columns: All columns of the table, used or not.
+        train_rows: Number of training rows that were summarized.
+        samples: Number of samples that were summarized.
+        histograms: Values of columns in training rows and samples.
+        histograms_left_out: Number of columns without a histogram because there are too many.
+        correlations: Correlations of columns, or `None` if fewer than two have any.
+        train_scores: Outlier scores of training rows.
+        held_out_scores: Outlier scores of rows by members that were not trained on them.
+        p_values: The p-values of the same rows.
+        sample_auc: AUC of a classifier that separates samples from training rows, if it is known.
+        comparison: The model and reference densities on held-out rows, if they were compared.
+        problems: Sentences on clear faults of the model.
+    """
+
+    file: FileRecord
+    training: Training
+    columns: tuple[ColumnSummary, ...]
+    train_rows: int
+    samples: int
+    histograms: tuple[ColumnHistogram, ...]
+    histograms_left_out: int
+    correlations: Correlations | None
+    train_scores: Histogram
+    held_out_scores: Histogram
+    p_values: PValueCounts
+    sample_auc: float | None
+    comparison: Comparison | None
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ScoredRow:
+    """A row with a high score.
+
+    Attributes:
+        row: Number of the row in its file, from 1.
+        score: Its score.
+        p_value: Its p-value.
+        flagged: Whether it is an outlier at the false discovery rate.
+        reasons: Why it is unusual, as in a file of scores.
+    """
+
+    row: int
+    score: float
+    p_value: float
+    flagged: bool
+    reasons: str
+
+
+@dataclass(frozen=True)
+class ScoredFile:
+    """The scores of a table.
+
+    Attributes:
+        name: Name of the file.
+        rows: Number of rows.
+        flagged: Number of flagged rows.
+        fdr: False discovery rate at which rows were flagged. `None` if it is not known.
+        not_scored: Number of rows that could not be scored.
+        histogram: The scores, in the bins of the summary.
+        threshold: Lowest flagged score. `None` if no row is flagged.
+        top: Rows with the highest scores.
+    """
+
+    name: str
+    rows: int
+    flagged: int
+    fdr: float | None
+    not_scored: int
+    histogram: Histogram
+    threshold: float | None
+    top: tuple[ScoredRow, ...]
+
+
+def summarize(
     schema: TableSchema,
-    train: Tensor,
-    held_out: Tensor | None,
-    samples: Tensor | None,
-    train_scores: Tensor,
-    held_out_scores: Tensor,
-    p_values: Tensor,
+    train: "Tensor",
+    samples: "Tensor",
+    train_scores: "Tensor",
+    held_out_scores: "Tensor",
+    p_values: "Tensor",
     *,
-    sample_auc: float | None = None,
-) -> dict[str, Json]:
-    """Summarize a run on a table: columns, samples, outlier scores and p-values.
+    training: Training,
+    comparison: Comparison | None,
+    sample_auc: float | None,
+    record: FileRecord,
+) -> Summary:
+    """Summarize a trained model.
 
     Args:
         schema: The types of the columns.
         train: Codes of the training rows, shape `(N, C)`. NaN where a cell is missing.
-        held_out: Codes of the held-out rows, shape `(M, C)`. `None` if there are none, as with
-            cross-fitting.
-        samples: Codes of samples, shape `(S, C)`, or `None`.
-        train_scores: Outlier scores of the training rows.
-        held_out_scores: Outlier scores of rows that the model was not trained on.
+        samples: Codes of samples, shape `(S, C)`. There may be none.
+        train_scores: Outlier scores of training rows.
+        held_out_scores: Outlier scores of rows by members that were not trained on them.
         p_values: The p-values of the same rows.
+        training: How the model was trained.
+        comparison: The model and reference densities on held-out rows, if they were compared.
         sample_auc: AUC of a classifier that separates samples from training rows, if it is known.
+        record: The table.
 
     Returns:
-        The content of `table.json`.
+        The summary.
     """
-    training = _array(train)
-    other = None if held_out is None else _array(held_out)
-    drawn = None if samples is None else as_written(schema, samples)
-    distances = [
-        _distances(schema, index, training, other, drawn) for index in range(training.shape[1])
-    ]
-    order = sorted(range(len(distances)), key=lambda index: -(distances[index][0] or 0.0))
+    rows, drawn = _array(train), as_written(schema, samples)
+    distances = [_distance(*column) for column in zip(schema.used, rows.T, drawn.T, strict=True)]
+    order = sorted(range(len(distances)), key=lambda index: -(distances[index] or 0.0))
     shown = sorted(order[:MAX_HISTOGRAMS])
-    scores = [_array(train_scores), _array(held_out_scores)]
-    edges = score_edges(np.concatenate(scores))
-    return {
-        "rows": {
-            "train": len(training),
-            "held_out": len(held_out_scores),
-            "samples": 0 if drawn is None else len(drawn),
-        },
-        "columns": _columns(schema, training),
-        "histograms": [
-            {
-                **_column_histogram(schema, index, training, drawn),
-                "distance": distances[index][0],
-                "held_out_distance": distances[index][1],
-            }
-            for index in shown
-            if not np.isnan(training[:, index]).all()
-        ],
-        "histograms_left_out": len(distances) - len(shown),
-        "correlations": _correlations(schema, training, drawn),
-        "scores": {
-            "edges": edges.tolist(),
-            "train": histogram(scores[0], edges),
-            "held_out": histogram(scores[1], edges),
-        },
-        "calibration": calibration(_array(p_values)),
-        "sample_auc": sample_auc,
-    }
+    edges = score_edges(np.concatenate([_array(train_scores), _array(held_out_scores)]))
+    problems = [] if comparison is None else comparison_problems(comparison)
+    return Summary(
+        file=record,
+        training=training,
+        columns=_columns(schema, rows, record),
+        train_rows=len(rows),
+        samples=len(drawn),
+        histograms=tuple(
+            _column_histogram(schema.used[i], rows[:, i], drawn[:, i], distances[i])
+            for i in shown
+            if not np.isnan(rows[:, i]).all()
+        ),
+        histograms_left_out=len(distances) - len(shown),
+        correlations=_correlations(schema, rows, drawn),
+        train_scores=histogram(_array(train_scores), edges),
+        held_out_scores=histogram(_array(held_out_scores), edges),
+        p_values=count_p_values(_array(p_values)),
+        sample_auc=sample_auc,
+        comparison=comparison,
+        problems=(*problems, *sample_problems(schema, _array(samples), rows)),
+    )
 
 
-def as_written(schema: TableSchema, samples: Tensor) -> Array:
+def summarize_scores(
+    summary: Summary,
+    name: str,
+    score: "Tensor | Array",
+    p_value: "Tensor | Array",
+    flagged: "Tensor | Array | NDArray[np.bool_]",
+    reasons: Sequence[str],
+    fdr: float | None,
+) -> ScoredFile:
+    """Summarize the scores of a table.
+
+    Args:
+        summary: The summary of the model, which has the bins of the scores.
+        name: Name of the table.
+        score: Scores, shape `(N,)`. NaN where a row could not be scored.
+        p_value: The p-values, shape `(N,)`.
+        flagged: Whether a row is flagged, shape `(N,)`.
+        reasons: Why a row is unusual, as text for each row. May be empty.
+        fdr: False discovery rate at which rows were flagged, or `None` if it is not known.
+
+    Returns:
+        The summary of the scores.
+    """
+    scores, p_values = (np.asarray(values, dtype=np.float64) for values in (score, p_value))
+    is_flagged = np.asarray(flagged, dtype=bool) & ~np.isnan(scores)
+    scored = int((~np.isnan(scores)).sum())
+    order = np.argsort(-scores, kind="stable")[: min(TOP_ROWS, scored)]  # NaN is last
+    return ScoredFile(
+        name=name,
+        rows=len(scores),
+        flagged=int(is_flagged.sum()),
+        fdr=fdr,
+        not_scored=len(scores) - scored,
+        histogram=histogram(scores, summary.held_out_scores.edges),
+        threshold=float(scores[is_flagged].min()) if is_flagged.any() else None,
+        top=tuple(
+            ScoredRow(
+                int(i) + 1, float(scores[i]), float(p_values[i]), bool(is_flagged[i]), reasons[i]
+            )
+            for i in order
+        ),
+    )
+
+
+def read_summary(path: Path) -> Summary:
+    """Read the summary of a model.
+
+    Args:
+        path: A `summary.json`.
+
+    Returns:
+        The summary.
+
+    Raises:
+        InputError: If the file cannot be read or is damaged.
+    """
+    content = read_json(path)
+    try:
+        summary = from_json(content)
+    except InputError as problem:
+        raise InputError(f"{path} is damaged: {problem}") from problem
+    if not isinstance(summary, Summary):
+        raise InputError(f"{path} is damaged: it is not the summary of a model")
+    return summary
+
+
+def read_scores(path: Path, summary: Summary) -> ScoredFile:
+    """Read a file of scores that `fdsm score` wrote.
+
+    Args:
+        path: The file, csv or parquet.
+        summary: The summary of the model.
+
+    Returns:
+        The summary of the scores. Its false discovery rate is not known.
+
+    Raises:
+        InputError: If the file cannot be read or does not hold scores.
+    """
+    from .frame import iter_table
+
+    names = [*SCORE_COLUMNS, *(f"fdsm_{name}" for name in SCORE_COLUMNS), "row"]
+    names += [column.name for column in summary.columns]
+    score: list[float] = []
+    p_value: list[float] = []
+    flagged: list[bool] = []
+    reasons: list[str] = []
+    for frame in iter_table(path, BLOCK_ROWS, names):
+        last = frame.table.column_names[-len(SCORE_COLUMNS) :]
+        if tuple(name.removeprefix("fdsm_") for name in last) != SCORE_COLUMNS:
+            raise InputError(
+                f"{path} does not hold scores. Give a file that fdsm score wrote: its last "
+                f"columns are {', '.join(SCORE_COLUMNS)}"
+            )
+        columns = [frame.table.column(name).cast("string").to_pylist() for name in last]
+        try:
+            score += [float(text or "nan") for text in columns[0]]
+            p_value += [float(text or "nan") for text in columns[1]]
+        except ValueError as problem:
+            raise InputError(f"{path} does not hold scores: {problem}") from problem
+        flagged += [text == "true" for text in columns[3]]
+        reasons += [text or "" for text in columns[4]]
+    arrays = np.array(score), np.array(p_value), np.array(flagged)
+    return summarize_scores(summary, path.name, *arrays, reasons, None)
+
+
+def as_written(schema: TableSchema, samples: "Tensor") -> Array:
     """Return the codes of samples after they are written and read again: rounded, for example.
 
     Codes that are not finite are missing.
@@ -130,31 +529,36 @@ def as_written(schema: TableSchema, samples: Tensor) -> Array:
     return schema.encode(schema.decode(np.where(np.isfinite(drawn), drawn, np.nan)))[0]
 
 
-def histogram(values: Array, edges: Sequence[float] | Array) -> dict[str, Json]:
-    """Count values in bins.
+def histogram(values: Array, edges: Sequence[float] | Array) -> Histogram:
+    """Count scores in bins.
 
     Args:
-        values: The values. NaN means missing.
-        edges: Increasing edges of the bins. The last bin includes both its edges.
+        values: The scores. NaN means missing.
+        edges: Increasing edges of the bins.
 
     Returns:
-        The counts in the bins, below the first and above the last, and the number of missing ones.
+        The histogram.
 
     Example:
-        >>> histogram(np.array([0.0, 0.5, 1.0, 7.0, np.nan]), [0.0, 0.5, 1.0])
-        {'counts': [1, 2], 'below': 0, 'above': 1, 'missing': 1}
+        >>> histogram(np.array([0.0, 0.5, 1.0, 7.0, np.nan]), [0.0, 0.5, 1.0]).counts
+        Counts(inside=(1, 2), below=0, above=1, missing=1)
     """
+    return Histogram(tuple(map(float, edges)), count_in_bins(values, edges))
+
+
+def count_in_bins(values: Array, edges: Sequence[float] | Array) -> Counts:
+    """Count values in bins. The last bin includes both its edges. NaN means missing."""
     present = values[~np.isnan(values)]
-    return {
-        "counts": np.histogram(present, np.asarray(edges))[0].tolist(),
-        "below": int((present < edges[0]).sum()),
-        "above": int((present > edges[-1]).sum()),
-        "missing": len(values) - len(present),
-    }
+    return Counts(
+        tuple(np.histogram(present, np.asarray(edges))[0].tolist()),
+        int((present < edges[0]).sum()),
+        int((present > edges[-1]).sum()),
+        len(values) - len(present),
+    )
 
 
 def score_edges(scores: Array) -> Array:
-    """Return edges of bins for scores of known rows, with room above for those of outliers."""
+    """Return edges of bins for the scores of training rows, with room above for outliers."""
     low, high = robust_range(scores[np.isfinite(scores)])
     width = (high - low) / SCORE_BINS
     return low + width * np.arange(SCORE_BINS * (1 + SCORE_REACH) + 1)
@@ -192,167 +596,87 @@ def robust_range(values: Array) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def calibration(p_values: Array) -> dict[str, Json]:
+def count_p_values(p_values: Array) -> PValueCounts:
     """Count p-values in bins of equal width, with the counts expected of uniform ones.
 
     Args:
-        p_values: Numbers in (0, 1]. A bin includes its upper end.
+        p_values: Numbers in (0, 1]. NaN means missing.
 
     Returns:
         The counts, the expected count, and the 2.5 % and 97.5 % quantiles of the binomial
         distribution of a count.
     """
+    with name_missing_extra("a summary of a table"):
+        from scipy.stats import binom
     present = p_values[~np.isnan(p_values)]
     # p-values are multiples of 1 / n, which rounding may put beyond the end of their bin
     bins = np.ceil(present * P_VALUE_BINS - 1e-9).clip(1, P_VALUE_BINS).astype(int) - 1
-    low, high = (binomial_quantile(len(present), 1 / P_VALUE_BINS, q) for q in (0.025, 0.975))
-    return {
-        "counts": np.bincount(bins, minlength=P_VALUE_BINS).tolist(),
-        "expected": len(present) / P_VALUE_BINS,
-        "low": low,
-        "high": high,
-    }
-
-
-def binomial_quantile(trials: int, probability: float, quantile: float) -> int:
-    """Return the smallest count whose cumulative binomial probability reaches a quantile.
-
-    Args:
-        trials: Number of trials.
-        probability: Probability of a success, between 0 and 1.
-        quantile: The quantile, between 0 and 1.
-
-    Returns:
-        The count.
-
-    Example:
-        >>> binomial_quantile(100, 0.5, 0.025), binomial_quantile(100, 0.5, 0.975)
-        (40, 60)
-    """
-    odds = math.log(probability) - math.log1p(-probability)
-    counts = np.arange(1, trials + 1)
-    steps = np.log((trials - counts + 1) / counts) + odds
-    log_terms = np.concatenate([[0.0], np.cumsum(steps)]) + trials * math.log1p(-probability)
-    return int(np.searchsorted(np.exp(log_terms).cumsum(), quantile))
-
-
-def correlation(values: Array) -> Array:
-    """Return the Pearson correlations of columns, each from the rows where both are present.
-
-    Args:
-        values: Shape `(N, C)`. NaN where a cell is missing.
-
-    Returns:
-        The matrix, shape `(C, C)`. NaN where one of the columns has a single value.
-    """
-    present = ~np.isnan(values)
-    scale = np.abs(np.where(present, values, 0)).max(0, initial=0.0)
-    x = np.where(present, values / np.where(scale > 0, scale, 1), 0)
-    mask = present.astype(float)
-    x = np.where(present, x - x.sum(0) / np.maximum(mask.sum(0), 1), 0)
-    count = np.maximum(mask.T @ mask, 1)
-    sums, squares = x.T @ mask, np.square(x).T @ mask
-    covariance = x.T @ x - sums * sums.T / count
-    variance = squares - np.square(sums) / count
-    # below this the variance is rounding error of the sums of squares
-    variance = np.where(variance > 1e-12 * np.maximum(squares, 1e-300), variance, np.nan)
-    return np.asarray((covariance / np.sqrt(variance * variance.T)).clip(-1, 1))
-
-
-def _array(tensor: Tensor) -> Array:
-    return tensor.detach().cpu().double().numpy()
-
-
-def _columns(schema: TableSchema, training: Array) -> list[Json]:
-    used = {column.name: index for index, column in enumerate(schema.used)}
-    missing = np.isnan(training).mean(0) if len(training) else np.zeros(training.shape[1])
-    return [
-        {
-            "name": name,
-            "type": TYPES[type(column)],
-            "details": details,
-            "missing": float(missing[used[name]]) if name in used else None,
-            "used": name in used,
-        }
-        for column, (name, _, details, _) in zip(schema.columns, schema.summary(), strict=True)
-    ]
-
-
-def _middles(levels: Sequence[float]) -> Array:
-    return np.asarray(levels)[1:] / 2 + np.asarray(levels)[:-1] / 2
-
-
-def _distances(
-    schema: TableSchema, index: int, training: Array, other: Array | None, drawn: Array | None
-) -> tuple[float | None, float | None]:
-    """Return the distances of samples and of held-out rows to training rows in a column."""
-    distance = total_variation if isinstance(schema.used[index], Categorical) else kolmogorov
-    return (
-        None if drawn is None else distance(training[:, index], drawn[:, index]),
-        None if other is None else distance(training[:, index], other[:, index]),
+    low, high = binom.ppf([0.025, 0.975], len(present), 1 / P_VALUE_BINS)
+    return PValueCounts(
+        tuple(np.bincount(bins, minlength=P_VALUE_BINS).tolist()),
+        len(present) / P_VALUE_BINS,
+        int(low),
+        int(high),
     )
 
 
-def kolmogorov(first: Array, second: Array) -> float | None:
-    """Return the largest difference of two empirical distribution functions.
-
-    Args:
-        first: Numbers. NaN means missing.
-        second: Numbers. NaN means missing.
-
-    Returns:
-        The Kolmogorov-Smirnov distance, or `None` if one of the arrays has no values.
-    """
-    a, b = (np.sort(column[~np.isnan(column)]) for column in (first, second))
-    if not len(a) or not len(b):
-        return None
-    values = np.concatenate([a, b])
-    shares = [np.searchsorted(column, values, side="right") / len(column) for column in (a, b)]
-    return float(np.abs(shares[0] - shares[1]).max())
+def _require_edges(edges: Sequence[float], counts: Counts) -> None:
+    if len(edges) < 2 or not all(low < high for low, high in itertools.pairwise(edges)):
+        raise ValueError("the edges of a histogram do not increase")
+    if not -10 * LARGEST < edges[0] < edges[-1] < 10 * LARGEST:
+        raise ValueError("the edges of a histogram are not finite")
+    if len(counts.inside) != len(edges) - 1:
+        raise ValueError(f"a histogram has {len(counts.inside)} counts for {len(edges) - 1} bins")
 
 
-def total_variation(first: Array, second: Array) -> float | None:
-    """Return half the sum of the absolute differences of the shares of categories.
+def _array(tensor: "Tensor") -> Array:
+    return tensor.detach().cpu().double().numpy()
 
-    Args:
-        first: Indices of categories. NaN means missing.
-        second: Indices of categories. NaN means missing.
 
-    Returns:
-        The total variation distance, or `None` if one of the arrays has no values.
-    """
-    a, b = (column[~np.isnan(column)].astype(int) for column in (first, second))
-    if not len(a) or not len(b):
-        return None
-    size = int(max(a.max(), b.max())) + 1
-    shares = [np.bincount(column, minlength=size) / len(column) for column in (a, b)]
-    return float(np.abs(shares[0] - shares[1]).sum() / 2)
+def _columns(schema: TableSchema, rows: Array, record: FileRecord) -> tuple[ColumnSummary, ...]:
+    used = {column.name: index for index, column in enumerate(schema.used)}
+    read = max(record.sampled_rows or record.rows, 1)
+    columns = []
+    for column, (name, _, details, missing) in zip(schema.columns, schema.summary(), strict=True):
+        share = float(np.isnan(rows[:, used[name]]).mean()) if name in used else missing / read
+        columns.append(ColumnSummary(name, TYPES[type(column)], details, share, name in used))
+    return tuple(columns)
+
+
+def _distance(column: Column, rows: Array, drawn: Array) -> float | None:
+    if isinstance(column, Categorical):
+        return total_variation(rows, drawn)
+    return kolmogorov_distance(rows, drawn)
 
 
 def _column_histogram(
-    schema: TableSchema, index: int, training: Array, drawn: Array | None
-) -> dict[str, Json]:
-    column, values = schema.used[index], training[:, index]
+    column: Column, rows: Array, drawn: Array, distance: float | None
+) -> ColumnHistogram:
+    labels: Sequence[str] = ()
+    edges: Sequence[float] | Array
     if isinstance(column, Categorical):
         labels, edges = _levels(column)
     elif isinstance(column, Numeric) and column.levels is not None:
-        labels = [f"{level:.10g}" for level in column.levels]
-        edges = np.array([-np.inf, *_middles(column.levels), np.inf])
+        levels = np.asarray(column.levels)
+        labels = [f"{level:.10g}" for level in levels]
+        edges = np.array([-np.inf, *(levels[1:] / 2 + levels[:-1] / 2), np.inf])
     else:
-        labels, edges = [], _bins(column, values[~np.isnan(values)])
-    bins: dict[str, Json] = {"levels": labels} if labels else {"edges": [*map(float, edges)]}
-    return {
-        "column": column.name,
-        **bins,
-        "is_date": isinstance(column, DateTime),
-        "data": histogram(values, edges),
-        "samples": None if drawn is None else histogram(drawn[:, index], edges),
-    }
+        is_integer = isinstance(column, Numeric) and column.integer
+        edges = _bins(rows[~np.isnan(rows)], is_integer=is_integer)
+    return ColumnHistogram(
+        column.name,
+        () if labels else tuple(map(float, edges)),
+        tuple(labels),
+        isinstance(column, DateTime),
+        count_in_bins(rows, edges),
+        count_in_bins(drawn, edges),
+        distance,
+    )
 
 
-def _levels(column: Categorical) -> tuple[list[str], Sequence[float] | Array]:
+def _levels(column: Categorical) -> tuple[Sequence[str], Sequence[float]]:
     """Return the labels and edges of categories. The rarest are counted together."""
-    labels, count = list(column.levels), len(column.levels)
+    labels, count = column.levels, len(column.levels)
     edges = [level - 0.5 for level in range(count + 1)]
     if count <= MAX_LEVELS:
         return labels, edges
@@ -360,38 +684,34 @@ def _levels(column: Categorical) -> tuple[list[str], Sequence[float] | Array]:
     return [*labels[:alone], f"{count - alone} others"], [*edges[: alone + 1], edges[-1]]
 
 
-def _bins(column: Numeric | DateTime, values: Array) -> Array:
+def _bins(values: Array, *, is_integer: bool) -> Array:
     """Return edges of bins, one of them on either side of the range of the training rows."""
     low, high = robust_range(values)
     width = (high - low) / (BINS - 2)
-    if isinstance(column, Numeric) and column.integer:
+    if is_integer:
         width, low = max(1.0, math.ceil(width)), math.floor(low) - 0.5
     count = math.ceil((high - low) / width - 1e-9)
     return np.unique(low + width * np.arange(-1.0, count + 2))
 
 
-def _correlations(
-    schema: TableSchema, training: Array, drawn: Array | None
-) -> dict[str, Json] | None:
+def _correlations(schema: TableSchema, rows: Array, drawn: Array) -> Correlations | None:
     """Return the correlations of the columns with the strongest correlations."""
-    counted = [
-        index
-        for index, column in enumerate(schema.used)
-        if not isinstance(column, Categorical) or len(column.levels) == 2
-    ]
-    data = correlation(training[:, counted])
+    counted = [index for index, levels in enumerate(schema.num_levels) if levels in {0, 2}]
+    data = correlation(rows[:, counted])
     strongest = np.nan_to_num(np.abs(data - np.eye(len(data)))).max(0, initial=0.0)
     kept = np.sort(np.argsort(-strongest, kind="stable")[:MAX_CORRELATIONS])
     if len(kept) < 2:
         return None
     columns = [counted[index] for index in kept]
-    return {
-        "columns": [schema.used[column].name for column in columns],
-        "data": _rows(data[np.ix_(kept, kept)]),
-        "samples": None if drawn is None else _rows(correlation(drawn[:, columns])),
-        "left_out": len(counted) - len(kept),
-    }
+    return Correlations(
+        tuple(schema.used[column].name for column in columns),
+        _matrix(data[np.ix_(kept, kept)]),
+        _matrix(correlation(drawn[:, columns])),
+        len(counted) - len(kept),
+    )
 
 
-def _rows(matrix: Array) -> list[Json]:
-    return [[None if math.isnan(value) else value for value in row] for row in matrix.tolist()]
+def _matrix(matrix: Array) -> tuple[tuple[float | None, ...], ...]:
+    return tuple(
+        tuple(None if math.isnan(value) else value for value in row) for row in matrix.tolist()
+    )

@@ -1,4 +1,4 @@
-"""Plots of a run on a table: scores, calibration, columns and correlations.
+"""Plots of a model of a table: scores, p-values, columns, correlations and training.
 
 The data are drawn in the first color, and samples or new rows in the second. Each is also drawn
 with another shape, so that the plots can be read without colors.
@@ -14,27 +14,23 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 from numpy.typing import NDArray
 
 from ...measurement import format_number
-from paper.report.format import typeset
-from paper.report.plots import INK, LIGHT, Plot, page_style, set_log_scale
-from .labels import distinct_labels, number_legend, shorten, ticks_that_fit
-from .records import (
-    Calibration,
+from ..summary import (
+    LARGEST,
     ColumnHistogram,
     Correlations,
     Histogram,
-    ScoredRecord,
-    TableRecord,
+    PValueCounts,
+    ScoredFile,
+    Summary,
+    Training,
+    robust_range,
 )
-
-DATA, NEW = LIGHT[:2]
-"""Colors of the data, and of samples or new rows."""
-
-REACH = 1.5
-"""The axis of scores ends at this many widths of the range of known rows beyond that range."""
+from .labels import distinct_labels, number_legend, shorten, typeset
+from .svg import DATA, INK, NEW, Plot, page_style
 
 LEVEL_LENGTH = 12
 """Longest name of a level in a plot, in characters."""
@@ -45,111 +41,80 @@ MAX_NUMBERS = 8
 PERCENT = FuncFormatter(lambda share, _: f"{100 * share:.4g} %")
 """Formats shares on an axis."""
 
-Curve = tuple[str, Histogram, dict[str, Any]]
-"""Name, histogram and line style."""
 
-
-def plot_scores(table: TableRecord, scored: ScoredRecord | None = None) -> list[Plot]:
+def plot_scores(summary: Summary, scored: ScoredFile | None = None) -> list[Plot]:
     """Plot the scores of training and held-out rows, and of a scored file if there is one.
 
     Args:
-        table: The record of the run.
-        scored: The scores of a data file.
+        summary: The summary of the model.
+        scored: The scores of a file.
 
     Returns:
         The distribution of the scores, and the share of rows at or above each score.
     """
-    histograms = [table.train_scores, table.held_out_scores]
-    low, high, beyond = _score_axis(histograms, scored)
-    with page_style():
-        plots = [_plot_density(table, scored), _plot_shares(table, scored)]
-    for plot in plots:
-        plot.figure.axes[0].set_xlim(low, high)
-    if not beyond or scored is None:
-        return plots
-    note = f" Rows of {scored.file} beyond the ends of the axis: {beyond:,.0f}."
-    return [Plot(plot.title, plot.caption + note, plot.figure) for plot in plots]
-
-
-def _score_axis(
-    histograms: Sequence[Histogram], scored: ScoredRecord | None
-) -> tuple[float, float, float]:
-    """Return the ends of the axis of scores, and the number of new rows beyond them."""
-    low = min(_range(histogram)[0] for histogram in histograms)
-    high = max(_range(histogram)[1] for histogram in histograms)
+    curves: list[tuple[str, Histogram, dict[str, Any]]] = [
+        ("training rows", summary.train_scores, {"color": INK, "lw": 1, "ls": (0, (4, 2))}),
+        ("held-out rows", summary.held_out_scores, {"color": DATA, "lw": 1.5}),
+    ]
+    higher, shares = "Higher is more unusual.", "Share of rows with at least this score."
     if scored is None:
-        return low, high, 0
-    reach = REACH * (high - low)
-    first, last = _range(scored.histogram)
-    low = min(low, max(first, low - reach))
-    high = max(high, min(last, high + reach))
-    if not math.isnan(scored.threshold):
-        margin = 0.1 * (high - low)
-        low, high = min(low, scored.threshold - margin), max(high, scored.threshold + margin)
-    counts = scored.histogram.counts
-    bins = zip(scored.histogram.edges, scored.histogram.edges[1:], counts.inside, strict=False)
-    outside = sum(count for start, end, count in bins if end <= low or start >= high)
-    return low, high, outside + counts.below + counts.above
-
-
-def _range(histogram: Histogram) -> tuple[float, float]:
-    """Return the outer edges of the bins that are not empty."""
-    edges = histogram.edges
-    filled = [index for index, count in enumerate(histogram.counts.inside) if count]
-    return (edges[filled[0]], edges[filled[-1] + 1]) if filled else (edges[0], edges[-1])
-
-
-def _plot_density(table: TableRecord, scored: ScoredRecord | None) -> Plot:
-    figure, axes = _figure()
-    for name, histogram, style in _curves(table, scored):
-        density = np.array(histogram.counts.shares) / np.diff(histogram.edges)
-        axes.stairs(density, np.array(histogram.edges), label=name, **style)
-        if scored is not None and histogram is scored.histogram:
-            axes.stairs(density, np.array(histogram.edges), fill=True, color=NEW, alpha=0.2)
-    axes.set(xlabel="score", ylabel="density")
-    axes.set_ylim(bottom=0)
-    axes.yaxis.set_major_locator(MaxNLocator(4))
-    _finish(figure, axes, scored)
-    look_for = (
-        "Held-out rows show what to expect of new rows. Training rows are scored by members that "
+        shares += " New rows should follow the curve of held-out rows."
+    else:
+        curves.append((shorten(scored.name, 32), scored.histogram, {"color": NEW, "lw": 2}))
+        higher += f" Rows of {scored.name} to the right of both curves are unusual."
+        counts = scored.histogram.counts
+        if beyond := counts.below + counts.above:
+            higher += f" Rows of {scored.name} beyond the ends of the axis: {beyond:,}."
+        if scored.threshold is None:
+            shares += f" No row of {scored.name} is flagged, so there is no threshold."
+        else:
+            shares += " Dotted: the threshold. Rows at or above it are flagged."
+    higher += (
+        " Held-out rows show what to expect of new rows. Training rows are scored by members that "
         "have seen them, so their scores are always somewhat lower."
     )
-    if scored is not None:
-        look_for += f" Rows of {scored.file} to the right of both curves are unusual."
-    return Plot("Distribution of scores", f"Higher is more unusual. {look_for}", figure)
-
-
-def _plot_shares(table: TableRecord, scored: ScoredRecord | None) -> Plot:
-    figure, axes = _figure()
-    fewest = 1.0
-    for name, histogram, style in _curves(table, scored):
-        share = np.array(histogram.counts.shares_at_or_above)
-        shown = share > 0
-        axes.plot(np.array(histogram.edges)[shown], share[shown], label=name, **style)
-        fewest = min(fewest, 1 / max(histogram.counts.total, 1))
-    axes.set(xlabel="score", ylabel="share of rows")
-    set_log_scale(axes, "y")
-    axes.set_ylim(fewest / 2, 1.5)
-    axes.yaxis.set_major_formatter(PERCENT)
-    _finish(figure, axes, scored)
-    caption = "Share of rows with at least this score, on a logarithmic axis."
-    if scored is None:
-        caption += " New rows should follow the curve of held-out rows."
-    elif math.isnan(scored.threshold):
-        caption += f" No row of {scored.file} is flagged, so there is no threshold."
-    else:
-        caption += " Dotted: the threshold. Rows at or above it are flagged."
-    return Plot("Share of rows at or above a score", caption, figure)
-
-
-def _curves(table: TableRecord, scored: ScoredRecord | None) -> list[Curve]:
-    curves: list[Curve] = [
-        ("training rows", table.train_scores, {"color": INK, "linewidth": 1.0, "ls": (0, (4, 2))}),
-        ("held-out rows", table.held_out_scores, {"color": DATA, "linewidth": 1.5}),
+    with page_style():
+        (density_figure, density), (share_figure, share) = _figure(), _figure()
+        for name, histogram, style in curves:
+            edges = np.array(histogram.edges)
+            density.stairs(histogram.counts.shares / np.diff(edges), edges, label=name, **style)
+            at_or_above = np.array(histogram.counts.shares_at_or_above)
+            shown = at_or_above > 0
+            share.plot(edges[shown], at_or_above[shown], label=name, **style)
+        density.set_ylabel("density")
+        density.yaxis.set_major_locator(MaxNLocator(4))
+        density.set_ylim(bottom=0)
+        share.set_ylabel("share of rows")
+        share.set_yscale("log")
+        share.yaxis.set_major_locator(LogLocator(10, numticks=8))
+        share.yaxis.set_minor_formatter(NullFormatter())
+        share.yaxis.set_major_formatter(PERCENT)
+        rows = max(histogram.counts.total for _, histogram, _ in curves)
+        share.set_ylim(0.5 / max(rows, 1), 1.5)
+        _set_score_axes([density, share], [histogram for _, histogram, _ in curves], scored)
+        for figure in (density_figure, share_figure):
+            figure.legend(loc="outside lower left", ncols=2, frameon=False, handlelength=2.6)
+    return [
+        Plot("Distribution of scores", higher, density_figure),
+        Plot("Share of rows at or above a score", shares, share_figure),
     ]
-    if scored is not None:
-        curves.append((shorten(scored.file, 32), scored.histogram, {"color": NEW, "linewidth": 2}))
-    return curves
+
+
+def _set_score_axes(
+    both: Sequence[Axes], histograms: Sequence[Histogram], scored: ScoredFile | None
+) -> None:
+    """Let the axes contain the bins that are not empty, and the threshold."""
+    edges = np.array(histograms[0].edges)
+    filled = np.flatnonzero(sum(np.array(histogram.counts.inside) for histogram in histograms))
+    low, high = (edges[filled[0]], edges[filled[-1] + 1]) if len(filled) else edges[[0, -1]]
+    threshold = None if scored is None else scored.threshold
+    if threshold is not None and abs(threshold) < LARGEST:
+        margin = 0.1 * (high - low)
+        low, high = min(low, threshold - margin), max(high, threshold + margin)
+    for axes in both:
+        if threshold is not None:
+            axes.axvline(threshold, color=INK, linewidth=1.2, linestyle=":", label="threshold")
+        axes.set(xlabel="score", xlim=(low, high))
 
 
 def _figure() -> tuple[Figure, Axes]:
@@ -157,32 +122,26 @@ def _figure() -> tuple[Figure, Axes]:
     return figure, figure.subplots()
 
 
-def _finish(figure: Figure, axes: Axes, scored: ScoredRecord | None) -> None:
-    if scored is not None and not math.isnan(scored.threshold):
-        axes.axvline(scored.threshold, color=INK, linewidth=1.2, linestyle=":", label="threshold")
-    figure.legend(loc="outside lower left", ncols=2, frameon=False, handlelength=2.6)
-
-
-def plot_calibration(calibration: Calibration) -> Plot:
+def plot_p_values(p_values: PValueCounts) -> Plot:
     """Plot the p-values of held-out rows in bins, with the expected count and its range.
 
     Args:
-        calibration: Counts in bins of equal width.
+        p_values: Counts in bins of equal width.
 
     Returns:
         The plot.
     """
-    bins = len(calibration.counts)
+    bins = len(p_values.counts)
     with page_style():
         figure, axes = _figure()
         edges = np.linspace(0, 1, bins + 1)
-        low, high, expected = calibration.low, calibration.high, calibration.expected
+        low, high, expected = p_values.low, p_values.high, p_values.expected
         axes.axhspan(low, high, color=INK, alpha=0.12, linewidth=0, label="95 % range")
         axes.axhline(expected, color=INK, linewidth=1.1, linestyle="--", label="expected")
-        counts = np.array(calibration.counts)
+        counts = np.array(p_values.counts)
         axes.stairs(counts, edges, color=DATA, linewidth=1.7, label="held-out rows")
         axes.set(xlabel="p-value", ylabel="number of rows", xlim=(0, 1))
-        axes.set_ylim(0, 1.12 * max(high, 1.0, *calibration.counts))
+        axes.set_ylim(0, 1.12 * max(high, 1.0, *p_values.counts))
         axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
         figure.legend(loc="outside lower left", ncols=3, frameon=False, handlelength=2.2)
     caption = (
@@ -201,7 +160,7 @@ def plot_column(histogram: ColumnHistogram) -> Plot:
         histogram: The counts in common bins or levels.
 
     Returns:
-        A small plot. Its caption has the distances, and the counts that are not in the plot.
+        A small plot. Its caption has the distance, and the counts that are not in the plot.
     """
     with page_style():
         plot = _plot_levels if histogram.levels else _plot_bins
@@ -214,18 +173,17 @@ def _plot_bins(histogram: ColumnHistogram) -> Figure:
     axes = figure.subplots()
     edges = np.array(histogram.edges)
     axes.stairs(np.array(histogram.data.shares), edges, fill=True, color=DATA, alpha=0.35)
-    if histogram.samples is not None:
+    if histogram.samples.total:
         axes.stairs(np.array(histogram.samples.shares), edges, color=NEW, linewidth=1.5)
     axes.set_xlim(edges[0], edges[-1])
     axes.set_ylim(bottom=0)
     axes.yaxis.set_major_locator(MaxNLocator(3))
     axes.yaxis.set_major_formatter(PERCENT)
     if histogram.is_date:
-        ticks, labels = date_ticks(edges[0], edges[-1])
+        axes.set_xticks(*date_ticks(edges[0], edges[-1]))
     else:
-        ticks, labels, power = ticks_that_fit(edges[0], edges[-1])
-        axes.set_xlabel(power, loc="right")
-    axes.set_xticks(ticks, labels)
+        axes.xaxis.set_major_locator(MaxNLocator(2))
+        axes.ticklabel_format(axis="x", useOffset=False, scilimits=(-3, 5))
     return figure
 
 
@@ -235,7 +193,7 @@ def _plot_levels(histogram: ColumnHistogram) -> Figure:
     axes = figure.subplots()
     rows = np.arange(count)
     axes.barh(rows, histogram.data.shares, height=0.75, color=DATA, alpha=0.35)
-    if histogram.samples is not None:
+    if histogram.samples.total:
         shares = histogram.samples.shares
         axes.plot(
             shares, rows, color=NEW, marker="|", markersize=9, markeredgewidth=2, linestyle=""
@@ -250,16 +208,12 @@ def _plot_levels(histogram: ColumnHistogram) -> Figure:
 
 
 def _column_caption(histogram: ColumnHistogram) -> str:
-    parts = []
-    if not math.isnan(histogram.distance):
-        held_out = histogram.held_out_distance
-        beside = "" if math.isnan(held_out) else f" (held-out rows: {held_out:.2f})"
-        parts.append(f"Distance {histogram.distance:.2f}{beside}.")
+    parts = [] if histogram.distance is None else [f"Distance {histogram.distance:.2f}."]
     sets = {"training rows": histogram.data, "samples": histogram.samples}
     outside = [
         f"{100 * (counts.below + counts.above) / counts.total:.2g} % of the {name}"
         for name, counts in sets.items()
-        if counts is not None and counts.below + counts.above
+        if counts.below + counts.above
     ]
     if outside:
         parts.append(f"Outside the axis: {', '.join(outside)}.")
@@ -303,18 +257,20 @@ def plot_correlations(correlations: Correlations) -> list[Plot]:
         correlations: The matrices.
 
     Returns:
-        One plot for each matrix.
+        One plot for each matrix that has any correlations.
     """
-    matrices = {"training rows": correlations.data, "samples": correlations.samples}
     names = distinct_labels(correlations.columns)
     legend = number_legend(correlations.columns, names)
     shortened = "" if names == list(correlations.columns) else "Long names are shortened."
     caption = " ".join(filter(None, (shortened, legend)))
     with page_style():
         return [
-            Plot(f"Correlations of {title}", caption, _plot_matrix(names, np.array(matrix)))
-            for title, matrix in matrices.items()
-            if matrix is not None
+            Plot(f"Correlations of {title}", caption, _plot_matrix(names, matrix))
+            for title, matrix in {
+                "training rows": np.array(correlations.data, dtype=np.float64),
+                "samples": np.array(correlations.samples, dtype=np.float64),
+            }.items()
+            if not np.isnan(matrix).all()
         ]
 
 
@@ -343,3 +299,34 @@ def _draw_cell(axes: Axes, row: int, column: int, value: float, *, numbers: bool
         axes.add_patch(Rectangle(corner, side, side, color=color, alpha=0.35, linewidth=0))
     if numbers:
         axes.text(column, row, typeset(f"{value:.2f}"), ha="center", va="center", fontsize=8)
+
+
+def plot_training(training: Training) -> Plot:
+    """Plot the losses of held-out rows during training.
+
+    Args:
+        training: How the model was trained.
+
+    Returns:
+        The plot. A few very large losses, as at the start, are outside the axis.
+    """
+    points = [(i, loss) for i, loss in training.validation_losses if math.isfinite(loss)]
+    losses = np.array([loss for _, loss in points])
+    low, high = robust_range(losses)
+    with page_style():
+        figure, axes = _figure()
+        axes.plot([i for i, _ in points], losses, color=DATA, linewidth=1.5, marker="o", ms=3)
+        axes.set(xlabel="iteration", ylabel="loss")
+        axes.set_xlim(left=0)
+        axes.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low))
+        axes.yaxis.set_major_locator(MaxNLocator(5))
+        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    outside = int(((losses < low) | (losses > high)).sum())
+    caption = (
+        "Each row is held out by one member of the ensemble. The curve should be flat at its end."
+    )
+    return Plot(
+        "Loss of held-out rows",
+        f"{caption} Values outside the axis: {outside}." if outside else caption,
+        figure,
+    )
