@@ -3,15 +3,12 @@
 from ..extras import name_missing_extra
 
 with name_missing_extra("fdsm.tables"):
-    import pyarrow
-    import sklearn
-
-from .ensemble import choose_objective
-from .errors import DataError
-from .estimator import ScoreMatchingDensity
-from .model import ModelError, TableModel
-from .outliers import Reason
-from .scoring import ScoredTable
+    from .ensemble import choose_objective
+    from .errors import DataError
+    from .estimator import ScoreMatchingDensity
+    from .model import ModelError, TableModel
+    from .outliers import Reason
+    from .scoring import ScoredTable
 
 __all__ = [
     "DataError",

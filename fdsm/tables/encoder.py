@@ -146,11 +146,8 @@ class EncodeColumns:
         layout = _layout(self.num_levels)
         numeric = layout.numeric.to(x.device)
         present = ~x.double()[:, layout.column.to(x.device)][:, numeric].isnan()
-        return (
-            -(present * self.scale.to(x.device)[numeric].log())
-            .sum(1)
-            .to(torch.get_default_dtype())
-        )
+        log_scale = self.scale.to(x.device)[numeric].log()
+        return -(present * log_scale).sum(1).to(torch.get_default_dtype())
 
     def _expand(self, x: Tensor) -> Tensor:
         """Return numbers, -1 or 1, and one-hot vectors, shape `(N, D)`, float64."""

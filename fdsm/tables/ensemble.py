@@ -7,7 +7,7 @@ and for the comparison with other densities. No row is lost to a test set.
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Generator as Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
@@ -58,15 +58,12 @@ VALIDATIONS, PATIENCE = 40, 10
 LARGE = 100_000
 """From this number of rows on, the network is wider and the training longer."""
 
-ObjectiveName = Literal["dsm", "ssm", "sm"]
-DerivativeName = Literal["taylor", "fd", "autodiff"]
-
-ENGINES: dict[DerivativeName, Derivative] = {
+ENGINES: dict[Literal["taylor", "fd", "autodiff"], Derivative] = {
     "taylor": Taylor(),
     "fd": FiniteDifference(),
     "autodiff": Autodiff(),
 }
-TITLES: dict[ObjectiveName, str] = {
+TITLES: dict[str, str] = {
     "dsm": "denoising score matching",
     "ssm": "sliced score matching",
     "sm": "exact score matching",
@@ -74,7 +71,8 @@ TITLES: dict[ObjectiveName, str] = {
 
 
 def choose_objective(
-    name: ObjectiveName = "dsm", derivative: DerivativeName | None = None
+    name: Literal["dsm", "ssm", "sm"] = "dsm",
+    derivative: Literal["taylor", "fd", "autodiff"] | None = None,
 ) -> Objective:
     """Return an objective of noise-conditional log-densities, over the noise levels `LEVELS`.
 
@@ -98,6 +96,23 @@ def choose_objective(
     engine = ENGINES[derivative or "taylor"]
     at_level = SM(engine) if name == "sm" else SSM(engine, Sphere(0.1), directions=4)
     return Annealed(at_level, LEVELS, relative=True)
+
+
+def objective_title(objective: Objective) -> str:
+    """Return the name of an objective of `choose_objective`, or the objective as code.
+
+    Example:
+        >>> objective_title(choose_objective("ssm", "fd"))
+        'sliced score matching, derivatives with FiniteDifference'
+    """
+    if objective == choose_objective():
+        return TITLES["dsm"]
+    names: tuple[Literal["ssm", "sm"], ...] = ("ssm", "sm")
+    for name in names:
+        for derivative, engine in ENGINES.items():
+            if objective == choose_objective(name, derivative):
+                return f"{TITLES[name]}, derivatives with {type(engine).__name__}"
+    return repr(objective)
 
 
 @dataclass(frozen=True)
@@ -158,13 +173,11 @@ class History:
 
     Attributes:
         iterations: Number of iterations.
-        planned: Largest number of iterations. Early stopping used fewer.
         seconds: Duration.
         losses: Iterations, and the held-out loss after each.
     """
 
     iterations: int
-    planned: int
     seconds: float
     losses: tuple[tuple[int, float], ...]
 
@@ -258,7 +271,7 @@ def train_ensemble(
                 break
     network.load_state_dict(best_weights)
     network.requires_grad_(requires_grad=False).eval()
-    return ensemble, History(iteration, iterations, seconds, tuple(losses))
+    return ensemble, History(iteration, seconds, tuple(losses))
 
 
 def _generator(seed: int, purpose: str, device: str = "cpu") -> Generator:
@@ -266,7 +279,7 @@ def _generator(seed: int, purpose: str, device: str = "cpu") -> Generator:
 
 
 @contextmanager
-def _threads(count: int | None) -> Iterator[None]:
+def _threads(count: int | None) -> Iterator[None, None, None]:
     """Use at most a number of threads. Small networks have operations too short to divide."""
     before = torch.get_num_threads()
     torch.set_num_threads(before if count is None else min(count, before))

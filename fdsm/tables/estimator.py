@@ -104,7 +104,7 @@ class ScoreMatchingDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         )
         held_out_scores = self.model_.detector.calibration.held_out_scores()
         self.offset_ = float(held_out_scores.quantile(1 - self.alpha))
-        self.n_iter_ = self.model_.history.iterations
+        self.n_iter_ = self.model_.training.iterations
         self._template = _template(X, frame)
         return self
 

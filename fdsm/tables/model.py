@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, fields
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -26,24 +27,27 @@ from ..serialize import from_json, to_json
 from ..training import Callback, checkpoint, derived_seed
 from ..typing import Objective
 from ..untrusted import InputError, read_json
+from .comparison import classifier_auc, compare_densities
 from .encoder import EncodeColumns, Encoder
 from .ensemble import (
     FOLDS,
+    SCORED_LEVELS,
     Ensemble,
-    History,
     choose_objective,
     default_iterations,
     fold_of_rows,
+    objective_title,
     train_ensemble,
 )
 from .errors import problems_of
-from .frame import frame_from, read_table
+from .frame import TableFile, frame_from, read_table
 from .heavy_tails import NormalizeTails
 from .imputation import Imputation
 from .marginals import Marginals
 from .outliers import OutlierDetector, Reason
 from .schema import DateTime, TableSchema, copies_sentence, training_rows
 from .scoring import ScoredTable, explain_frame, score_frames, table_frames
+from .summary import FileRecord, Summary, Training, as_written, summarize
 
 FORMAT = "fdsm table 1"
 CALIBRATION_ROWS = 5000
@@ -54,34 +58,13 @@ MARGINAL_ROWS = 20_000
 """Largest number of training rows that the columns of samples are corrected to."""
 PARTITION_ROWS = 2000
 """Largest number of training rows for the normalizing constant."""
+SUMMARY_ROWS, SUMMARY_SCORES = 100_000, 2000
+"""Largest number of training rows in a summary, and of their scores."""
 SAMPLE_BATCH = 1000
 
 
 class ModelError(InputError):
     """A folder does not hold a model of a table, or the model is damaged."""
-
-
-@dataclass(frozen=True)
-class Origin:
-    """What a model was trained on.
-
-    Attributes:
-        name: Name of the file, or `""` for a table in memory.
-        sha256: SHA-256 of the file, or `""`.
-        sampled_rows: Number of rows of a random sample, if the file was too large to use all.
-        dropped_rows: Number of rows without any value.
-        copies: Number of copies of rows that were left out.
-        equal_rows: Number of rows that equal another one.
-        seed: Random seed.
-    """
-
-    name: str
-    sha256: str
-    sampled_rows: int | None
-    dropped_rows: int
-    copies: int
-    equal_rows: int
-    seed: int
 
 
 class RowScores(NamedTuple):
@@ -116,8 +99,8 @@ class TableModel:
         marginals: Correction of the columns of samples.
         log_partition: Logarithm of the normalizing constant and its standard error. `None` if it
             is not known: with categorical columns, or if it could not be estimated well.
-        history: The course of the training.
-        origin: What the model was trained on.
+        file: The table that the model was trained on.
+        training: How it was trained.
 
     Example:
         >>> import numpy as np
@@ -134,8 +117,8 @@ class TableModel:
     detector: OutlierDetector
     marginals: Marginals
     log_partition: tuple[float, float] | None
-    history: History
-    origin: Origin
+    file: FileRecord
+    training: Training
 
     @classmethod
     def fit(
@@ -154,7 +137,8 @@ class TableModel:
         """Train a model.
 
         Args:
-            table: Path of a file, a frame of pandas, polars or pyarrow, or an array `(N, C)`.
+            table: Path of a file, a frame of pandas, polars or pyarrow, an array `(N, C)`, or a
+                `TableFile`.
             categorical: Names of columns to take as categorical. The columns of an array are
                 called `"0"`, `"1"` and so on.
             numeric: Names of columns to take as numeric. Cells that are not numbers are missing.
@@ -177,24 +161,33 @@ class TableModel:
         Warns:
             UserWarning: If rows are equal, or copies of rows were left out.
         """
-        frame, name, sha256, sampled_rows = _read(table, categorical)
-        with problems_of(name or "the table"):
+        started = datetime.now(UTC)
+        source = _read(table, categorical)
+        frame = source.table
+        with problems_of(source.name):
             schema = TableSchema.infer(
                 frame, categorical=categorical, numeric=numeric, ignore=ignore
             )
             rows = training_rows(frame, schema)
         if copies := copies_sentence(rows.copies, rows.equal_rows):
             warnings.warn(copies, stacklevel=2)
-        origin = Origin(
-            name, sha256, sampled_rows, rows.dropped, rows.copies, rows.equal_rows, seed
+        file = FileRecord(
+            source.name,
+            frame.num_rows,
+            rows.dropped,
+            rows.copies,
+            rows.equal_rows,
+            source.sampled_rows,
+            source.sha256,
         )
+        objective = choose_objective() if objective is None else objective
         codes = torch.from_numpy(rows.codes)
         encoder = Encoder.fit(codes, schema.num_levels)
         inputs = encoder(codes)
         imputation = Imputation.fit(inputs.to(device))
         ensemble, history = train_ensemble(
             inputs,
-            choose_objective() if objective is None else objective,
+            objective,
             iterations=default_iterations(len(codes)) if iterations is None else iterations,
             seed=seed,
             device=device,
@@ -224,8 +217,18 @@ class TableModel:
             detector,
             marginals,
             log_partition,
-            history,
-            origin,
+            file,
+            Training(
+                history.iterations,
+                history.seconds,
+                history.losses,
+                seed,
+                objective_title(objective),
+                sum(p.numel() for p in ensemble.network.parameters()),
+                torch.__version__,
+                __version__,
+                started.isoformat(timespec="seconds"),
+            ),
         )
 
     @property
@@ -335,15 +338,50 @@ class TableModel:
         self, n: int, *, seed: int = 0, progress: Progress = lambda steps: steps
     ) -> Tensor:
         """Return the codes of samples, shape `(n, C)`, float64. See `sample`."""
-        generator = _generator(derived_seed(self.origin.seed, seed), "sample", self.device)
+        generator = _generator(derived_seed(self.training.seed, seed), "sample", self.device)
         codes = self.marginals.apply(_draw(self.ensemble, self.encoder, n, generator, progress))
         rows = self.imputation.rows.cpu()
         missing = torch.stack([rows[:, block].isnan().any(1) for block in self.encoder.blocks], 1)
         if not bool(missing.any()):
             return codes
-        gaps = _generator(derived_seed(self.origin.seed, seed), "missing")
+        gaps = _generator(derived_seed(self.training.seed, seed), "missing")
         chosen = torch.randint(len(missing), (n,), generator=gaps)
         return torch.where(missing[chosen], torch.nan, codes)
+
+    def summarize(self, table: object, samples: Tensor) -> Summary:
+        """Compare the model with its training table and with reference densities.
+
+        Args:
+            table: The training table, as for `fit`.
+            samples: Codes of samples, shape `(S, C)`, from `sample_codes`.
+
+        Returns:
+            What the page of the model shows.
+        """
+        codes = torch.from_numpy(training_rows(_read(table, ()).table, self.schema).codes)
+        rows, folds = codes[:SUMMARY_ROWS], fold_of_rows(len(codes))[:SUMMARY_ROWS]
+        inputs = self.imputation.nearest(self.encoder(rows.to(self.device)))
+        comparison = compare_densities(
+            self.ensemble.member_log_density(0),
+            inputs[(folds != 0).to(self.device)],
+            inputs[(folds == 0).to(self.device)],
+            noise=SCORED_LEVELS[0],
+            generator=_generator(self.training.seed, "references", self.device),
+        )
+        calibration = self.detector.calibration
+        written = torch.from_numpy(as_written(self.schema, samples))
+        return summarize(
+            self.schema,
+            rows,
+            samples,
+            self.score_codes(rows[:SUMMARY_SCORES], leave_one_out=True).score,
+            calibration.held_out_scores().cpu(),
+            calibration.held_out_p_values().cpu(),
+            training=self.training,
+            comparison=comparison,
+            sample_auc=classifier_auc(written, rows),
+            record=self.file,
+        )
 
     def loss(self, codes: Tensor) -> float:
         """Return the mean objective of rows, with the same noise in every call.
@@ -384,8 +422,8 @@ class TableModel:
                 "version": __version__,
                 "schema": to_json(self.schema),
                 "objective": to_json(self.ensemble.objective),
-                "origin": to_json(self.origin),
-                "history": to_json(self.history),
+                "file": to_json(self.file),
+                "training": to_json(self.training),
                 "log_partition": self.log_partition,
             }
             text = json.dumps(config, indent=2) + "\n"
@@ -448,8 +486,8 @@ class TableModel:
 
     @classmethod
     def _restore(cls, config: dict[str, Any], state: dict[str, Any], device: str) -> Self:
-        schema, objective, origin, history = (
-            from_json(config[name]) for name in ("schema", "objective", "origin", "history")
+        schema, objective, file, training = (
+            from_json(config[name]) for name in ("schema", "objective", "file", "training")
         )
         encoder = Encoder(
             EncodeColumns(schema.num_levels, **state["columns"]), NormalizeTails(**state["tails"])
@@ -473,8 +511,8 @@ class TableModel:
             OutlierDetector.restore(detector),
             Marginals(**state["marginals"]),
             None if pair is None else (float(pair[0]), float(pair[1])),
-            history,
-            origin,
+            file,
+            training,
         )
 
     def _use_once(self) -> None:
@@ -505,12 +543,12 @@ def sample_count(iterations: int) -> int:
     return min(max(iterations // 2, 250), 1000)
 
 
-def _read(table: object, as_text: Sequence[str]) -> tuple[pa.Table, str, str, int | None]:
-    """Return a table, and the name, SHA-256 and sampled rows of its file."""
+def _read(table: object, as_text: Sequence[str]) -> TableFile:
+    if isinstance(table, TableFile):
+        return table
     if isinstance(table, str | os.PathLike):
-        file = read_table(Path(table), as_text=as_text)
-        return file.table, file.name, file.sha256, file.sampled_rows
-    return frame_from(table), "", "", None
+        return read_table(Path(table), as_text=as_text)
+    return TableFile(frame_from(table), "the table", "", None)
 
 
 def _calibrate(

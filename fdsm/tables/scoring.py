@@ -220,7 +220,7 @@ def is_training_file(model: "TableModel", path: Path) -> bool:
     """Return whether a file is the one that the model was trained on, up to 64 MiB."""
     if not path.is_file() or not 0 < path.stat().st_size <= HASHED_BYTES:
         return False
-    return hashlib.sha256(path.read_bytes()).hexdigest() == model.origin.sha256
+    return hashlib.sha256(path.read_bytes()).hexdigest() == model.file.sha256
 
 
 def default_scores_path(data: Path) -> Path:
