@@ -19,8 +19,8 @@ from torch import Tensor
 
 from ..derivatives.autodiff import model_gradient, requires_grad_alias
 from ..derivatives.checks.arguments import check_values, checked_score
+from ..derivatives.exact import EXACT
 from ..operators.coordinates import sum_over_coordinates
-from ..operators.directional import EXACT
 from ..tensors import dimension, dot
 from ..typing import Derivative, LogDensity, Score, nests_gradients
 from .measurement import Measurement, mean_of

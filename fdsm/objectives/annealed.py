@@ -4,10 +4,8 @@ from dataclasses import dataclass
 
 from torch import Generator, Tensor
 
-from ..derivatives import FiniteDifference
 from ..derivatives.checks.arguments import check_data, checked_score
 from ..noise import Geometric
-from ..projections import Sphere
 from ..tensors import dimension, dot, per_example, randn_like
 from ..typing import NoiseLevels, Objective, Score
 from .sliced import SSMVR
@@ -20,11 +18,11 @@ class Annealed:
     $$J_i = σ_i² \, J\big(s(\cdot, σ_i); \; x_i + σ_i z_i\big)$$
 
     The weight makes the levels comparable, because the score of noisy data grows as $1/σ$. The
-    noise levels, shape `(B,)`, are the first condition of the model. The default, FD-SSMVR, is the
-    objective of NCSN in the paper (Table 5). It has one step $ε$ for all levels, which is accurate
-    only if $ε$ is much smaller than the smallest $σ\sqrt d$. With `relative`, the objective is
-    applied to $u ↦ σ s(σu, σ)$ at $x/σ$ (or to $u ↦ \log p(σu, σ)$). This is the same objective
-    with a step of $εσ$.
+    noise levels, shape `(B,)`, are the first condition of the model. The objective of NCSN in the
+    paper (Table 5) is FD-SSMVR, `SSMVR(FiniteDifference(), Sphere(0.1))`. It has one step $ε$ for
+    all levels, which is accurate only if $ε$ is much smaller than the smallest $σ\sqrt d$. With
+    `relative`, the objective is applied to $u ↦ σ s(σu, σ)$ at $x/σ$ (or to
+    $u ↦ \log p(σu, σ)$). This is the same objective with a step of $εσ$.
 
     Reference:
         Song and Ermon (2019), https://arxiv.org/abs/1907.05600, Sec. 4.2.
@@ -35,7 +33,7 @@ class Annealed:
         relative: Whether directions are in units of $σ$.
     """
 
-    objective: Objective = SSMVR(FiniteDifference(), Sphere(0.1))
+    objective: Objective = SSMVR()
     levels: NoiseLevels = Geometric(1.0, 0.01, 10)
     relative: bool = False
 

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from torch import Generator, Tensor
 
-from ..derivatives import Autodiff, score_of
+from ..derivatives import score_of
 from ..derivatives.checks.arguments import check_data, check_noise, checked_score
+from ..derivatives.exact import EXACT
 from ..noise import Arithmetic, require_levels
 from ..projections import Sphere, draw_directions
 from ..tensors import dimension, dot, per_example, randn_like
@@ -155,13 +156,14 @@ class SlicedDSM(Denoising):
 
     Attributes:
         sigma: The noise level $σ$.
-        derivative: The engine that differentiates along `v`.
+        derivative: The engine that differentiates along `v`. Default: Taylor mode, or autodiff for
+            models with a function that Taylor mode has no rule for.
         projection: The distribution of `v`.
         directions: Number of directions per example.
     """
 
     sigma: float
-    derivative: Derivative = Autodiff()
+    derivative: Derivative = EXACT
     projection: Projection = Sphere(0.1)
     directions: int = 1
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from torch import Generator, Tensor
 
-from ..derivatives import Autodiff
+from ..derivatives.exact import EXACT
 from ..operators.coordinates import sum_over_coordinates
 from ..tensors import dimension, require_floating
 from ..typing import Derivative, LogDensity, nests_gradients
@@ -17,16 +17,17 @@ class SM:
 
     $$J(x) = \frac1d \left[ \mathrm{tr}\,∇²\log p(x) + \tfrac12 ‖∇\log p(x)‖² \right]$$
 
-    The trace and the norm are sums over the coordinate directions $h e_i$. With
-    `derivative=Taylor()` this is a forward Laplacian: $d + 2$ coefficients from one call of the
-    density. For tables with a few dozen columns it is a practical loss without projection noise.
+    The trace and the norm are sums over the coordinate directions $h e_i$. In Taylor mode this is
+    a forward Laplacian: $d + 2$ coefficients from one call of the density. For tables with a few
+    dozen columns it is a practical loss without projection noise.
 
     Reference:
         Hyvärinen (2005), Estimation of non-normalized statistical models by score matching.
         Pang et al. (2020), https://arxiv.org/abs/2007.03317, Eq. 1, here divided by `d`.
 
     Attributes:
-        derivative: The engine that differentiates along the coordinates.
+        derivative: The engine that differentiates along the coordinates. Default: Taylor mode, or
+            autodiff for models with a function that Taylor mode has no rule for.
         chunk: Number of coordinates at a time. Default: chosen by memory, usually all; see
             `fdsm.operators.coordinates`.
         step: The length $h$ of the directions, the step of finite differences.
@@ -38,7 +39,7 @@ class SM:
         tensor([0.])
     """
 
-    derivative: Derivative = Autodiff()
+    derivative: Derivative = EXACT
     chunk: int | None = None
     step: float = 0.1
 

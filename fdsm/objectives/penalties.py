@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from ..derivatives import Autodiff
+from ..derivatives.exact import EXACT
 from ..projections import Sphere
 from ..typing import Derivative, LogDensity, Projection
 from .directions import Sliced, average_over_directions
@@ -23,12 +23,13 @@ class GradientPenalty(Sliced):
         Mescheder et al. (2018), https://arxiv.org/abs/1801.04406, Eq. 9.
 
     Attributes:
-        derivative: The engine that differentiates along `v`.
+        derivative: The engine that differentiates along `v`. Default: Taylor mode, or autodiff for
+            models with a function that Taylor mode has no rule for.
         projection: The distribution of `v`.
         directions: Number of directions per example.
     """
 
-    derivative: Derivative = Autodiff()
+    derivative: Derivative = EXACT
     projection: Projection = Sphere(0.1)
     directions: int = 1
 
@@ -52,12 +53,13 @@ class FisherInformation(Sliced):
         Brunel and Nadal (1998), Mutual information, Fisher information, and population coding.
 
     Attributes:
-        derivative: The engine that differentiates along `v`.
+        derivative: The engine that differentiates along `v`. Default: Taylor mode, or autodiff for
+            models with a function that Taylor mode has no rule for.
         projection: The distribution of `v`.
         directions: Number of directions per example.
     """
 
-    derivative: Derivative = Autodiff()
+    derivative: Derivative = EXACT
     projection: Projection = Sphere(0.1)
     directions: int = 1
 

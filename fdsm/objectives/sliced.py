@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
-from ..derivatives import Autodiff, score_of
+from ..derivatives import score_of
+from ..derivatives.exact import EXACT
 from ..projections import Sphere
 from ..tensors import dimension, dot
 from ..typing import Derivative, LogDensity, Objective, Projection, Score
@@ -29,7 +30,8 @@ class SSM(Sliced):
         Pang et al. (2020), https://arxiv.org/abs/2007.03317, Eq. 3 (SSM) and 9 (FD-SSM).
 
     Attributes:
-        derivative: The engine that differentiates along `v`.
+        derivative: The engine that differentiates along `v`. Default: Taylor mode, or autodiff for
+            models with a function that Taylor mode has no rule for.
         projection: The distribution of `v`.
         directions: Number of directions per example.
 
@@ -42,7 +44,7 @@ class SSM(Sliced):
         tensor([-1., -1.])
     """
 
-    derivative: Derivative = Autodiff()
+    derivative: Derivative = EXACT
     projection: Projection = Sphere(0.1)
     directions: int = 1
 
@@ -69,7 +71,8 @@ class SSMVR(Sliced):
         Pang et al. (2020), https://arxiv.org/abs/2007.03317, Eq. 11 and the one below it.
 
     Attributes:
-        derivative: The engine that differentiates along `v`.
+        derivative: The engine that differentiates along `v`. Default: Taylor mode, or autodiff for
+            models with a function that Taylor mode has no rule for.
         projection: The distribution of `v`.
         directions: Number of directions per example.
 
@@ -81,7 +84,7 @@ class SSMVR(Sliced):
         tensor([-0.5000, -0.5000])
     """
 
-    derivative: Derivative = Autodiff()
+    derivative: Derivative = EXACT
     projection: Projection = Sphere(0.1)
     directions: int = 1
 

@@ -10,6 +10,7 @@ from torch import Generator, Tensor
 
 from ..derivatives import MissingRule
 from ..derivatives.checks.arguments import check_data
+from ..derivatives.exact import EXACT
 from ..projections import Sphere, draw_directions
 from ..tensors import dimension, tile
 from ..typing import Derivative, LogDensity, nests_gradients
@@ -20,7 +21,7 @@ from .coordinates import (
     along_directions,
     bytes_per_coefficient,
 )
-from .directional import EXACT, STEP, require_step
+from .directional import STEP, require_step
 
 MOST = MEMORY // MIN_CHUNK_ROWS
 """Bytes for each row up to which all coefficients of a series are kept at a time."""

@@ -4,13 +4,11 @@ import math
 
 from torch import Tensor
 
-from ..derivatives import Autodiff, Taylor
 from ..derivatives.checks.arguments import check_arguments
+from ..derivatives.exact import EXACT
 from ..tensors import length, per_example
 from ..typing import Derivative, LogDensity
 
-EXACT = Taylor(fallback=Autodiff())
-"""Exact, also for models that use functions without a Taylor rule."""
 STEP = 0.0625
 """The default step of finite differences: a power of two, by which numbers scale exactly."""
 

@@ -9,11 +9,12 @@ from torch import Generator, Tensor
 
 from ..derivatives.autodiff import gradient, requires_grad_alias
 from ..derivatives.checks.arguments import check_data
+from ..derivatives.exact import EXACT
 from ..projections import Rademacher, draw_directions
 from ..tensors import dimension, tile
 from ..typing import Derivative, LogDensity, Projection, Score, nests_gradients
 from .coordinates import along_coordinates, sum_over_coordinates
-from .directional import EXACT, STEP, require_step
+from .directional import STEP, require_step
 
 SIGNS = Rademacher(STEP)
 """Random signs, whose variance is smallest for traces of nearly diagonal matrices."""

@@ -96,7 +96,7 @@ def test_losses_of_a_non_conservative_score_agree_with_its_jacobian(generator: G
 @pytest.mark.parametrize("chunk", [1, 3, 5, 100])
 def test_losses_do_not_depend_on_the_chunk_size(chunk: int, generator: Generator) -> None:
     model, x = convolutional(), torch.randn(5, 2, 4, 4, generator=generator)
-    whole = 32 * SM()(model, x).detach()
+    whole = 32 * SM(Autodiff())(model, x).detach()
     torch.testing.assert_close(sm_losses(model, x, chunk=chunk), whole)
     score_losses = sm_losses_of_score(score_of(model), x, chunk=chunk)
     torch.testing.assert_close(score_losses, whole)

@@ -1,7 +1,7 @@
 """Properties of all objectives. A new objective adds one row to `CASES`."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
@@ -10,7 +10,7 @@ import torch
 from torch import Generator, Tensor
 from torch.distributions import MultivariateNormal, Normal
 
-from fdsm.derivatives import Autodiff, FiniteDifference, Taylor
+from fdsm.derivatives import Autodiff, FiniteDifference, MissingRule, Taylor
 from fdsm.noise import Arithmetic, ConstantNoise, Geometric
 from fdsm.objectives import (
     DSM,
@@ -87,7 +87,7 @@ class Case:
 
 
 CASES = {
-    "sm": Case(SM(), "log_density", oracles.sm),
+    "sm": Case(SM(Autodiff()), "log_density", oracles.sm),
     "sm-fd": Case(SM(FD, chunk=3), "log_density", oracles.sm),
     "sm-taylor": Case(SM(TAYLOR), "log_density", oracles.sm),
     "sm-taylor-chunks": Case(SM(TAYLOR, chunk=3), "log_density", oracles.sm),
@@ -109,7 +109,7 @@ CASES = {
     "ssmvr-taylor-several": Case(SSMVR(TAYLOR, Sphere(1.0), 3), "score", oracles.sm),
     "dsm": Case(DSM(SIGMA), "log_density", oracles.dsm(SIGMA)),
     "dsm-score": Case(ScoreDSM(SIGMA), "score", oracles.dsm(SIGMA)),
-    "sliced-dsm": Case(SlicedDSM(SIGMA), "log_density", oracles.dsm(SIGMA)),
+    "sliced-dsm": Case(SlicedDSM(SIGMA, Autodiff()), "log_density", oracles.dsm(SIGMA)),
     "sliced-dsm-taylor": Case(SlicedDSM(SIGMA, TAYLOR), "log_density", oracles.dsm(SIGMA)),
     "fd-dsm": Case(SlicedDSM(SIGMA, FD, Sphere(EPS)), "log_density", oracles.dsm(SIGMA)),
     "fd-dsm-several": Case(
@@ -145,7 +145,7 @@ CASES = {
         SUMO((4,), SlicedDSM(SIGMA, FD)), "latent", oracles.dsm(SIGMA), (0.3, 0.6, 0.9)
     ),
     "sumo-taylor": Case(SUMO((4,), SSM(TAYLOR)), "latent", oracles.sm, (0.3, 0.6, 0.9)),
-    "gradient-penalty": Case(GradientPenalty(), "log_density", oracles.squared_score),
+    "gradient-penalty": Case(GradientPenalty(Autodiff()), "log_density", oracles.squared_score),
     "gradient-penalty-fd": Case(
         GradientPenalty(FD, Rademacher(EPS), 2), "log_density", oracles.squared_score
     ),
@@ -312,3 +312,25 @@ def test_several_directions_reduce_the_variance(generator: Generator) -> None:
 def test_zero_directions_are_refused() -> None:
     with pytest.raises(ValueError, match="at least one direction per example, but got 0"):
         SSM(directions=0)(Gaussian(1.0).log_density, torch.ones(2, 3))
+
+
+@pytest.mark.parametrize(
+    "objective",
+    [SSM(), SSMVR(), SlicedDSM(SIGMA), SM(), GradientPenalty(), FisherInformation()],
+    ids=lambda objective: type(objective).__name__,
+)
+def test_the_default_engine_is_taylor_mode_and_works_with_any_model(
+    objective: SSM | SSMVR | SlicedDSM | SM | GradientPenalty | FisherInformation,
+    generator: Generator,
+) -> None:
+    x = torch.randn(5, 4, generator=generator)
+    score = isinstance(objective, SSMVR)
+    with_rules = lambda x: -(x**3) if score else x.pow(4).sum(1)
+    without = lambda x: with_rules(x) + 0 * torch.mvlgamma(x.square() + 5, 2).sum()
+    assert objective.derivative == Taylor(fallback=Autodiff())
+    with pytest.raises(MissingRule):
+        replace(objective, derivative=Taylor())(without, x)
+    expected = replace(objective, derivative=Autodiff())
+    for model in (with_rules, without):
+        losses = [o(model, x, generator=Generator().manual_seed(1)) for o in (objective, expected)]
+        torch.testing.assert_close(*losses)
