@@ -42,10 +42,12 @@ def demo(out: Path = Path("runs/demo")) -> None:
 
 def _compare_objectives(folder: Path) -> dict[str, Path]:
     """Train one model of digits for each objective. Return the folders by name."""
-    from ..atomic_io import exclusive
     from paper.recipes.digits import DIGITS
+
     from paper.runs import Run, evaluate, measure_step_costs
     from paper.runs import train as train_run
+
+    from ..atomic_io import exclusive
 
     runs: dict[str, Run] = {}
     for recipe in DIGITS:

@@ -2,8 +2,8 @@
 
 Heavy imports belong inside the functions, so that `fdsm --help` is fast. Results go to standard
 output, as text or with `--json` as JSON; all messages go to standard error. Exit codes: 0 for
-success, 1 for a failure, 2 for a wrong command line, 128 + n after signal n. Errors are printed in
-one line; set FDSM_TRACEBACK to see the traceback too.
+success, 1 for a failure, 2 for a wrong command line, 130 after an interruption. Errors are printed
+in one line; set FDSM_TRACEBACK to see the traceback too.
 """
 
 import os
@@ -14,25 +14,21 @@ from collections.abc import Sequence
 from tyro.extras import SubcommandApp
 
 from .. import __version__
-from .check import check
-from .demo import demo
-from .evaluate import evaluate
-from .options import UsageError, resume_command
+from .options import UsageError
 from .printing import log
-from .processes import prepare_launch
 from .report import report
 from .sample import sample
 from .score import score
 from .train import train
 
 app = SubcommandApp()
-for _command in (train, score, sample, evaluate, check, report, demo):
+for _command in (train, score, sample, report):
     # tyro keeps the line breaks inside the description of an argument.
     _command.__doc__ = re.sub(r"\n {12}", " ", _command.__doc__ or "")
     app.command(_command)
 
-DESCRIPTION = """Train densities on your own data with score matching, score new data and draw
-samples. `fdsm COMMAND --help` explains a command, `fdsm --version` prints the version."""
+DESCRIPTION = """Learn the density of a table by score matching: find unusual rows with reasons and
+draw samples. `fdsm COMMAND --help` explains a command, `fdsm --version` prints the version."""
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -46,7 +42,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(f"fdsm {__version__}")
         return
     try:
-        prepare_launch(*arguments[:1])
         app.cli(prog="fdsm", description=" ".join(DESCRIPTION.split()), args=arguments)
     except KeyboardInterrupt:
         log("fdsm: interrupted. Files already written are complete.")
@@ -57,49 +52,20 @@ def main(argv: Sequence[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
     except Exception as error:
-        sys.exit(_report_error(error, *arguments[:1]))
+        sys.exit(_report_error(error))
 
 
-def _report_error(error: Exception, command: str = "") -> int:
+def _report_error(error: Exception) -> int:
     """Print an error and return the exit code. Unexpected errors are raised again."""
-    from paper.recipes.presets import PresetError
-    from paper.recipes.settings import SettingError
-    from paper.runs import (
-        TrainingInterrupted,
-        UnfinishedRunError,
-        UnknownRecipeError,
-        UntrustedFileError,
-    )
-    from paper.runs.distributed import LostProcessError
-    from ..training import NonFiniteLossError, OutOfMemory
-    from ..training.distributed.world import FailedElsewhere, LaunchError
+    from ..training import NonFiniteLossError
 
-    if isinstance(error, FailedElsewhere):
-        return 1  # the other process prints the error
-    if isinstance(error, TrainingInterrupted):
-        log(f"fdsm: {error}. Continue with: {resume_command(error.run)}")
-        return 128 + error.signal
-    if isinstance(error, LostProcessError) and command != "train":
-        log(f"fdsm: {error}. Start the command again")
-        return 1
-    if isinstance(error, (UnfinishedRunError, LostProcessError)):
-        log(f"fdsm: {error}. Continue with: {resume_command(error.run)}")
-        return 1
-    hints: dict[type[Exception], str] = {
-        UsageError: "",
-        LaunchError: "",
-        PresetError: "",
-        SettingError: " (see --set)",
-        UnknownRecipeError: "",
-        UntrustedFileError: ". Add --trust to execute it",
-    }
-    failures = (ValueError, NonFiniteLossError, OutOfMemory, ImportError, OSError)
-    if not isinstance(error, (*hints, *failures)) or "FDSM_TRACEBACK" in os.environ:
+    failures = (ValueError, NonFiniteLossError, MemoryError, ImportError, OSError)
+    if not isinstance(error, failures) or "FDSM_TRACEBACK" in os.environ:
         raise error
-    hint = next((text for kind, text in hints.items() if isinstance(error, kind)), None)
-    setting = getattr(error, "setting", None) if command == "train" else None
-    log(f"fdsm: {_in_one_line(str(error))}{hint or ''}{_option(setting)}")
-    return 1 if hint is None else 2
+    columns = getattr(error, "setting", None) in {"columns", "numeric"}
+    option = ". Choose columns with --categorical, --numeric or --ignore" if columns else ""
+    log(f"fdsm: {_in_one_line(str(error))}{option}")
+    return 2 if isinstance(error, UsageError) else 1
 
 
 def _in_one_line(text: str) -> str:
@@ -108,12 +74,3 @@ def _in_one_line(text: str) -> str:
         return " ".join(text.splitlines())
     joined = text.replace(":\n- ", ": ").replace("\n- ", "; ")
     return joined.replace("?\n", "? ").replace("\n", ". ")
-
-
-def _option(setting: str | None) -> str:
-    """Return the option of `fdsm train` that changes how the data are read."""
-    if setting is None:
-        return ""
-    if setting in {"columns", "numeric"}:
-        return ". Choose columns with --columns, --categorical, --numeric or --ignore"
-    return f". Option: --set data.{setting}=..."

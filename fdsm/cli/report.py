@@ -1,39 +1,40 @@
-"""`fdsm report`: write a report of runs."""
+"""`fdsm report`: write the page of a trained model."""
 
 from pathlib import Path
 from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from .options import Flag, UsageError
-from .printing import console, report_files
+from .options import Flag, ModelFolder
+from .printing import report_files
 
 
 def report(
-    runs: Annotated[Positional[tuple[Path, ...]], arg(metavar="RUN", help_behavior_hint="")],
+    model: ModelFolder,
+    scores: Annotated[
+        Positional[tuple[Path, ...]], arg(metavar="[SCORES ...]", help_behavior_hint="")
+    ] = (),
     /,
     *,
     out: Path = Path("report.html"),
-    title: str = "fdsm report",
+    title: str = "",
     json: Flag = False,
 ) -> None:
-    """Write a self-contained HTML report.
+    """Write a page about a trained model, and about tables that it has scored.
+
+    The page is one HTML file without links to other files.
 
     Args:
-        runs: Folders of runs, or folders that contain them.
+        model: Folder of the model, written by `fdsm train`.
+        scores: Files that `fdsm score` has written. Their most unusual rows are shown.
         out: The file to write.
-        title: Title of the report.
+        title: Title of the page. Default: the name of the table.
         json: Print the file as JSON.
-
-    Raises:
-        UsageError: If no folder is given.
     """
-    from paper.report import read_folders, terminal, write_page
+    from ..tables.report import write_page
+    from ..tables.summary import read_scores, read_summary
 
-    if not runs:
-        raise UsageError("give at least one folder of a run")
-    collection = read_folders(runs)
-    write_page(collection, out, title=title)
-    if not json:
-        console(stderr=False).print(terminal(collection))
+    summary = read_summary(model / "summary.json")
+    scored = [read_scores(path, summary) for path in scores]
+    write_page(out, summary, scored, title=title or f"Model of {summary.file.name}")
     report_files([out], json=json)

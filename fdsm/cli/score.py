@@ -1,30 +1,27 @@
-"""`fdsm score`: score new data with a trained model."""
+"""`fdsm score`: score the rows of a table with a trained model."""
 
 import math
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from .evaluate import warn_of_problems
-from .options import DeviceOption, Flag, PathOption, RunFolder, UsageError
+from .options import Flag, ModelFolder, PathOption, UsageError, require_device
 from .printing import log, report_files
-from .processes import trained_model
 
 
 def score(
-    run: RunFolder,
+    model: ModelFolder,
     data: Annotated[Positional[Path], arg(metavar="DATA")],
     /,
     *,
     out: PathOption = None,
     fdr: float = 0.1,
     only_scores: Flag = False,
-    device: DeviceOption = None,
-    trust: Flag = False,
+    device: str = "cpu",
     json: Flag = False,
 ) -> None:
-    """Score every row of a data file: how unusual it is, and why.
+    """Score every row of a table: how unusual it is, and why.
 
     Writes your columns, followed by score (sort by it; 3 means as unusual as 1 row in 1,000),
     p_value (calibrated on rows that the model has not seen), log_density, flagged (worth a look at
@@ -32,14 +29,13 @@ def score(
     values expected there) and problem (why a row was not scored).
 
     Args:
-        run: Folder of the run.
-        data: The data to score, with the columns or images of the training data.
+        model: Folder of the model, written by `fdsm train`.
+        data: The table to score, with the columns of the training table.
         out: The .csv or .parquet file to write. Default: beside the data, for example
             new.scores.csv for new.csv.
         fdr: False discovery rate: the largest expected share of normal rows among flagged ones.
         only_scores: Leave out your columns; write the number of each row instead.
-        device: Device. Default: that of the training.
-        trust: Execute the file that the recipe is defined in.
+        device: Device, such as cpu, cuda or mps.
         json: Print a summary as JSON.
 
     Raises:
@@ -47,35 +43,36 @@ def score(
     """
     if not 0 < fdr < 1:
         raise UsageError(f"--fdr must be between 0 and 1, but is {fdr}")
-    from ..tables.frame.writing import require_replaceable
-    from ..tables.scoring import SCORES_COLUMNS, SCORES_MARK, default_scores_path, score_file
+    import numpy as np
+
+    from ..tables import TableModel
+    from ..tables.scoring import default_scores_path, score_file
 
     path = out or default_scores_path(data)
-    with trained_model(run, trust=trust, device=device) as (saved, world):
-        world.by_leader(lambda: require_replaceable(path, SCORES_MARK, SCORES_COLUMNS, data))
-        own = path if world.is_leader else saved.run.folder / path.name
-        summary: dict[str, Any] = world.together(
-            lambda: score_file(saved, data, own, fdr=fdr, only_scores=only_scores)
-        )
-        if world.is_leader:
-            warn_of_problems(saved.run)
-            _print_summary(path, summary, fdr, json=json)
-
-
-def _print_summary(path: Path, summary: dict[str, Any], fdr: float, *, json: bool) -> None:
-    if warning := summary.get("warning"):
-        log(f"WARNING: {warning}")
+    trained = TableModel.load(model, device=require_device(device))
+    log(f"Scoring {data}")
+    scored = score_file(trained, data, path, fdr=fdr, only_scores=only_scores)
+    rows, flagged = len(scored.score), int(scored.flagged.sum())
+    not_scored = int(np.isnan(scored.score).sum())
+    smallest = float(f"{trained.smallest_p_value:.2g}")
     if json:
-        report_files([path], json=True, **summary)
+        report_files(
+            [path],
+            json=True,
+            rows=rows,
+            flagged=flagged,
+            false_discovery_rate=fdr,
+            not_scored=not_scored,
+            smallest_possible_p_value=smallest,
+        )
         return
-    skipped = f" {summary['not_scored']:,} not scored." if summary["not_scored"] else ""
+    skipped = f" {not_scored:,} not scored." if not_scored else ""
     log(
-        f"Wrote {path}: {summary['rows']:,} rows, {summary['flagged']:,} flagged at a false "
-        f"discovery rate of {100 * fdr:g} %.{skipped} Sort by the column score."
+        f"Wrote {path}: {rows:,} rows, {flagged:,} flagged at a false discovery rate of "
+        f"{100 * fdr:g} %.{skipped} Sort by the column score."
     )
-    if not summary["flagged"]:
-        smallest = summary["smallest_possible_p_value"]
-        needed = max(1, math.ceil(summary["rows"] * smallest / fdr))
+    if not flagged:
+        needed = max(1, math.ceil(rows * smallest / fdr))
         log(
             f"No row is flagged. The smallest possible p-value is {smallest:g}, set by the number "
             f"of training rows. So rows of this file can be flagged only if at least {needed:,} "

@@ -23,7 +23,7 @@ from ..derivatives import as_log_density
 from ..models import NoiseConditionalEnsemble
 from ..samplers import Progress
 from ..samplers.importance import kernel_log_partition
-from ..serialize import from_json, to_json
+from ..serialize import Json, from_json, to_json
 from ..training import Callback, checkpoint, derived_seed
 from ..typing import Objective
 from ..untrusted import InputError, read_json
@@ -403,11 +403,12 @@ class TableModel:
         ]
         return float(torch.cat(losses).mean())
 
-    def save(self, folder: str | Path) -> None:
+    def save(self, folder: str | Path, summary: Summary | None = None) -> None:
         """Write the model to a new folder. It appears there as a whole or not at all.
 
         Args:
             folder: The folder. It must not exist, or be empty.
+            summary: The summary of the model, for its page.
 
         Raises:
             FileExistsError: If it exists and is not empty.
@@ -417,7 +418,7 @@ class TableModel:
         create_folder(folder.parent)
         draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
         try:
-            config = {
+            config: Json = {
                 "format": FORMAT,
                 "version": __version__,
                 "schema": to_json(self.schema),
@@ -426,8 +427,12 @@ class TableModel:
                 "training": to_json(self.training),
                 "log_partition": self.log_partition,
             }
-            text = json.dumps(config, indent=2) + "\n"
-            (draft / "config.json").write_text(text, encoding="utf-8")
+            files = {"config.json": config}
+            if summary is not None:
+                files["summary.json"] = to_json(summary)
+            for name, content in files.items():
+                text = json.dumps(content, indent=2) + "\n"
+                (draft / name).write_text(text, encoding="utf-8")
             checkpoint.save(draft / "model.safetensors", self._state())
             draft.chmod(0o777 & ~_umask())
             os.replace(draft, folder)  # an empty folder is replaced
