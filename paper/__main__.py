@@ -1,4 +1,4 @@
-"""Reproduce tables and figures of the paper: `python -m paper table2`."""
+"""Reproduce tables and figures, `python -m paper table2`, and train recipes on other data."""
 
 import argparse
 import os
@@ -13,6 +13,7 @@ from fdsm.cli.printing import console, log, print_json, progress, report_files
 from fdsm.untrusted import InputError
 
 from .catalogue import DEMOS, TARGETS, Target, UnknownTargetError, target, target_infos
+from .commands import COMMANDS, run_command
 from .report import read_folders, terminal, write_page
 from .reproduce import reproduce
 from .run_store import RunStore
@@ -20,7 +21,9 @@ from .runs import RunError, TrainingInterrupted
 
 DESCRIPTION = """Reproduce a table or figure of the paper and compare it with the published
 numbers. Finished rows are kept; only missing rows are run. If interrupted, run the same command
-again. Prints a table and writes an HTML report. Without a name, the available ones are listed."""
+again. Prints a table and writes an HTML report. Without a name, the available ones are listed.
+To train a recipe on other data, see `python -m paper train --help`; `sample`, `evaluate`, `check`
+and `report` use the folder that it writes."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -88,8 +91,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         ImportError: Likewise.
         OSError: Likewise.
     """
+    words = sys.argv[1:] if argv is None else list(argv)
+    if words and words[0] in COMMANDS:
+        run_command(words)
+        return
     arguments = parser()
-    given = arguments.parse_args(argv)
+    given = arguments.parse_args(words)
     try:
         if given.name:
             _run(given, arguments)

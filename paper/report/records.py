@@ -294,6 +294,7 @@ class RunRecord(FolderRecord):
             training += f" with batches of {batch:,.0f}"
         facts = {
             "data": ": ".join(filter(None, (self.data, _size(data, self.record.get("shape"))))),
+            "recipe": origin("recipe"),
             "recipe file": recipe_file,
             "model": _class_name(recipe),
             "objective": _objective(_objects(recipe.get("objective"))),

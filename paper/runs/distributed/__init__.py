@@ -1,5 +1,5 @@
 """Training a run by several processes."""
 
-from .train import LostProcessError, Parallel, train_together
+from .train import LostProcessError, Parallel, lost_processes_explained, train_together
 
-__all__ = ["LostProcessError", "Parallel", "train_together"]
+__all__ = ["LostProcessError", "Parallel", "lost_processes_explained", "train_together"]

@@ -11,7 +11,7 @@ from fdsm.objectives import SSMVR, ViaScore
 from fdsm.projections import Gaussian
 from fdsm.samplers import Temperatures
 from paper.data import Chain, Dataset, GaussianDensity, GaussianMixtureDensity, SyntheticData
-from paper.recipes import HeldOut, Rotated, ShuffledFeatures, TemperedSampling, ValidationMetric
+from paper.recipes import HeldOut, ShuffledFeatures, TemperedSampling, ValidationMetric
 
 from .recipe_cases import silent, splits, tiny
 
@@ -93,7 +93,9 @@ def test_true_density_has_no_fisher_divergence_and_its_samples_are_right() -> No
 def test_chains_start_around_the_given_center(
     monkeypatch: pytest.MonkeyPatch, generator: Generator
 ) -> None:
-    monkeypatch.setattr("paper.recipes.ebm.tempered_langevin", lambda score, start, *_, **__: start)
+    monkeypatch.setattr(
+        "paper.recipes.ebm.tempered_langevin", lambda score, start, *_, **__: start
+    )
     recipe = replace(tiny, tempering=replace(tiny.tempering, center=0.5, spread=2.0))
     start = recipe.sample(Normal(), torch.Size([2]), 20_000, generator, silent)
     torch.testing.assert_close(start.mean(0), torch.full((2,), 0.5), atol=0.06, rtol=0)
@@ -127,9 +129,3 @@ def test_shuffled_features_keep_the_marginals_and_remove_the_correlation(
     shuffled = ShuffledFeatures().rows(data, generator)
     assert torch.equal(shuffled.sort(0).values, x.sort(0).values)
     assert abs(shuffled.T.corrcoef()[0, 1].item()) < 0.4
-
-
-def test_rotated_images_are_rotated_by_90_degrees(generator: Generator) -> None:
-    x = torch.arange(8.0).view(2, 1, 2, 2)
-    data = Dataset(x, x, x, Chain(()), {})
-    assert Rotated().rows(data, generator)[0, 0].tolist() == [[1.0, 3.0], [0.0, 2.0]]

@@ -6,7 +6,6 @@ from torch import nn
 
 from fdsm.models import (
     GaussianTailMLP,
-    NoiseConditionalMLP,
     NoiseScaled,
     QuadraticMLP,
     QuadraticResNet,
@@ -14,7 +13,6 @@ from fdsm.models import (
 from paper.recipes import (
     MLP,
     ByShape,
-    ConditionalMLP,
     ConditionalResNet,
     GaussianTail,
     Network,
@@ -32,7 +30,6 @@ ROW, IMAGE = torch.Size([3]), torch.Size([1, 8, 8])
         (GaussianTail((4,)), ROW, GaussianTailMLP),
         (ByShape(ResNet(2), MLP((4,))), ROW, QuadraticMLP),
         (ByShape(ResNet(2), MLP((4,))), IMAGE, QuadraticResNet),
-        (ConditionalMLP((4,)), ROW, NoiseConditionalMLP),
         (ConditionalResNet(2), IMAGE, NoiseScaled),
     ],
     ids=lambda value: type(value).__name__,
@@ -43,8 +40,7 @@ def test_network_has_the_named_class_and_one_value_per_event(
     model = settings.build(shape)
     assert type(model) is kind
     x = torch.randn(5, *shape)
-    conditional = kind in {NoiseConditionalMLP, NoiseScaled}
-    values = model(x, torch.ones(5)) if conditional else model(x)
+    values = model(x, torch.ones(5)) if kind is NoiseScaled else model(x)
     assert values.shape == (5,)
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from fdsm.objectives import DSM, MLE, SSM, SSMVR
-from paper.data import Digits, Table
+from paper.data import Digits, ImageArray
 from paper.recipes import (
     EBM,
     VAE,
@@ -45,17 +45,17 @@ def test_impossible_plans_list_all_problems(changes: dict[str, int], message: st
 
 
 def test_other_data_change_nothing_else() -> None:
-    changed = tiny.with_data(Table("x.csv"))
-    assert changed.data == Table("x.csv")
+    changed = tiny.with_data(ImageArray("x.npy"))
+    assert changed.data == ImageArray("x.npy")
     assert changed.with_data(tiny.data) == tiny
 
 
-TABLE = Table("x.csv")
+IMAGES = ImageArray("x.npy")
 RECIPES: list[tuple[Recipe, bool, bool]] = [
-    (EBM("x", SSM(), TABLE), True, True),
-    (NoiseConditionalEBM("x", SSM(), TABLE), True, True),
-    (Flow("x", MLE(), TABLE), True, True),
-    (KernelFamily("x", SSM(), TABLE), True, False),
+    (EBM("x", SSM(), IMAGES), True, True),
+    (NoiseConditionalEBM("x", SSM(), IMAGES), True, True),
+    (Flow("x", MLE(), IMAGES), True, True),
+    (KernelFamily("x", SSM(), IMAGES), True, False),
     (ScoreNetwork("x", DSM(0.1), Digits()), False, True),
     (Autoencoder("x", SSMVR(), VAE, Digits()), False, False),
 ]
@@ -79,17 +79,6 @@ def test_recipe_cannot_be_instantiated_without_its_methods() -> None:
 def test_seeded_generators_repeat() -> None:
     first, again = (torch.rand(3, generator=seeded("cpu", 5)) for _ in range(2))
     assert torch.equal(first, again)
-
-
-@pytest.mark.parametrize(
-    ("iterations", "count"), [(1, 250), (500, 250), (1200, 600), (2001, 1000), (20_000, 1000)]
-)
-def test_number_of_samples_follows_the_iterations_unless_it_is_given(
-    iterations: int, count: int
-) -> None:
-    assert TrainingPlan(num_samples=None).sample_count(iterations) == count
-    assert TrainingPlan(num_samples=7).sample_count(iterations) == 7
-    assert TrainingPlan(num_samples=0).sample_count(iterations) == 0
 
 
 def test_models_with_too_many_parameters_are_not_built() -> None:

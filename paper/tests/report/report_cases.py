@@ -78,7 +78,7 @@ def config(method: str, seed: int, /, **changes: object) -> dict[str, Any]:
     }
     return {
         "format": 2,
-        "origin": {"preset": "image/small"},
+        "origin": {"recipe": "table2/DSM"},
         "seed": seed,
         "device": "cpu",
         "recipe": recipe,
@@ -162,7 +162,7 @@ def write_user_run(folder: Path) -> Path:
         0,
         data=data,
         shape=[12],
-        origin={"preset": "table/medium"},
+        origin={"recipe": "table2/FD-SSM"},
         provenance=provenance,
     )
     (folder / "samples.png").unlink()

@@ -12,7 +12,6 @@ from fdsm.measurement import Measurement
 from paper.report import read_folders
 from paper.report.figure import Line
 from paper.report.records import differing_paths
-from tests.tables.report.table_cases import SCORED, write_table_run
 
 from .report_cases import (
     LOSSES,
@@ -311,27 +310,3 @@ def test_damaged_density_grids_are_named(runs: list[Path]) -> None:
     first, second = collection.notes
     assert first.startswith("SSM/0: density_grid.npz cannot be read: it is not a complete archive")
     assert "[(3, 2), (3, 3, 2)] on a grid of 3 points" in second
-
-
-def test_scored_files_have_the_order_of_their_names(tmp_path: Path) -> None:
-    folder = write_table_run(tmp_path / "x")
-    for name in ("b", "a"):
-        record = json.dumps({**SCORED, "file": f"{name}.csv"})
-        (folder / "scored" / f"{name}.json").write_text(record)
-    (run,) = read_folders([tmp_path]).runs
-    assert [one.file for one in run.scored] == ["a.csv", "b.csv", "new.csv"]
-    assert run.notes == ()
-
-
-def test_damaged_tables_and_scored_files_are_named_and_left_out(tmp_path: Path) -> None:
-    folder = write_table_run(tmp_path / "x")
-    edit(folder / "table.json", {"scores.train.counts": [1]})
-    (folder / "scored" / "bad.json").write_text("[]")
-    collection = read_folders([tmp_path])
-    (run,) = collection.runs
-    assert run.table is None
-    assert [one.file for one in run.scored] == ["new.csv"]
-    assert [note.rpartition("/x: ")[2] for note in collection.notes] == [
-        "table.json cannot be read: a histogram has 1 counts for 4 bins",
-        "scored/bad.json cannot be read: it holds a list, not an object",
-    ]

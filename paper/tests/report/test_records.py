@@ -10,11 +10,11 @@ from paper.report.records import flatten, measurements_from_json, text
 from .report_cases import edit, write_table1, write_user_run
 
 
-def test_a_users_run_is_described_by_its_data_preset_and_training(tmp_path: Path) -> None:
+def test_a_users_run_is_described_by_its_data_recipe_and_training(tmp_path: Path) -> None:
     (run,) = read_folders([write_user_run(tmp_path / "run")]).runs
     assert run.description == {
         "data": "measurements.csv: 1,000 rows (800 train, 100 validation, 100 test), 12 columns",
-        "preset": "table/medium",
+        "recipe": "table2/FD-SSM",
         "model": "EBM",
         "objective": "derivatives with FiniteDifference",
         "training": "3,000 iterations with batches of 128",
@@ -30,7 +30,7 @@ def test_a_run_of_a_recipe_file_is_described_by_the_file(tmp_path: Path) -> None
     assert run.description["recipe file"] == "mine.py wide"
     assert run.description["objective"] == "SSM, derivatives with FiniteDifference"
     assert run.description["data"] == "Digits: 1 × 8 × 8 values per row"
-    assert "preset" not in run.description
+    assert "recipe" not in run.description
 
 
 def test_objective_is_that_inside_its_wrappers(tmp_path: Path) -> None:
@@ -40,12 +40,6 @@ def test_objective_is_that_inside_its_wrappers(tmp_path: Path) -> None:
     edit(folder / "config.json", {"recipe.objective": wrapped})
     (run,) = read_folders([folder]).runs
     assert run.description["objective"] == "DSM, derivatives with Taylor"
-
-
-def test_preset_description_names_the_model(tmp_path: Path) -> None:
-    folder = write_user_run(tmp_path / "run")
-    edit(folder / "config.json", {"origin.description": "energy MLP"})
-    assert read_folders([folder]).runs[0].description["model"] == "energy MLP"
 
 
 def test_time_with_validation_includes_a_share_of_each_validation(tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ def test_terminal_describes_a_users_run_and_warns(tmp_path: Path) -> None:
     shown = printed(terminal(read_folders([write_user_run(tmp_path / "run")])))
     words = " ".join(shown.split())
     assert "data: measurements.csv: 1,000 rows" in words
-    assert "preset: table/medium" in words
+    assert "recipe: table2/FD-SSM" in words
     assert "exact SM loss -12.30 ± 0.40 -10.10 ± 0.30 -14.90 ± 0.50" in words
     assert "Warning: FD-SSM: The model is worse than a Gaussian mixture" in words
     assert "Warning: FD-SSM: Samples differ: x3." in words

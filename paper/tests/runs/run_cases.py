@@ -2,20 +2,20 @@
 
 import os
 import signal
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
 from fdsm.training import IterationEvent, checkpoint
 from fdsm.training.loggers import read_metrics
-from paper.data import Table
-from paper.recipes import EBM, MLP, CrossFittedEBM, Recipe, choose_preset, prepare_source
+from paper.data import ImageArray
+from paper.recipes import EBM, MLP, Recipe
 from paper.recipes.settings import change_settings
-from paper.runs import Run, SavedModel, train
+from paper.runs import Run, SavedModel
 from paper.runs.train import Training
 
 from ..recipes.recipe_cases import tiny
@@ -29,54 +29,23 @@ def start_tiny(folder: Path, *settings: str, seed: int = 0) -> Run:
     return Run.create(folder, change_settings(tiny, settings), seed=seed)
 
 
-def write_table(path: Path, rows: int = 100, seed: int = 0) -> Path:
-    """Write a table of normal numbers with the columns a and b."""
-    x = torch.randn(rows, 2, generator=torch.Generator().manual_seed(seed))
-    path.write_text("a,b\n" + "\n".join(f"{a},{b}" for a, b in x.tolist()), encoding="utf-8")
+def write_array(path: Path, rows: int = 100, seed: int = 0) -> Path:
+    """Write an array of images of 2 × 2 with normal levels."""
+    x = torch.randn(rows, 2, 2, generator=torch.Generator().manual_seed(seed))
+    np.save(path, (128 + 30 * x).clamp(0, 255).byte().numpy())
     return path
 
 
-MIXED_HEADER = "id,day,kind,unit,a,b,c"
-
-
-def mixed_row(i: int, a: float, b: float) -> list[str]:
-    """Return the cells of a row: `c` is about `a`, and `kind` says whether `a` is positive."""
-    kind = "up" if a > 0.4 else "down" if a < -0.4 else "flat"
-    day = f"2024-{1 + i % 9:02d}-{10 + i % 19}"
-    return [f"k{i:04d}", day, kind, "kg", f"{a:.4f}", f"{b:.4f}", f"{a + 0.05 * b:.4f}"]
-
-
-def write_mixed_table(path: Path, rows: int = 200, seed: int = 0) -> Path:
-    """Write a table with an identifier, dates, categories, a constant, numbers and gaps."""
-    x = torch.randn(rows, 2, generator=torch.Generator().manual_seed(seed)).tolist()
-    cells = [mixed_row(i, a, b) for i, (a, b) in enumerate(x)]
-    for i in range(0, rows, 9):
-        cells[i][5] = ""
-    lines = [MIXED_HEADER, *(",".join(row) for row in cells)]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return path
-
-
-def train_table(folder: Path, path: Path, iterations: int = 60) -> SavedModel:
-    """Return the model of the default preset for a table, after a short training."""
-    source = prepare_source(Table(path))
-    recipe = choose_preset(source, source.load()).recipe
-    assert isinstance(recipe, CrossFittedEBM)
-    plan = replace(
-        recipe.plan,
-        iterations=iterations,
-        validate_every=20,
-        patience=None,
-        checkpoint_every=iterations,
-        num_samples=50,
-    )
-    return train(Run.create(folder, replace(recipe, plan=plan)))
-
-
-def table_recipe(path: Path, *settings: str) -> EBM:
-    """Return the tiny recipe for a table, with some settings changed."""
+def array_recipe(path: Path, *settings: str) -> EBM:
+    """Return the tiny recipe for an array of images, with some settings changed."""
     recipe = EBM(
-        "table", tiny.objective, Table(path), MLP((8,)), plan=tiny.plan, tempering=tiny.tempering
+        "array",
+        tiny.objective,
+        ImageArray(path),
+        MLP((8,)),
+        plan=tiny.plan,
+        tempering=tiny.tempering,
+        ood_sources=(),
     )
     return change_settings(recipe, settings)
 

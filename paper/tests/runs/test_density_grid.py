@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from paper.data import GaussianDensity, SyntheticData, Table
+from paper.data import GaussianDensity, ImageArray, SyntheticData
 from paper.runs.density_grid import POINTS, save_density_grid
 
 from ..recipes.recipe_cases import tiny
@@ -33,7 +33,7 @@ def test_grid_holds_the_values_and_scores_of_model_and_truth(tmp_path: Path) -> 
 
 
 def test_grid_of_users_data_has_no_true_density(tmp_path: Path) -> None:
-    recipe = replace(tiny, data=Table("x.csv"))
+    recipe = replace(tiny, data=ImageArray("x.npy"))
     save_density_grid(tmp_path, recipe, StandardNormal(), torch.randn(50, 2))
     assert set(np.load(tmp_path / "density_grid.npz")) == {
         "axis", "data", "model_log_density", "model_score",

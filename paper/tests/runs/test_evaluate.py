@@ -2,7 +2,6 @@
 
 import json
 import math
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,22 +19,17 @@ from paper.data import (
     GaussianDensity,
     GaussianMixtureDensity,
     SyntheticData,
-    Table,
 )
 from paper.data.split import fixed_shuffle
-from paper.data.tables import Categorical, Numeric, TableSchema
 from paper.recipes import EBM, Flow
 from paper.runs import Run, RunError, SavedModel, evaluate, train
-from paper.runs.evaluate import classifier_auc, compare_with_references, sample_problems
+from paper.runs.evaluate import compare_with_references, sample_problems
 
 from ..recipes.recipe_cases import silent, tiny
 from .run_cases import (
     StandardNormal,
     known_model,
     start_tiny,
-    train_table,
-    write_mixed_table,
-    write_table,
 )
 
 GAUSSIAN = SyntheticData(GaussianDensity((0.0, 0.0)), n=2000)
@@ -50,7 +44,7 @@ def gaussian_recipe(noise_std: float = 0.0) -> EBM:
 def compare(folder: Path, model: nn.Module, recipe: EBM | Flow) -> dict[str, Any]:
     """Return the comparison of a model with references for each metric."""
     saved = known_model(folder, model, recipe)
-    compared = compare_with_references(saved, recipe.data.load(), recipe.log_density(model))
+    compared = compare_with_references(saved, recipe.data.load())
     return {one["metric"]: one for one in compared}
 
 
@@ -153,13 +147,13 @@ def test_estimated_likelihood_is_compared_with_its_error(
 ) -> None:
     """The entropy of N(0, I) in two dimensions is 2.84."""
     saved = known_model(tmp_path, StandardNormal(), gaussian_recipe())
-    compared = compare_with_references(saved, GAUSSIAN.load(), saved.model, nll)
+    compared = compare_with_references(saved, GAUSSIAN.load(), nll)
     assert [one["metric"] for one in compared] == ["exact_sm_loss", "nll"]
     assert compared[1]["better"] == better
 
 
 def test_few_rows_are_compared_with_a_gaussian_only(tmp_path: Path) -> None:
-    source = Table(write_table(tmp_path / "table.csv", rows=20))
+    source = SyntheticData(GaussianDensity((0.0, 0.0)), n=20)
     one = compare(tmp_path / "run", StandardNormal(), replace(tiny, data=source))
     assert set(one["exact_sm_loss"]["references"]) == {"Gaussian"}
     assert one["exact_sm_loss"]["better"] == []
@@ -222,32 +216,13 @@ def test_samples_that_are_not_finite_are_a_problem(value: float) -> None:
     assert sample_problems(samples, data) == ["some samples are not finite"]
 
 
-def test_only_known_cells_of_samples_and_data_are_compared() -> None:
-    """98 % of a column are missing: filled with the mean, its spread would be a seventh."""
-    data = normal_table()
-    x = data.train.double()
-    x[:980, 1] = math.nan
-    schema = TableSchema.of_numbers(["length", "weight"])
-    data = replace(data, train=x, record={}, schema=schema)
-    samples = x.flip(0)
-    samples[:20, 1] += 0.2 * 10
-    assert sample_problems(samples, data) == []
-    samples[:20, 1] += 3 * 10
-    (problem,) = sample_problems(samples, data)
-    assert problem.startswith("weight: the mean is off by 3")
-
-
-def test_correlations_of_few_known_cells_are_not_compared() -> None:
-    """Twenty cells of opposite sign in samples and data."""
-    data = normal_table()
-    x = data.train.double()
-    x[:, 1] = x[:, 0]
+def test_correlations_of_few_samples_are_not_compared() -> None:
+    """Samples and data have opposite correlations."""
+    x = normal_table().train
+    data = replace(normal_table(), train=torch.stack([x[:, 0], x[:, 0]], 1))
     samples = torch.stack([x[:, 0], -x[:, 0]], 1)
-    schema = TableSchema.of_numbers(["length", "weight"])
-    data = replace(data, train=x, record={}, schema=schema)
     assert "correlation of length and weight" in sample_problems(samples, data)[0]
-    samples[20:, 1] = math.nan
-    assert sample_problems(samples, data) == []
+    assert sample_problems(samples[:49], data) == []
 
 
 def test_images_are_compared_as_a_whole() -> None:
@@ -282,8 +257,8 @@ def test_result_is_written_and_repeatable(saved: SavedModel) -> None:
     assert set(first["metrics"]) == {"exact_sm_loss", "fisher", "ood_auc_shuffled"}
     assert (first["iterations"], first["ended"]) == (40, "all iterations done")
     names = {path.name for path in saved.run.folder.iterdir()}
-    assert {"result.json", "samples.npy", "samples.csv", "density_grid.npz"} <= names
-    assert first["samples"] == "samples.csv"
+    assert {"result.json", "samples.npy", "density_grid.npz"} <= names
+    assert first["samples"] == "samples.npy"
 
 
 def test_metrics_are_those_of_the_comparison(saved: SavedModel) -> None:
@@ -351,82 +326,3 @@ def test_other_data_are_refused(saved: SavedModel) -> None:
     other = SyntheticData(MIXTURE, n=100).load()
     with pytest.raises(RunError, match=r"have changed since training started: rows\.train"):
         evaluate(saved, other, silent)
-
-
-def test_classifier_cannot_tell_rows_of_the_same_distribution_apart() -> None:
-    x = torch.randn(2400, 3, generator=Generator().manual_seed(0)).double()
-    same = classifier_auc(x[:1200], x[1200:])
-    assert same is not None
-    assert same == pytest.approx(0.5, abs=0.06)
-    far = classifier_auc(x[:1200] + 10, x[1200:])
-    assert far == pytest.approx(1.0, abs=0.001)
-    shifted = classifier_auc(x[:1200] + 1, x[1200:])
-    # The best possible AUC of two normals at a distance of √3 is Φ(√(3/2)) = 0.89.
-    assert shifted == pytest.approx(0.87, abs=0.04)
-    assert classifier_auc(x[:19], x[1200:]) is None
-
-
-def test_classifier_sees_missing_cells() -> None:
-    x = torch.randn(600, 2, generator=Generator().manual_seed(0)).double()
-    gaps = x.clone()
-    gaps[::2, 1] = torch.nan
-    found = classifier_auc(gaps[:300], x[300:])
-    assert found is not None
-    assert found > 0.65
-
-
-def test_numeric_columns_of_a_table_are_compared_without_missing_cells() -> None:
-    """Codes of categories have no mean that could be off."""
-    schema = TableSchema((
-        Categorical("kind", "string", ("a", "b", "c")),
-        Numeric("length"),
-        Numeric("weight"),
-    ))
-    z = torch.randn(1000, 2, generator=Generator().manual_seed(0)).double()
-    z[::5, 1] = torch.nan
-    train = torch.cat([torch.zeros(1000, 1), z], 1)
-    data = replace(normal_table(), train=train, schema=schema)
-    samples = torch.cat([torch.full((1000, 1), 2.0), z], 1)
-    assert sample_problems(samples, data) == []
-    samples[:, 1] += 2
-    (problem,) = sample_problems(samples, data)
-    assert problem.startswith("length: the mean is off by 2 standard deviations")
-
-
-@pytest.fixture(scope="module")
-def table(tmp_path_factory: pytest.TempPathFactory) -> SavedModel:
-    torch.set_default_dtype(torch.float32)
-    folder = tmp_path_factory.mktemp("table")
-    return train_table(folder / "run", write_mixed_table(folder / "train.csv"))
-
-
-def test_result_of_a_table_has_a_summary_for_the_report(table: SavedModel) -> None:
-    data = table.run.recipe.data.load()
-    result = evaluate(table, data, silent)
-    assert result == table.run.result
-    assert result["samples"] == "samples.csv"
-    assert 0.4 < result["sample_auc"] <= 1
-    (compared,) = result["comparisons"]
-    assert compared["model"]["settings"]["rows"] == 50  # the first of four folds
-    summary = json.loads((table.run.folder / "table.json").read_text())
-    assert summary["sample_auc"] == pytest.approx(result["sample_auc"])
-    header = (table.run.folder / "samples.csv").read_text().splitlines()[0]
-    assert header == "id,day,kind,unit,a,b,c"
-
-
-def test_references_are_compared_on_rows_that_the_member_has_not_seen(
-    table: SavedModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen: list[Dataset] = []
-
-    def note(saved: SavedModel, split: Dataset, *_: object) -> list[dict[str, Any]]:
-        seen.append(split)
-        return []
-
-    monkeypatch.setattr(sys.modules["paper.runs.evaluate"], "compare_with_references", note)
-    data = table.run.recipe.data.load()
-    evaluate(table, data, silent)
-    folds = table.run.recipe.fold_of_rows(200)  # type: ignore[attr-defined]
-    expected = data.train[folds == 0].nan_to_num(99.0)
-    assert torch.equal(seen[0].test.nan_to_num(99.0), expected)
-    assert len(seen[0].train) == 150

@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 import torch
 
-from fdsm.cli.options import resume_command
 from fdsm.serialize import to_json
-from paper.data import Table
+from paper.data import ImageArray
 from paper.recipes import EBM, MLP, TrainingPlan
 from paper.runs import (
     Run,
@@ -27,17 +26,15 @@ from paper.runs import (
 )
 
 from ..recipes.recipe_cases import silent, tiny
-from .run_cases import TINY, start_tiny, table_recipe, write_table
-
-FIXTURE = Path(__file__).parent / "fixtures" / "run-0.2.0"
+from .run_cases import TINY, array_recipe, start_tiny, write_array
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A trained run of a table."""
+    """A trained run of an array of images."""
     torch.set_default_dtype(torch.float32)
-    folder = tmp_path_factory.mktemp("table")
-    run = Run.create(folder / "run", table_recipe(write_table(folder / "table.csv")), seed=4)
+    folder = tmp_path_factory.mktemp("array")
+    run = Run.create(folder / "run", array_recipe(write_array(folder / "a.npy")), seed=4)
     train(run)
     return run
 
@@ -60,18 +57,18 @@ def test_opened_run_is_the_run_that_was_created(trained: Run) -> None:
 
 
 def _path(run: Run) -> str:
-    assert isinstance(run.recipe.data, Table)
+    assert isinstance(run.recipe.data, ImageArray)
     return str(run.recipe.data.path)
 
 
 def test_changed_defaults_in_the_code_do_not_change_a_run(
     trained: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows = torch.randn(20, 2, generator=torch.Generator().manual_seed(1))
+    rows = torch.randn(20, 1, 2, 2, generator=torch.Generator().manual_seed(1))
     saved = SavedModel.load(Run.open(trained.folder))
     before, samples = saved.log_density(rows), saved.sample(5, silent)
     other = {"widths": (3, 3), "network": MLP((5,)), "batch": 7, "iterations": 1, "noise_std": 9.0}
-    for kind in (MLP, EBM, TrainingPlan, Table):
+    for kind in (MLP, EBM, TrainingPlan, ImageArray):
         assert kind.__init__.__defaults__
         names = kind.__init__.__code__.co_varnames[1 : kind.__init__.__code__.co_argcount]
         defaults = dict(
@@ -85,35 +82,6 @@ def test_changed_defaults_in_the_code_do_not_change_a_run(
     again = SavedModel.load(opened)
     assert torch.equal(again.log_density(rows), before)
     assert torch.equal(again.sample(5, silent), samples)
-
-
-def test_run_of_version_0_2_0_opens_and_gives_the_same_numbers() -> None:
-    expected = json.loads((FIXTURE / "expected.json").read_text())
-    run = Run.open(FIXTURE)
-    assert (run.seed, run.origin, run.name) == (3, {"preset": "table/small"}, "table/small")
-    assert run.result["iterations"] == run.recipe.plan.iterations == 200
-    saved = SavedModel.load(run)
-    scores = saved.score(torch.tensor(expected["rows"]))
-    assert scores.log_density.tolist() == pytest.approx(
-        expected["log_density"], rel=1e-6, abs=2e-6
-    )
-    # Calibrated on the four test rows: p = (1 + number of rows at least as unusual) / 5. The
-    # last row is far outside. The first has a higher density than all test rows.
-    assert scores.p_value.tolist() == pytest.approx([1.0, 0.6, 0.4, 0.6, 0.2])
-    assert scores.score.argmax().item() == 4
-    samples = saved.sample(4, silent, seed=7)
-    torch.testing.assert_close(samples, torch.tensor(expected["samples"]), rtol=1e-4, atol=1e-4)
-
-
-def test_fixture_needs_neither_its_training_data_nor_its_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    moved = shutil.copytree(FIXTURE, tmp_path / "moved")
-    (moved / "data.csv").unlink()
-    monkeypatch.chdir(tmp_path)
-    expected = json.loads((FIXTURE / "expected.json").read_text())
-    scores = SavedModel.load(Run.open(moved)).score(torch.tensor(expected["rows"]))
-    assert scores.log_density.tolist() == pytest.approx(expected["log_density"], rel=1e-6)
 
 
 def test_folder_of_a_run_is_not_used_again(tmp_path: Path) -> None:
@@ -144,8 +112,8 @@ def test_recipe_of_a_file_is_only_executed_with_trust(tmp_path: Path) -> None:
     marker, path = tmp_path / "executed", tmp_path / "mine.py"
     path.write_text(
         f"import pathlib, sys\npathlib.Path({str(marker)!r}).touch()\n"
-        f"sys.path.append({str(Path(__file__).parents[2])!r})\n"
-        "from tests.recipes.recipe_cases import tiny as mine\n"
+        f"sys.path.append({str(Path(__file__).parents[3])!r})\n"
+        "from paper.tests.recipes.recipe_cases import tiny as mine\n"
     )
     recipe, origin = recipe_from_file(f"{path}:mine")
     run = Run.create(tmp_path / "run", recipe, origin=origin)
@@ -164,7 +132,7 @@ def test_recorded_settings_win_over_a_changed_recipe_file(tmp_path: Path) -> Non
     source = (
         "from dataclasses import dataclass\n"
         "from torch import nn\n"
-        "from tests.recipes.recipe_cases import tiny\n"
+        "from paper.tests.recipes.recipe_cases import tiny\n"
         "from dataclasses import replace\n\n"
         "@dataclass(frozen=True)\n"
         "class Linear:\n"
@@ -303,14 +271,14 @@ def test_configs_with_other_recipes_are_refused_and_nothing_is_executed(
 
 
 def test_run_with_moved_data_can_be_pointed_to_them(tmp_path: Path) -> None:
-    path = write_table(tmp_path / "table.csv")
-    run = Run.create(tmp_path / "run", table_recipe(path))
+    path = write_array(tmp_path / "a.npy")
+    run = Run.create(tmp_path / "run", array_recipe(path))
     train(run)
-    moved = path.rename(tmp_path / "moved.csv")
+    moved = path.rename(tmp_path / "moved.npy")
     opened = Run.open(run.folder)
     source = replace(opened.recipe.data, path=str(moved))  # type: ignore[type-var]
     opened.with_source(source).require_same_data(source.load())
-    other = Table(write_table(tmp_path / "other.csv", seed=1))
+    other = ImageArray(write_array(tmp_path / "other.npy", seed=1))
     with pytest.raises(RunError, match="have changed since training started: sha256"):
         opened.require_same_data(other.load())
 

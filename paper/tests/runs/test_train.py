@@ -1,7 +1,6 @@
 """Training a run: an interrupted run ends bit for bit like an uninterrupted one."""
 
 import signal
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,8 +11,8 @@ from fdsm.atomic_io import BusyError, exclusive
 from fdsm.training import GradientStep, IterationEvent, NonFiniteLossError, checkpoint
 from fdsm.training.loggers import read_metrics
 from fdsm.typing import Step
-from paper.data import Dataset, Table
-from paper.recipes import EBM, TrainingPlan, choose_preset, prepare_source
+from paper.data import Dataset
+from paper.recipes import EBM
 from paper.recipes.settings import change_settings
 from paper.runs import Run, RunError, SavedModel, TrainingInterrupted, recipe_from_file, train
 from paper.runs.train import Training
@@ -21,15 +20,14 @@ from paper.runs.train import Training
 from ..recipes.recipe_cases import dropping, tiny
 from .run_cases import (
     RECIPE_FILE,
+    array_recipe,
     identical,
     interrupt_after,
     last_checkpoint,
     logged_metrics,
     model_file,
     start_tiny,
-    table_recipe,
-    write_mixed_table,
-    write_table,
+    write_array,
 )
 
 
@@ -227,18 +225,18 @@ def test_early_stopping_returns_the_best_weights(
 def test_run_does_not_continue_with_changed_data(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = write_table(tmp_path / "table.csv")
-    recipe = table_recipe(path, "plan.iterations=20", "plan.checkpoint_every=5")
+    path = write_array(tmp_path / "a.npy")
+    recipe = array_recipe(path, "plan.iterations=20", "plan.checkpoint_every=5")
     run = Run.create(tmp_path / "run", recipe)
     with monkeypatch.context() as patch:
         interrupt_after(7, patch)
         with pytest.raises(TrainingInterrupted):
             train(run)
-    before = path.read_text()
-    path.write_text(before.replace("0.", "7."))
+    before = path.read_bytes()
+    path.write_bytes(before[:-1] + bytes([before[-1] ^ 1]))
     with pytest.raises(RunError, match="have changed since training started: sha256"):
         train(Run.open(run.folder))
-    path.write_text(before)
+    path.write_bytes(before)
     train(Run.open(run.folder))
     assert run.is_trained
 
@@ -250,16 +248,16 @@ def test_run_does_not_continue_with_changed_data(
 def test_missing_splits_are_refused_before_training(
     setting: str, message: str, tmp_path: Path
 ) -> None:
-    path = write_table(tmp_path / "table.csv")
-    run = Run.create(tmp_path / "run", table_recipe(path, setting))
+    path = write_array(tmp_path / "a.npy")
+    run = Run.create(tmp_path / "run", array_recipe(path, setting))
     with pytest.raises(ValueError, match=message):
         train(run)
     assert not run.folder.exists()
 
 
 def test_batch_larger_than_the_data_takes_all_rows(tmp_path: Path) -> None:
-    path = write_table(tmp_path / "table.csv", rows=20)
-    run = Run.create(tmp_path / "run", table_recipe(path, "plan.batch=128", "plan.iterations=5"))
+    path = write_array(tmp_path / "a.npy", rows=20)
+    run = Run.create(tmp_path / "run", array_recipe(path, "plan.batch=128", "plan.iterations=5"))
     assert train(run).progress["iterations"] == 5
 
 
@@ -288,39 +286,3 @@ def test_config_records_everything_that_determines_the_run(uninterrupted: Run) -
     model = uninterrupted.build(torch.Size([2]))
     assert config["parameters"] == sum(p.numel() for p in model.parameters())
     assert config["versions"].keys() == {"fdsm", "torch", "python"}
-
-
-def test_cross_fitted_run_continues_bit_by_bit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A table with missing cells, stopped between two checkpoints."""
-    source = prepare_source(Table(write_mixed_table(tmp_path / "table.csv", 60)))
-    recipe = choose_preset(source, source.load()).recipe
-    plan = TrainingPlan(30, 32, 5, 5, 10, patience=100, num_samples=4)
-    recipe = replace(recipe, plan=plan)  # type: ignore[type-var]
-    whole, run = (Run.create(tmp_path / name, recipe) for name in ("whole", "run"))
-    expected = train(whole)
-    with monkeypatch.context() as patch:
-        interrupt_after(17, patch)
-        with pytest.raises(TrainingInterrupted):
-            train(run)
-    torch.manual_seed(99)
-    found = train(Run.open(run.folder))
-    assert identical(last_checkpoint(run), last_checkpoint(whole))
-    assert logged_metrics(run) == logged_metrics(whole)
-    rows = source.load().train
-    assert identical(list(found.score(rows)), list(expected.score(rows)))
-    assert found.log_partition == expected.log_partition
-
-
-def test_cross_fitted_run_needs_no_validation_and_test_rows(tmp_path: Path) -> None:
-    """All rows are in `train`. Other recipes refuse such data."""
-    source = prepare_source(Table(write_table(tmp_path / "table.csv", 30)))
-    data = source.load()
-    assert (len(data.train), len(data.validation), len(data.test)) == (30, 0, 0)
-    recipe = choose_preset(source, data).recipe
-    plan = TrainingPlan(5, 8, 5, 5, 5, num_samples=0)
-    train(Run.create(tmp_path / "run", replace(recipe, plan=plan)))  # type: ignore[type-var]
-    other = table_recipe(tmp_path / "table.csv", "data.validation=0", "data.test=0")
-    with pytest.raises(ValueError, match="there are no test rows"):
-        train(Run.create(tmp_path / "other", other))
