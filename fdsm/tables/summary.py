@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..extras import name_missing_extra
-from ..serialize import from_json
+from ..serialize import RecordError, from_json
 from ..untrusted import InputError, read_json
 from .comparison import (
     Comparison,
@@ -470,7 +470,7 @@ def read_summary(path: Path) -> Summary:
     Raises:
         InputError: If the file cannot be read or is damaged.
     """
-    content = read_json(path)
+    content = read_json(path, RecordError)
     try:
         summary = from_json(content)
     except InputError as problem:

@@ -1,28 +1,50 @@
-"""The summary of a run on a table has the counts, distances and correlations of its rows."""
+"""The summary of a model has the counts, distances and correlations of its rows."""
 
 import json
 import math
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
-from scipy import stats
+from pyarrow import csv, parquet
 from torch import Generator, Tensor
 
-from paper.data.tables import Categorical, Constant, DateTime, Identifier, Numeric, TableSchema
-from fdsm.tables.report.records import table_from_json
+from fdsm.serialize import RecordError, from_json, to_json
+from fdsm.tables.comparison import Comparison
+from fdsm.tables.schema import (
+    Categorical,
+    Constant,
+    DateTime,
+    Identifier,
+    Ignored,
+    Numeric,
+    TableSchema,
+)
 from fdsm.tables.summary import (
-    binomial_quantile,
-    calibration,
-    correlation,
+    SCORE_COLUMNS,
+    ColumnHistogram,
+    Counts,
+    FileRecord,
+    Histogram,
+    ScoredFile,
+    Summary,
+    as_written,
+    count_p_values,
     histogram,
-    kolmogorov,
+    read_scores,
+    read_summary,
     robust_range,
     score_edges,
-    summarize_table,
-    total_variation,
+    summarize,
+    summarize_scores,
 )
+from fdsm.untrusted import InputError
+
+from .report.summary_cases import EDGES, SCORED, SUMMARY
 
 NAN = math.nan
 SCHEMA = TableSchema((
@@ -33,6 +55,7 @@ SCHEMA = TableSchema((
     Constant("unit", "string", "kg"),
     Categorical("kind", "string", ("a", "b", "c")),
     DateTime("day", "date32[day]"),
+    Ignored("note", "string", missing=50),
 ))
 
 
@@ -46,138 +69,136 @@ def codes(n: int, generator: Generator) -> Tensor:
 
 def summary(
     train: Tensor,
-    samples: Tensor | None,
-    held_out: Tensor | None = None,
+    samples: Tensor | None = None,
     schema: TableSchema = SCHEMA,
-) -> dict[str, Any]:
+    comparison: Comparison | None = None,
+) -> Summary:
+    """Return a summary of rows, and of samples if there are any."""
     scores = torch.linspace(0, 1, len(train))
-    return summarize_table(
-        schema, train, held_out, samples, scores, scores, scores, sample_auc=0.6
+    return summarize(
+        schema,
+        train,
+        train[:0] if samples is None else samples,
+        scores,
+        scores,
+        scores,
+        training=SUMMARY.training,
+        comparison=comparison,
+        sample_auc=0.6,
+        record=FileRecord("a.csv", 200, sampled_rows=None),
     )
 
 
-def of_column(record: dict[str, Any], name: str) -> dict[str, Any]:
-    (found,) = (one for one in record["histograms"] if one["column"] == name)
-    return dict(found)
+def of_column(shown: Summary, name: str) -> ColumnHistogram:
+    (column,) = (column for column in shown.histograms if column.column == name)
+    return column
 
 
-def test_the_report_reads_the_summary(generator: Generator) -> None:
-    train, held_out, samples = (codes(n, generator) for n in (200, 50, 80))
+def test_all_rows_are_counted(generator: Generator) -> None:
+    train, samples = (codes(n, generator) for n in (200, 80))
     train[:20, 0] = NAN
-    record = summary(train, samples, held_out)
-    table = table_from_json(json.loads(json.dumps(record, allow_nan=False)))
-    assert table.rows == {"train": 200, "held_out": 200, "samples": 80}
-    assert [(one.name, one.type, one.used) for one in table.columns] == [
+    shown = summary(train, samples)
+    assert (shown.train_rows, shown.samples, shown.sample_auc) == (200, 80, 0.6)
+    assert [(column.name, column.type, column.used) for column in shown.columns] == [
         ("id", "identifier", False), ("x", "numeric", True), ("count", "numeric", True),
         ("grade", "numeric", True), ("unit", "constant", False), ("kind", "categorical", True),
-        ("day", "date", True),
+        ("day", "date", True), ("note", "ignored", False),
     ]  # fmt: skip
-    assert [one.missing for one in table.columns][1:4] == [0.1, 0.0, 0.0]
-    assert [one.details for one in table.columns][4] == "always kg"
-    for one in table.histograms:
-        assert one.data.total + one.data.missing == 200
-        assert one.samples is not None
-        assert one.samples.total == 80
-    assert [one.is_date for one in table.histograms] == [False] * 4 + [True]
-    assert table.sample_auc == pytest.approx(0.6)
+    assert [column.missing for column in shown.columns] == [0, 0.1, 0, 0, 0, 0, 0, 0.25]
+    assert shown.columns[4].details == "always kg"
+    for column in shown.histograms:
+        assert column.data.total + column.data.missing == 200
+        assert column.samples.total == 80
+    assert [column.is_date for column in shown.histograms] == [False] * 4 + [True]
+    assert shown.train_scores.counts.total == shown.held_out_scores.counts.total == 200
+
+
+def test_problems_of_samples_and_of_the_model_are_sentences(generator: Generator) -> None:
+    train = codes(300, generator)
+    samples = train.flip(0).clone()
+    samples[:, 0] += 5
+    shown = summary(train, samples, comparison=SUMMARY.comparison)
+    assert shown.problems[0] == (
+        "The model is worse than a Gaussian mixture fitted to the same rows: exact score-matching "
+        "loss -12.30 ± 0.40 against -14.90 ± 0.50."
+    )
+    assert shown.problems[1].startswith("x: the mean of the samples is off by ")
+    assert len(shown.problems) == 2
+    assert summary(train, train.flip(0)).problems == ()
 
 
 def test_counts_of_levels_and_categories_are_exact() -> None:
     train = torch.tensor([[0.0, 5, 1, 0, 0], [1, 6, 2, 0, 1], [2, 7, 2, 1, 2], [3, 8, 4, NAN, 3]])
     samples = torch.tensor([[0.0, 5, 1.4, 2, 0], [0, 5, 1.6, 2, 0], [0, 5, 99, 1, 0]])
-    record = summary(train.double(), samples.double())
-    grade, kind = of_column(record, "grade"), of_column(record, "kind")
-    assert grade["levels"] == ["1", "2", "4"]
-    assert grade["data"]["counts"] == [1, 2, 1]
-    assert grade["samples"]["counts"] == [1, 1, 1], "samples are rounded to the levels"
-    assert kind["levels"] == ["a", "b", "c"]
-    assert kind["data"] == {"counts": [2, 1, 0], "below": 0, "above": 0, "missing": 1}
-    assert kind["samples"]["counts"] == [0, 1, 2]
-    assert kind["distance"] == pytest.approx(2 / 3)
+    shown = summary(train.double(), samples.double())
+    grade, kind = of_column(shown, "grade"), of_column(shown, "kind")
+    assert grade.levels == ("1", "2", "4")
+    assert grade.data.inside == (1, 2, 1)
+    assert grade.samples.inside == (1, 1, 1), "samples are rounded to the levels"
+    assert kind.levels == ("a", "b", "c")
+    assert kind.data == Counts((2, 1, 0), missing=1)
+    assert kind.samples.inside == (0, 1, 2)
+    assert kind.distance == pytest.approx(2 / 3)
 
 
 def test_bins_of_integers_have_equal_numbers_of_integers(generator: Generator) -> None:
-    record = summary(codes(500, generator), None)
-    edges = np.array(of_column(record, "count")["edges"])
+    shown = summary(codes(500, generator))
+    edges = np.array(of_column(shown, "count").edges)
     np.testing.assert_array_equal(edges % 1, 0.5)
     assert set(np.diff(edges)) == {4.0}, "90 values in about 28 bins"
-    assert of_column(record, "count")["samples"] is None
-    assert of_column(record, "count")["distance"] is None
+    assert of_column(shown, "count").samples.total == 0
+    assert of_column(shown, "count").distance is None
 
 
 def test_rare_categories_are_counted_together() -> None:
     schema = TableSchema((Categorical("c", "string", tuple(map(str, range(20)))),))
     train = torch.arange(20).double()[:, None].repeat(2, 1)
-    record = summary(train, None, schema=schema)
-    column = of_column(record, "c")
-    assert column["levels"] == [*map(str, range(11)), "9 others"]
-    assert column["data"]["counts"] == [2] * 11 + [18]
+    shown = summary(train, schema=schema)
+    column = of_column(shown, "c")
+    assert column.levels == (*map(str, range(11)), "9 others")
+    assert column.data.inside == (2,) * 11 + (18,)
 
 
 def test_an_outlier_does_not_hide_the_other_rows(generator: Generator) -> None:
     train = codes(1000, generator)
     train[0, 0] = 1e12
-    x = of_column(summary(train, None), "x")
-    assert x["data"]["above"] == 1
-    assert sum(count > 0 for count in x["data"]["counts"]) > 20
-    assert len(x["data"]["counts"]) == 30
+    x = of_column(summary(train), "x")
+    assert x.data.above == 1
+    assert sum(count > 0 for count in x.data.inside) > 20
+    assert len(x.data.inside) == 30
 
 
 def test_samples_just_outside_the_training_rows_are_in_a_bin() -> None:
     train = torch.linspace(0, 1, 101).double()[:, None]
     samples = torch.tensor([[-0.01], [1.01], [7.0]]).double()
     x = of_column(summary(train, samples, schema=TableSchema((Numeric("x"),))), "x")
-    assert (x["samples"]["below"], x["samples"]["above"]) == (0, 1)
-    assert x["data"]["counts"][0] == 0
+    assert (x.samples.below, x.samples.above) == (0, 1)
+    assert x.data.inside[0] == 0
 
 
 def test_samples_that_are_not_finite_are_missing() -> None:
     train = torch.tensor([[0.0, 5, 1, 0, 0], [1, 6, 2, 0, 1]]).double()
     samples = torch.tensor([[math.inf] * 5, [NAN] * 5, [0, 5, 1, 0, 0]]).double()
-    record = summary(train, samples)
-    assert [one["samples"]["missing"] for one in record["histograms"]] == [2] * 5
-    assert {one["distance"] for one in record["histograms"]} == {0.5, 0.0}
+    shown = summary(train, samples)
+    assert [column.samples.missing for column in shown.histograms] == [2] * 5
+    assert {column.distance for column in shown.histograms} == {0.5, 0.0}
 
 
 def test_the_columns_that_differ_most_are_shown(generator: Generator) -> None:
     train, samples = (torch.randn(50, 70, generator=generator).double() for _ in range(2))
     samples[:, 65:] += 9
-    record = summary(train, samples, schema=TableSchema.of_numbers([f"x{i}" for i in range(70)]))
-    shown = [one["column"] for one in record["histograms"]]
-    assert len(shown) == 60
-    assert record["histograms_left_out"] == 10
-    assert shown[-5:] == ["x65", "x66", "x67", "x68", "x69"], "in the order of the table"
+    shown = summary(train, samples, schema=TableSchema(tuple(Numeric(f"x{i}") for i in range(70))))
+    names = [column.column for column in shown.histograms]
+    assert len(names) == 60
+    assert shown.histograms_left_out == 10
+    assert names[-5:] == ["x65", "x66", "x67", "x68", "x69"], "in the order of the table"
 
 
 def test_a_column_without_values_has_no_histogram() -> None:
     train = torch.tensor([[1.0, NAN], [2.0, NAN]]).double()
-    record = summary(train, train, schema=TableSchema.of_numbers(["x", "y"]))
-    assert [one["column"] for one in record["histograms"]] == ["x"]
-    assert record["columns"][1]["missing"] == 1
-
-
-def test_distances_are_those_of_the_distributions(generator: Generator) -> None:
-    a, b = (torch.randn(n, generator=generator).numpy().astype(float) for n in (80, 50))
-    expected = stats.ks_2samp(a, b + 0.5).statistic
-    assert kolmogorov(np.append(a, NAN), b + 0.5) == pytest.approx(expected)
-    first, second = np.array([0.0, 0, 1, NAN]), np.array([0.0, 2, 2, 2])
-    assert total_variation(first, second) == pytest.approx((5 / 12 + 1 / 3 + 3 / 4) / 2)
-    for distance in (kolmogorov, total_variation):
-        assert distance(first, first) == 0
-        assert distance(first, np.array([NAN])) is None
-
-
-def test_correlations_use_the_rows_where_both_columns_are_present(generator: Generator) -> None:
-    z = torch.randn(60, 3, generator=generator).numpy().astype(float)
-    x = np.stack([z[:, 0], 1e9 + 1e-3 * (z[:, 0] + z[:, 1]), 1e200 * (z[:, 2] - z[:, 0])], 1)
-    x[:10, 0], x[5:20, 1] = NAN, NAN
-    found = correlation(np.column_stack([x, np.ones(60)]))
-    for i in range(3):
-        for j in range(3):
-            both = ~np.isnan(x[:, i]) & ~np.isnan(x[:, j])
-            a, b = (x[both, k] / np.nanmax(np.abs(x[:, k])) for k in (i, j))
-            assert found[i, j] == pytest.approx(np.corrcoef(a, b)[0, 1], abs=1e-6)
-    assert np.isnan(found[3]).all(), "a constant has no correlation"
+    shown = summary(train, train, schema=TableSchema((Numeric("x"), Numeric("y"))))
+    assert [column.column for column in shown.histograms] == ["x"]
+    assert shown.columns[1].missing == 1
 
 
 def test_correlations_are_of_numbers_and_of_two_categories() -> None:
@@ -189,54 +210,53 @@ def test_correlations_are_of_numbers_and_of_two_categories() -> None:
         Categorical("three", "string", ("a", "b", "c")),
         DateTime("day", "date32[day]"),
     ))
-    found = summary(train, train.flip(0), schema=schema)["correlations"]
-    assert found["columns"] == ["x", "two", "day"]
-    np.testing.assert_allclose(found["data"], np.corrcoef(train[:, [0, 1, 3]].T))
-    np.testing.assert_allclose(found["samples"], found["data"])
-    assert (
-        summary(train[:, 2:3], None, schema=TableSchema(schema.columns[2:3]))["correlations"]
-        is None
-    )
+    shown = summary(train, train.flip(0), schema=schema).correlations
+    assert shown is not None
+    assert shown.columns == ("x", "two", "day")
+    np.testing.assert_allclose(shown.data, np.corrcoef(train[:, [0, 1, 3]].T))
+    np.testing.assert_allclose(shown.samples, shown.data)
+    assert summary(train[:, 2:3], schema=TableSchema(schema.columns[2:3])).correlations is None
 
 
 def test_the_strongest_correlations_are_kept(generator: Generator) -> None:
     train = torch.randn(100, 40, generator=generator).double()
     train[:, 39] = -train[:, 2]
-    schema = TableSchema.of_numbers([f"x{i}" for i in range(40)])
-    found = summary(train, None, schema=schema)["correlations"]
-    assert (len(found["columns"]), found["left_out"], found["samples"]) == (30, 10, None)
-    assert {"x2", "x39"} <= set(found["columns"])
-    i, j = (found["columns"].index(name) for name in ("x2", "x39"))
-    assert found["data"][i][j] == pytest.approx(-1)
+    schema = TableSchema(tuple(Numeric(f"x{i}") for i in range(40)))
+    shown = summary(train, schema=schema).correlations
+    assert shown is not None
+    assert (len(shown.columns), shown.left_out) == (30, 10)
+    assert {value for row in shown.samples for value in row} == {None}
+    assert {"x2", "x39"} <= set(shown.columns)
+    i, j = (shown.columns.index(name) for name in ("x2", "x39"))
+    assert shown.data[i][j] == pytest.approx(-1)
 
 
 def test_uniform_p_values_have_equal_counts() -> None:
     """Conformal p-values are multiples of 1 / n. Each bin includes its upper end."""
     n = 140
-    record = calibration(np.arange(1, n + 1) / n)
-    assert record["counts"] == [7] * 20
-    assert record["expected"] == 7
-    assert calibration(np.array([0.05, 0.0500001, 1.0, 0.0, NAN]))["counts"] == [
-        2,
-        1,
-        *[0] * 17,
-        1,
-    ]
+    shown = count_p_values(np.arange(1, n + 1) / n)
+    assert shown.counts == (7,) * 20
+    assert shown.expected == 7
+    odd = count_p_values(np.array([0.05, 0.0500001, 1.0, 0.0, NAN]))
+    assert odd.counts == (2, 1, *[0] * 17, 1)
 
 
-@pytest.mark.parametrize("n", [0, 1, 30, 400, 100_000])
-def test_the_range_of_counts_is_binomial(n: int) -> None:
-    for q in (0.025, 0.975):
-        assert binomial_quantile(n, 0.05, q) == stats.binom.ppf(q, n, 0.05)
+@pytest.mark.parametrize("n", [0, 1, 30, 400])
+def test_the_range_of_counts_holds_at_least_95_percent(n: int) -> None:
+    """The cumulative probabilities of the binomial distribution, summed term by term."""
+    shown = count_p_values(np.full(n, 0.5))
+    terms = [math.comb(n, k) * 0.05**k * 0.95 ** (n - k) for k in range(n + 1)]
+    cumulative = np.cumsum(terms)
+    assert shown.low == np.argmax(cumulative >= 0.025)
+    assert shown.high == np.argmax(cumulative >= 0.975)
 
 
 def test_scores_of_outliers_have_bins_above_those_of_known_rows() -> None:
     scores = np.linspace(2, 6, 500)
     edges = score_edges(np.append(scores, [np.inf, NAN]))
     np.testing.assert_allclose([edges[0], edges[40], edges[-1]], [2, 6, 12])
-    counted = histogram(np.array([1.0, 5.0, 11.9, 50.0, np.inf, NAN]), edges)
-    assert (counted["below"], counted["above"], counted["missing"]) == (1, 2, 1)
-    assert sum(counted["counts"]) == 2  # type: ignore[arg-type]
+    counts = histogram(np.array([1.0, 5.0, 11.9, 50.0, np.inf, NAN]), edges).counts
+    assert (counts.below, sum(counts.inside), counts.above, counts.missing) == (1, 2, 2, 1)
 
 
 @pytest.mark.parametrize("values", [[], [3.0], [1e17, 1e17], [0.0] * 500 + [9.0]])
@@ -244,3 +264,166 @@ def test_ranges_are_never_empty(values: list[float]) -> None:
     low, high = robust_range(np.array(values))
     assert low < high
     assert all(low <= value <= high for value in values)
+
+
+def test_shares_are_of_the_rows_with_a_value() -> None:
+    counts = Counts((1, 2, 3), below=2, above=2, missing=7)
+    assert counts.total == 10
+    assert counts.shares == (0.1, 0.2, 0.3)
+    assert counts.shares_at_or_above == (0.8, 0.7, 0.5, 0.2)
+    assert Counts((0, 0)).shares == (0.0, 0.0)
+
+
+def test_samples_are_compared_as_they_are_written() -> None:
+    schema = TableSchema((Numeric("x", "int64", integer=True), Categorical("c", "string", ("a",))))
+    written = as_written(schema, torch.tensor([[1.4, 0.0], [math.inf, NAN]]))
+    np.testing.assert_array_equal(written, [[1, 0], [NAN, NAN]])
+
+
+def test_a_summary_is_read_as_it_was_written(tmp_path: Path, generator: Generator) -> None:
+    train = codes(60, generator)
+    train[:, 1] = 5.0  # no correlation
+    shown = summary(train, codes(30, generator), comparison=SUMMARY.comparison)
+    for value in (shown, SUMMARY, SCORED):
+        assert from_json(json.loads(json.dumps(to_json(value), allow_nan=False))) == value
+    path = tmp_path / "summary.json"
+    path.write_text(json.dumps(to_json(shown)))
+    assert read_summary(path) == shown
+    assert shown.correlations is not None
+    assert shown.correlations.data[1][0] is None
+
+
+def test_losses_that_are_not_finite_survive() -> None:
+    """NaN does not equal itself, but its text does."""
+    training = replace(SUMMARY.training, validation_losses=((1, NAN), (2, math.inf)))
+    text = json.dumps(to_json(training))
+    assert json.dumps(to_json(from_json(json.loads(text)))) == text
+
+
+def changed(record: Any, path: str, value: object) -> Any:  # ruff: ignore[any-type]
+    """Return a copy of a record with another value at a dotted path."""
+    copied = json.loads(json.dumps(record))
+    *parents, last = (int(key) if key.isdigit() else key for key in path.split("."))
+    inner = copied
+    for key in parents:
+        inner = inner[key]
+    inner[last] = value
+    return copied
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ("histograms.0.data.inside", [1], "1 counts for 2 bins"),
+        ("histograms.1.samples.inside", [1, 2, 3], "3 counts for 2 levels"),
+        ("histograms.0.edges", [0.0, 0.0, 1.0], "do not increase"),
+        ("histograms.0.edges", [0.0, NAN, 1.0], "do not increase"),
+        ("histograms.0.data.below", -1, "negative"),
+        ("train_scores.counts.inside", [1, 2, "many", 0], "must be"),
+        ("train_scores.edges", [0, 1, 2, 3, 1e200], "not finite"),
+        ("correlations.samples", [[1.0]], "3 columns has another shape"),
+        ("correlations.data.0.0", 7.0, "not between -1 and 1"),
+        ("p_values.expected", None, "must be float"),
+        ("p_values.counts", [1, -1], "negative"),
+        ("columns.0", {"class": "os.system"}, "not part of this package"),
+        ("columns.0", 3, "must be"),
+        ("training.colour", "red", "unknown field 'colour'"),
+        ("class", "fdsm.tables.summary.Other", "there is no fdsm.tables.summary.Other"),
+        ("class", "fdsm.tables.summary.FileRecord", "unknown field 'file'"),
+    ],
+)
+def test_a_damaged_summary_is_refused_in_one_sentence(
+    path: str, value: object, message: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "summary.json"
+    file.write_text(json.dumps(changed(to_json(SUMMARY), path, value)))
+    with pytest.raises(InputError, match=message) as caught:
+        read_summary(file)
+    assert str(caught.value).startswith(f"{file} is damaged: ")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("content", ["{", "[1]", '"text"', ""])
+def test_other_files_are_not_summaries(content: str, tmp_path: Path) -> None:
+    file = tmp_path / "summary.json"
+    file.write_text(content)
+    with pytest.raises(InputError, match="is damaged"):
+        read_summary(file)
+
+
+def test_a_record_of_another_class_is_refused() -> None:
+    with pytest.raises(RecordError, match="negative"):
+        from_json({"class": "fdsm.tables.summary.Counts", "inside": [-1]})
+
+
+SCORES = np.array([0.5, 8.0, NAN, 2.0, 8.0])
+P_VALUES = np.array([0.9, 0.01, NAN, 0.2, 0.02])
+FLAGGED = np.array([False, True, True, False, False])
+REASONS = ["", "x is 9 (expected about 2); y: 'z' is new", "", "x is 3", "a, b"]
+SUMMARIZED = ScoredFile(
+    name="new.csv",
+    rows=5,
+    flagged=1,
+    fdr=0.1,
+    not_scored=1,
+    histogram=Histogram(EDGES, Counts((1, 1, 0, 2), missing=1)),
+    threshold=8.0,
+    top=SCORED.top[:0],
+)
+
+
+def test_scores_are_counted_and_the_highest_are_listed() -> None:
+    scores, p_values, flagged = map(torch.from_numpy, (SCORES, P_VALUES, FLAGGED))
+    scored = summarize_scores(SUMMARY, "new.csv", scores, p_values, flagged, REASONS, 0.1)
+    assert replace(scored, top=()) == SUMMARIZED
+    assert [row.row for row in scored.top] == [2, 5, 4, 1], "rows that were not scored are absent"
+    first, second, *_ = scored.top
+    assert (first.score, first.p_value, first.flagged) == (8.0, 0.01, True)
+    assert (second.flagged, second.reasons) == (False, "a, b")
+    none = summarize_scores(SUMMARY, "a", scores, p_values, flagged & False, REASONS, None)
+    assert (none.flagged, none.threshold, none.fdr) == (0, None, None)
+
+
+def test_at_most_twenty_rows_are_listed() -> None:
+    scores = np.linspace(0, 1, 30)
+    scored = summarize_scores(SUMMARY, "a", scores, scores, scores > 2, [""] * 30, 0.1)
+    assert [row.row for row in scored.top] == list(range(30, 10, -1))
+
+
+def score_table(prefix: str = "") -> pa.Table:
+    """Return a table with the columns of scores after its own."""
+    missing = np.isnan(SCORES)
+    columns = {
+        "score": pa.array(SCORES, mask=missing),
+        "p_value": pa.array(P_VALUES, mask=missing),
+        "log_density": pa.array(-SCORES, mask=missing),
+        "flagged": pa.array(FLAGGED, mask=missing),
+        "reasons": pa.array(REASONS),
+        "problem": pa.array(["", "", "all cells are missing", "", ""]),
+    }
+    own = {"x": [1.0, 2, 3, 4, 5], "score": [9.0] * 5, "flagged": ["yes"] * 5}
+    table = pa.table(own if prefix else {"row": ["1", "2", "3", "4", "5"]})
+    for name, values in columns.items():
+        taken = name in table.column_names
+        table = table.append_column(f"{prefix}{name}" if taken else name, values)
+    return table
+
+
+@pytest.mark.parametrize("prefix", ["", "fdsm_"])
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_file_of_scores_is_read(prefix: str, suffix: str, tmp_path: Path) -> None:
+    path, table = tmp_path / f"new.scores.{suffix}", score_table(prefix)
+    (csv.write_csv if suffix == "csv" else parquet.write_table)(table, path)
+    flagged = FLAGGED & ~np.isnan(SCORES)
+    expected = summarize_scores(SUMMARY, path.name, SCORES, P_VALUES, flagged, REASONS, None)
+    assert read_scores(path, SUMMARY) == expected
+
+
+def test_a_table_without_scores_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "new.csv"
+    path.write_text("x,y\n1,2\n3,4\n")
+    with pytest.raises(InputError, match=r"new\.csv does not hold scores\. Give a file that fdsm"):
+        read_scores(path, SUMMARY)
+    path.write_text(",".join(SCORE_COLUMNS) + "\nhigh,0.5,1,true,a,b\n")
+    with pytest.raises(InputError, match=r"new\.csv does not hold scores: .*'high'"):
+        read_scores(path, SUMMARY)

@@ -97,13 +97,7 @@ def scored_sentence(scored: ScoredFile) -> str:
 
 
 def p_values_sentence(p_values: PValueCounts) -> str:
-    """Return how many p-values lie in the first bin, and how many bins are outside their range.
-
-    Example:
-        >>> print(p_values_sentence(PValueCounts((4, 12, 9, 15), 10.0, 5, 15)))
-        4 of 40 held-out rows (10 %) have a p-value of at most 0.25; 25 % are expected. 1 of 4 bins
-        is outside the range of 95 %.
-    """
+    """Return how many p-values lie in the first bin, and how many bins are unusual."""
     counts, bins = p_values.counts, len(p_values.counts)
     total, width = sum(counts), 1 / bins
     outside = sum(not p_values.low <= count <= p_values.high for count in counts)

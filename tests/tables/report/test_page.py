@@ -160,7 +160,7 @@ def test_hostile_texts_are_shown_as_text(tmp_path: Path) -> None:
     assert not any(name.startswith("on") for _, a in page.tags for name in a)
     assert page.text.count(HOSTILE) > 10
     assert "49" not in re.sub(r"[\d.]{4,}", "", page.text)
-    assert not re.search("[\x00\x1b\u202e]", page.source)
+    assert not re.search(r"[\x00\x1b\u202e]", page.source)
 
 
 @pytest.mark.usefixtures("_undrawn")
@@ -173,9 +173,7 @@ def test_without_scored_files_the_scores_of_known_rows_are_drawn(tmp_path: Path)
 
 @pytest.mark.usefixtures("_undrawn")
 def test_parts_that_were_not_measured_are_left_out(tmp_path: Path) -> None:
-    bare = summary(
-        correlations=None, histograms=(), sample_auc=None, comparison=None, problems=()
-    )
+    bare = summary(correlations=None, histograms=(), sample_auc=None, comparison=None, problems=())
     page = Page(write_page(tmp_path / "page.html", bare, title="Wine"))
     for absent in ("Correlations", "Samples and data", "AUC", "Gaussian", "Warnings"):
         assert absent not in page.text
