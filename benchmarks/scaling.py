@@ -36,13 +36,11 @@ from fdsm import (
 from fdsm.models import QuadraticMLP, QuadraticResNet, RefineNet
 from fdsm.noise import Arithmetic, Geometric
 from fdsm.training import Update, objective_loss
-from fdsm.training.distributed import SINGLE_PROCESS, Shard, ShardedUpdate, World
+from fdsm.training.distributed import LossModule
 from fdsm.typing import Objective
 
 NUMBER = 4
 """Bytes of a float32."""
-SMALL_MESSAGES = 2
-"""All-reduces of single numbers per step: the loss, and whether to stop."""
 
 
 @dataclass(frozen=True)
@@ -53,15 +51,13 @@ class Workload:
         parameters: Number of weights, $P$.
         row_seconds: Time of loss and gradient per row.
         fixed_seconds: Time of a step that does not depend on the rows.
-        row_draws: Random numbers per row, $R$.
-        wrapping_seconds: Time that drawing shards and collecting gradients adds to a step of
-            several processes, without messages.
+        wrapping_seconds: Time that collecting gradients adds to a step of several processes,
+            without messages.
     """
 
     parameters: int
     row_seconds: float
     fixed_seconds: float
-    row_draws: int
     wrapping_seconds: float = 0.0
 
     @property
@@ -77,12 +73,11 @@ class Workload:
 
 @dataclass(frozen=True)
 class Machine:
-    """How fast processes communicate and draw random numbers.
+    """How fast processes communicate.
 
     Attributes:
         latency: Time of an all-reduce of one number between two processes.
         bandwidth: Bytes per second that a process sends.
-        draw_seconds: Time to draw one random number.
         local: Number of processes that share one machine.
         remote_latency: As `latency`, between machines.
         remote_bandwidth: As `bandwidth`, between machines.
@@ -91,7 +86,6 @@ class Machine:
 
     latency: float
     bandwidth: float
-    draw_seconds: float
     local: int = 2**30
     remote_latency: float = 0.0
     remote_bandwidth: float = math.inf
@@ -128,23 +122,14 @@ def step_seconds(work: Workload, machine: Machine, rows: int, processes: int) ->
         processes: Number of processes, $N$.
 
     Returns:
-        Loss and gradient of the largest shard, random numbers of all rows in every process,
-        wrapping, and the part of the all-reduce that is not hidden behind the backward pass.
+        Loss and gradient of the rows of one process, wrapping, and the part of the all-reduce
+        that is not hidden behind the backward pass.
     """
     compute = work.fixed_seconds + math.ceil(rows / processes) * work.row_seconds
     if processes == 1:
         return compute
-    others = rows - rows / processes  # the draws of its own rows are part of `row_seconds`
-    draws = others * work.row_draws * machine.draw_seconds
     averaging = machine.all_reduce(work.gradient_bytes, processes)
-    waiting = SMALL_MESSAGES * machine.all_reduce(NUMBER, processes)
-    return (
-        compute
-        + work.wrapping_seconds
-        + draws
-        + max(averaging - machine.overlap * compute, 0.0)
-        + waiting
-    )
+    return compute + work.wrapping_seconds + max(averaging - machine.overlap * compute, 0.0)
 
 
 def weak_efficiency(work: Workload, machine: Machine, rows: int, processes: int) -> float:
@@ -234,25 +219,19 @@ PUBLISHED: dict[str, tuple[Callable[[], nn.Module], Objective, tuple[int, ...], 
 """Models and objectives of the paper at their published sizes, with the batch size."""
 
 
-def _update(case: Case, world: World, total: int) -> tuple[Update, Tensor]:
-    """Return the update of one process, and its rows."""
+def _update(
+    case: Case, rows: int, group: dist.ProcessGroup | None = None, *, wrapped: bool = False
+) -> tuple[Update, Tensor]:
+    """Return an update of one process, or of all processes of a group, and the rows of one."""
     torch.manual_seed(0)
     model = case.model()
-    loss = objective_loss(SSM(Taylor()), model)
+    loss: Callable[..., Tensor] = objective_loss(SSM(Taylor()), model)
+    if wrapped:
+        loss = DistributedDataParallel(
+            LossModule(loss, model), process_group=group, find_unused_parameters=True
+        )
     update = Update(loss, model, torch.optim.AdamW(model.parameters(), lr=1e-4))
-    shard = Shard.of(total, world.rank, world.size)
-    rows = torch.randn(shard.size, *case.shape)
-    return (update if world.size == 1 else ShardedUpdate(update, world, shard)), rows
-
-
-def _wrapped_alone(case: Case, group: dist.ProcessGroup) -> tuple[Update, Tensor]:
-    """Return an update of one process with everything but messages to others."""
-    update, rows = _update(case, SINGLE_PROCESS, case.rows)
-    alone = ShardedUpdate(update, SINGLE_PROCESS, Shard(0, case.rows, case.rows))
-    alone.part = DistributedDataParallel(
-        alone.part, process_group=group, find_unused_parameters=True
-    )
-    return alone, rows
+    return update, torch.randn(rows, *case.shape)
 
 
 class _SumOfWeights(nn.Module):
@@ -281,21 +260,21 @@ def _measure(rank: int, port: int, folder: str) -> None:
     address = f"tcp://127.0.0.1:{port}"
     dist.init_process_group("gloo", init_method=address, rank=rank, world_size=2)
     group = [dist.new_group([0]), dist.new_group([1])][rank]
-    times = {name: _times(case, World(rank, 2), group) for name, case in CASES.items()}
+    times = {name: _times(case, group) for name, case in CASES.items()}
     if rank == 0:
         torch.save(times, Path(folder) / "times.pt")
     dist.barrier()
     dist.destroy_process_group()
 
 
-def _times(case: Case, world: World, group: dist.ProcessGroup) -> dict[str, list[float]]:
+def _times(case: Case, group: dist.ProcessGroup) -> dict[str, list[float]]:
     generator = torch.Generator().manual_seed(0)
     updates = {
-        "one": _update(case, SINGLE_PROCESS, case.rows),
-        "half": _update(case, SINGLE_PROCESS, case.rows // 2),
-        "wrapped": _wrapped_alone(case, group),
-        "weak": _update(case, world, 2 * case.rows),
-        "strong": _update(case, world, case.rows),
+        "one": _update(case, case.rows),
+        "half": _update(case, case.rows // 2),
+        "wrapped": _update(case, case.rows, group, wrapped=True),  # messages to itself
+        "weak": _update(case, case.rows, wrapped=True),
+        "strong": _update(case, case.rows // 2, wrapped=True),
     }
     alone, rows = updates["one"]
     sum_of_weights = _SumOfWeights(case.model())
@@ -313,7 +292,6 @@ def _times(case: Case, world: World, group: dist.ProcessGroup) -> dict[str, list
         "averaged": lambda: step_and_gradient(averaged),
         "kept": lambda: step_and_gradient(kept),
         "latency": lambda: dist.all_reduce(number),
-        "draw": lambda: torch.randn(10_000, generator=generator),
     }
     times: dict[str, list[float]] = {name: [] for name in (*updates, *others)}
     for _ in range(REPEATS):
@@ -341,12 +319,11 @@ def calibrate(times: dict[str, float], case: Case) -> tuple[Workload, Machine]:
         int(times["parameters"]),
         row,
         times["one"] - case.rows * row,
-        math.prod(case.shape),
         max(times["wrapped"] - times["one"], 0.0),
     )
     message = times["averaged"] - times["kept"]
     sent = work.gradient_bytes / max(message - times["latency"], 1e-9)
-    return work, Machine(times["latency"], sent, times["draw"] / 10_000)
+    return work, Machine(times["latency"], sent)
 
 
 def compare(measured: dict[str, dict[str, list[float]]]) -> list[str]:
@@ -369,7 +346,6 @@ def compare(measured: dict[str, dict[str, list[float]]]) -> list[str]:
 A100 = Machine(
     latency=10e-6,
     bandwidth=200e9,
-    draw_seconds=1 / 50e9,
     local=8,
     remote_latency=20e-6,
     remote_bandwidth=20e9,
@@ -392,7 +368,7 @@ def predictions() -> list[str]:
     ]
     for name, (build, objective, shape, batch) in PUBLISHED.items():
         flops, parameters = flops_per_row(build(), objective, shape)
-        work = Workload(parameters, flops / FLOPS, LAUNCH, 2 * math.prod(shape))
+        work = Workload(parameters, flops / FLOPS, LAUNCH)
         efficiencies = [weak_efficiency(work, A100, batch, n) for n in weak]
         efficiencies += [strong_efficiency(work, A100, batch, n) for n in strong]
         cells = " | ".join(f"{efficiency:.2f}" for efficiency in efficiencies)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from torch import Generator, nn
+from torch import nn
 
 from benchmarks.scaling import (
     CASES,
@@ -21,9 +21,9 @@ from benchmarks.scaling import (
 from fdsm import SSM, FiniteDifference, Sphere
 from fdsm.models import QuadraticMLP
 
-WORK = Workload(1000, row_seconds=0.01, fixed_seconds=0.02, row_draws=5, wrapping_seconds=0.003)
-LINK = Machine(latency=0.001, bandwidth=1e6, draw_seconds=1e-5)
-FREE = Machine(latency=0.0, bandwidth=math.inf, draw_seconds=0.0)
+WORK = Workload(1000, row_seconds=0.01, fixed_seconds=0.02, wrapping_seconds=0.003)
+LINK = Machine(latency=0.001, bandwidth=1e6)
+FREE = Machine(latency=0.0, bandwidth=math.inf)
 
 
 def test_all_reduce_sends_twice_the_bytes_of_all_but_one_process() -> None:
@@ -41,11 +41,9 @@ def test_the_slowest_link_counts_between_machines() -> None:
 
 def test_a_step_is_the_sum_of_its_parts() -> None:
     assert step_seconds(WORK, LINK, 10, 1) == pytest.approx(0.02 + 10 * 0.01)
-    compute = 0.02 + 4 * 0.01  # the largest of three shards of ten rows
-    draws = (10 - 10 / 3) * 5 * 1e-5
+    compute = 0.02 + 4 * 0.01  # four of ten rows in one of three processes
     sent = 2 * 0.001 + 2 * 2 / 3 * 4000 / 1e6
-    small = 2 * (2 * 0.001 + 2 * 2 / 3 * 4 / 1e6)
-    expected = compute + 0.003 + draws + sent + small
+    expected = compute + 0.003 + sent
     assert step_seconds(WORK, LINK, 10, 3) == pytest.approx(expected)
     hidden = replace(LINK, overlap=1.0)
     assert step_seconds(WORK, hidden, 10, 3) == pytest.approx(expected - sent)
@@ -82,8 +80,8 @@ def test_operations_of_matrix_products_are_counted() -> None:
 @pytest.mark.parametrize("title", CASES)
 def test_the_model_reproduces_times_that_follow_it(title: str) -> None:
     case = CASES[title]
-    work = Workload(10**6, 1e-4, 2e-3, math.prod(case.shape), 5e-4)
-    machine = Machine(1e-4, 1e9, 1e-9)
+    work = Workload(10**6, 1e-4, 2e-3, 5e-4)
+    machine = Machine(1e-4, 1e9)
     sent = machine.all_reduce(work.gradient_bytes, 2)
     times = {
         "one": step_seconds(work, machine, case.rows, 1),
@@ -92,7 +90,6 @@ def test_the_model_reproduces_times_that_follow_it(title: str) -> None:
         "averaged": 0.1 + sent,
         "kept": 0.1,
         "latency": machine.latency,
-        "draw": 10_000 * machine.draw_seconds,
         "parameters": float(work.parameters),
         "weak": step_seconds(work, machine, 2 * case.rows, 2),
         "strong": step_seconds(work, machine, case.rows, 2),
@@ -104,15 +101,3 @@ def test_the_model_reproduces_times_that_follow_it(title: str) -> None:
     table = compare({title: {name: [value] for name, value in times.items()}})
     assert all(line.endswith("| 1.00 |") for line in table[2:])
     assert len(table) == 6
-
-
-def test_shards_draw_in_time_proportional_to_all_rows() -> None:
-    """The reason for the term of random numbers in the model."""
-    from fdsm.training.distributed import Shard, ShardedDraws
-
-    generator = Generator().manual_seed(0)
-    with ShardedDraws(Shard(0, 2, 100)):
-        torch.rand(2, 3, generator=generator)
-    expected = Generator().manual_seed(0)
-    torch.rand(100, 3, generator=expected)
-    assert torch.equal(generator.get_state(), expected.get_state())
