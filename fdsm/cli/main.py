@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from tyro.extras import SubcommandApp
 
 from .. import __version__
+from .demo import demo
 from .options import UsageError
 from .printing import log
 from .report import report
@@ -22,7 +23,7 @@ from .score import score
 from .train import train
 
 app = SubcommandApp()
-for _command in (train, score, sample, report):
+for _command in (train, score, sample, report, demo):
     # tyro keeps the line breaks inside the description of an argument.
     _command.__doc__ = re.sub(r"\n {12}", " ", _command.__doc__ or "")
     app.command(_command)
