@@ -73,10 +73,10 @@ def _select_member(
     if key is None and len(members) == 1:
         (key,) = members
     if key not in members:
+        others = "" if key is None else f", but not {quote(key)}"
         raise DataError(
-            f"{path} has the arrays {', '.join(map(quote, members)) or '(none)'}"
-            f"{'' if key is None else f', but not {quote(key)}'}. Select one with key=...",
-            setting="key",
+            f"{path} has the arrays {', '.join(map(quote, members)) or '(none)'}{others}. Select "
+            "one with key=..., or save it alone with numpy.save"
         )
     member, most = members[key], expansion_limit(size)
     if member.file_size > most:

@@ -59,7 +59,6 @@ class TableSchema:
         cls,
         frame: pa.Table,
         *,
-        columns: Sequence[str] | None = None,
         categorical: Sequence[str] = (),
         numeric: Sequence[str] = (),
         ignore: Sequence[str] = (),
@@ -68,7 +67,6 @@ class TableSchema:
 
         Args:
             frame: The table.
-            columns: Names of the columns to use, in this order. Default: all.
             categorical: Names of columns to take as categorical.
             numeric: Names of columns to take as numeric.
             ignore: Names of columns that the model must not see.
@@ -81,16 +79,10 @@ class TableSchema:
         """
         _require_names(
             frame.column_names,
-            {
-                "columns": frame.column_names if columns is None else columns,
-                "categorical": categorical,
-                "numeric": numeric,
-                "ignore": ignore,
-            },
+            {"categorical": categorical, "numeric": numeric, "ignore": ignore},
         )
         inferred: list[Column] = []
-        for name in frame.column_names if columns is None else columns:
-            values = frame.column(name)
+        for name, values in zip(frame.column_names, frame.columns, strict=True):
             if name in ignore:
                 inferred.append(Ignored(name, str(values.type), missing=values.null_count))
             else:
@@ -110,11 +102,6 @@ class TableSchema:
     def used(self) -> tuple[UsedColumn, ...]:
         """The columns that the model sees, in the order of the codes."""
         return tuple(c for c in self.columns if isinstance(c, UsedColumn))
-
-    @property
-    def text(self) -> tuple[str, ...]:
-        """Names of the columns of text, which may be categories such as `01067`."""
-        return tuple(c.name for c in self.columns if "string" in c.type)
 
     @property
     def num_levels(self) -> tuple[int, ...]:
@@ -252,11 +239,9 @@ def _list(names: Sequence[str], most: int = 5) -> str:
 def _require_names(existing: Sequence[str], given: dict[str, Sequence[str]]) -> None:
     """Raise `DataError` with all names that do not exist, are repeated or contradict others."""
     problems = [f"{o}: {text}" for o, names in given.items() for text in _unknown(existing, names)]
-    for first, second in combinations(("categorical", "numeric", "ignore"), 2):
+    for first, second in combinations(given, 2):
         for name in sorted(set(given[first]) & set(given[second])):
             problems.append(f"column {name!r} is given as {first} and as {second}")
-    if not given["columns"]:
-        problems.append("columns: no column is selected")
     if problems:
         shown = ", ".join(map(repr, existing[:20])) + (", …" if len(existing) > 20 else "")
         lines = "".join(f"\n- {line}" for line in problems)

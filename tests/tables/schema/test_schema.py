@@ -17,18 +17,12 @@ FRAME = frame_from({
 })
 
 
-def test_the_user_chooses_and_overrules_columns() -> None:
-    schema = TableSchema.infer(
-        FRAME,
-        columns=["note", "plz", "height", "id"],
-        categorical=["plz"],
-        numeric=["id"],
-        ignore=["note"],
-    )
-    assert schema.names == ("note", "plz", "height", "id")
-    assert schema.columns[0] == Ignored("note", "string")
-    assert [column.name for column in schema.used] == ["plz", "height", "id"]
-    assert schema.num_levels == (3, 0, 0)
+def test_the_user_overrules_columns() -> None:
+    schema = TableSchema.infer(FRAME, categorical=["plz"], numeric=["id"], ignore=["note", "kind"])
+    assert schema.names == tuple(FRAME.column_names)
+    assert schema.columns[-1] == Ignored("note", "string")
+    assert [column.name for column in schema.used] == ["id", "height", "plz"]
+    assert schema.num_levels == (0, 0, 3)
     assert schema.encode(FRAME)[0][2].tolist() == [2.0, 1.25, 2.0]
 
 
@@ -36,21 +30,19 @@ def test_unknown_and_contradicting_names_raise_one_error() -> None:
     with pytest.raises(DataError, match="the columns cannot be selected") as caught:
         TableSchema.infer(
             FRAME,
-            columns=["heigth", "kind", "kind"],
             categorical=["kind"],
             numeric=["kind", "qqq"],
+            ignore=["heigth", "id", "id"],
         )
     lines = str(caught.value).splitlines()[1:]
     assert lines == [
-        "- columns: there is no column 'heigth'. Did you mean 'height'?",
-        "- columns: column 'kind' is given more than once",
         "- numeric: there is no column 'qqq'",
+        "- ignore: there is no column 'heigth'. Did you mean 'height'?",
+        "- ignore: column 'id' is given more than once",
         "- column 'kind' is given as categorical and as numeric",
         "The table has 'id', 'height', 'plz', 'kind', 'unit', 'gap', 'note'",
     ]
     assert caught.value.setting == "columns"
-    with pytest.raises(DataError, match="no column is selected"):
-        TableSchema.infer(FRAME, columns=[])
 
 
 def test_the_description_counts_each_type() -> None:

@@ -1,0 +1,38 @@
+"""The examples that need other packages give the results that they promise."""
+
+import runpy
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from fdsm.tables import TableModel
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def test_partitions_that_dask_scores_have_the_scores_of_the_whole_table(tmp_path: Path) -> None:
+    dask = pytest.importorskip("dask")
+    pytest.importorskip("dask.dataframe")
+    pytest.importorskip("dask.distributed")
+    random = np.random.default_rng(0)
+    TableModel.fit(random.normal(size=(200, 2)), iterations=50).save(tmp_path / "model")
+    values = random.normal(size=(90, 2))
+    values[40] = 9
+    whole = pa.table({"0": values[:, 0], "1": values[:, 1], "kind": ["a", "b", "c"] * 30})
+    (tmp_path / "table").mkdir()
+    for i in range(3):
+        parquet.write_table(whole.slice(30 * i, 30), tmp_path / "table" / f"{i}.parquet")
+    example = runpy.run_path(str(EXAMPLES / "score_partitions.py"))
+    model, table, out = (str(tmp_path / name) for name in ("model", "table", "out"))
+    with dask.config.set(scheduler="synchronous"):
+        limit = example["score_folder"](model, table, out, fdr=0.5)
+    scored = parquet.read_table(out)
+    expected = TableModel.load(model).score(whole, fdr=0.5)
+    assert scored["kind"].to_pylist() == whole["kind"].to_pylist()
+    np.testing.assert_allclose(scored["score"].to_numpy(), expected.score, rtol=1e-6)
+    np.testing.assert_array_equal(scored["p_value"].to_numpy() <= limit, expected.flagged)
+    assert expected.flagged[40]
+    assert "expected about" in scored["reasons"][40].as_py()
