@@ -78,7 +78,7 @@ def train(
 
     Args:
         data: A folder or .zip of images, an array of images (.npy, .npz), or the name of a
-            built-in data set such as digits or redwine. Default: the data of the recipe. With
+            built-in data set such as digits or mnist. Default: the data of the recipe. With
             --resume: the new path of the data, if they were moved.
         recipe: A row of the paper, such as table2/FD-SSM, or a recipe of your own, FILE.PY:NAME.
             Its transform is applied to DATA. Default: an energy-based model for images.
@@ -140,8 +140,7 @@ def _recipe_and_data(
     if name is not None:
         recipe, origin = _named_recipe(name, scale)
         if data:
-            source = replace(_source(data, reading), transform=recipe.data.transform)  # type: ignore[type-var]
-            recipe = recipe.with_data(source)
+            recipe = recipe.with_data(_source(data, reading))
         recipe = change_settings(recipe, [*(f"data.{setting}" for setting in reading), *changes])
         dataset = recipe.data.load()
         log(_describe_data(data or name, recipe.data, dataset))

@@ -5,8 +5,8 @@ noise levels, so that its score is useful far from the data and can be followed 
 SSM and its variants train it on the data alone.
 """
 
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass, field, replace
+from typing import Protocol, Self
 
 import torch
 from torch import Generator, Tensor, nn
@@ -176,6 +176,10 @@ class EBM(Recipe):
     validation_metric: ValidationMetric | None = None
     noise_std: float = 0.0
     provenance: str = field(default="", repr=False)
+
+    def with_data(self, source: Source) -> Self:
+        """Return the recipe for another data set, without other data sets in its evaluation."""
+        return replace(super().with_data(source), ood_sources=(ShuffledFeatures(),))
 
     def build(self, shape: torch.Size) -> nn.Module:
         """Return the untrained network."""

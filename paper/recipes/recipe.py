@@ -124,8 +124,8 @@ class Recipe(ABC):
         """Return `n` samples in the space of the model, shape `(n, *shape)`."""
 
     def with_data(self, source: Source) -> Self:
-        """Return the same recipe for another data set."""
-        return replace(self, data=source)  # type: ignore[type-var]
+        """Return the same recipe for another data set, with the transform of its own."""
+        return replace(self, data=replace(source, transform=self.data.transform))  # type: ignore[type-var]
 
 
 @runtime_checkable

@@ -191,7 +191,7 @@ class Run:
 
     def with_source(self, source: Source) -> Self:
         """Return the same run with another source. The content of the data must be the same."""
-        return replace(self, recipe=self.recipe.with_data(source))
+        return replace(self, recipe=replace(self.recipe, data=source))  # type: ignore[type-var]
 
     def require_same_settings(self) -> None:
         """Raise `RunError` if the folder holds a run with another recipe or seed."""

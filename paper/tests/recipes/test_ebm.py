@@ -129,3 +129,8 @@ def test_shuffled_features_keep_the_marginals_and_remove_the_correlation(
     shuffled = ShuffledFeatures().rows(data, generator)
     assert torch.equal(shuffled.sort(0).values, x.sort(0).values)
     assert abs(shuffled.T.corrcoef()[0, 1].item()) < 0.4
+
+
+def test_other_data_are_not_compared_with_those_of_the_paper() -> None:
+    row = replace(tiny, ood_sources=(HeldOut("further", 10),))
+    assert row.with_data(tiny.data).ood_sources == (ShuffledFeatures(),)

@@ -44,9 +44,9 @@ def test_impossible_plans_list_all_problems(changes: dict[str, int], message: st
         TrainingPlan(**changes)
 
 
-def test_other_data_change_nothing_else() -> None:
+def test_other_data_are_transformed_as_those_of_the_recipe() -> None:
     changed = tiny.with_data(ImageArray("x.npy"))
-    assert changed.data == ImageArray("x.npy")
+    assert changed.data == ImageArray("x.npy", transform=tiny.data.transform)
     assert changed.with_data(tiny.data) == tiny
 
 

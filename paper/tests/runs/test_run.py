@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from fdsm.serialize import to_json
+from paper.commands.options import resume_command
 from paper.data import ImageArray
 from paper.recipes import EBM, MLP, TrainingPlan
 from paper.runs import (
