@@ -1,4 +1,4 @@
-"""Tests of FillMissing."""
+"""Missing cells are filled with values of similar rows."""
 
 import math
 
@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Generator, Tensor
 
-from paper.data import Chain, EncodeColumns, FillMissing
-from paper.data.transforms import missing as module
-from fdsm.serialize import from_json, to_json
+from fdsm.tables import imputation
+from fdsm.tables.encoder import EncodeColumns
+from fdsm.tables.imputation import Imputation, fill_within_folds
 
 NAN = torch.nan
 
@@ -39,7 +39,7 @@ def donors_by_loops(row: list[float], rows: list[list[float]], column: int) -> l
 def test_donors_are_the_nearest_rows_by_the_mean_distance_over_common_cells() -> None:
     rows, x = with_gaps(60, 4, 0.3, 0), with_gaps(20, 4, 0.4, 1)
     x = x[~x.isnan().all(1)]
-    found = FillMissing().fit(rows).completions(x)
+    found = Imputation.fit(rows).completions(x)
     assert found.shape == (5, *x.shape)
     for i, row in enumerate(x.tolist()):
         for j, value in enumerate(row):
@@ -54,29 +54,29 @@ def test_distance_is_the_mean_and_not_the_sum() -> None:
     """The second row has one more cell in common, each at the distance 1 instead of 1.5."""
     rows = torch.tensor([[1.5, NAN, 7.0], [1.0, 1.0, 8.0]])
     x = torch.tensor([[0.0, 0.0, NAN]])
-    assert FillMissing().fit(rows).deterministic(x)[0, 2].item() == 8
+    assert Imputation.fit(rows).nearest(x)[0, 2].item() == 8
 
 
-def test_deterministic_uses_the_nearest_donor_and_keeps_known_cells() -> None:
+def test_each_cell_has_the_value_of_its_nearest_donor_and_keeps_known_cells() -> None:
     rows, x = with_gaps(60, 4, 0.3, 0), with_gaps(20, 4, 0.4, 1)
-    fitted = FillMissing().fit(rows)
-    y = fitted.deterministic(x)
+    fitted = Imputation.fit(rows)
+    y = fitted.nearest(x)
     assert torch.equal(y, fitted.completions(x)[0])
     known = ~x.isnan()
     assert torch.equal(y[known], x[known])
     assert not y.isnan().any()
-    assert torch.equal(fitted.deterministic(y), y)
+    assert torch.equal(fitted.nearest(y), y)
 
 
 def test_all_inputs_of_a_category_come_from_one_donor() -> None:
     """So the filled cell is a category, and its one-hot vector has one large element."""
     codes = torch.stack([torch.randn(200), torch.randint(4, (200,)).double()], 1)
     codes[::7, 1] = NAN
-    encode = EncodeColumns((0, 4)).fit(codes)
-    x = encode.deterministic(codes)
-    fitted = FillMissing().fit(x)
+    encode = EncodeColumns.fit(codes, (0, 4))
+    x = encode(codes)
+    fitted = Imputation.fit(x)
     filled = fitted.completions(x[::7])
-    levels = encode.deterministic(torch.tensor([[0.0, k] for k in range(4)]))[:, 1:]
+    levels = encode(torch.tensor([[0.0, k] for k in range(4)]))[:, 1:]
     for vector in filled[..., 1:].flatten(0, 1):
         assert min((vector - level).abs().max().item() for level in levels) < 1e-12
 
@@ -85,24 +85,12 @@ def test_cells_missing_in_the_same_rows_have_one_donor() -> None:
     rows = torch.randn(50, 4)
     rows[:, 3] = rows[:, 2] * 10  # a relation that two different donors would break
     x = torch.cat([torch.randn(9, 2), torch.full((9, 2), NAN)], 1)
-    y = FillMissing().fit(rows).completions(x)
+    y = Imputation.fit(rows).completions(x)
     torch.testing.assert_close(y[..., 3], y[..., 2] * 10)
 
 
-def test_sample_chooses_among_the_donors_at_random(generator: Generator) -> None:
-    rows = torch.arange(10.0)[:, None].expand(-1, 2).contiguous()
-    x = torch.tensor([[0.0, NAN]]).expand(5000, 2)
-    y = FillMissing(donors=4).fit(rows).sample(x, generator)
-    values, counts = y[:, 1].unique(return_counts=True)
-    assert values.tolist() == [0, 1, 2, 3]
-    assert (counts / 5000).tolist() == pytest.approx([0.25] * 4, abs=0.03)
-    assert torch.equal(y[:, 0], x[:, 0])
-    complete = torch.randn(3, 2)
-    assert torch.equal(FillMissing().fit(rows).sample(complete, generator), complete)
-
-
 def test_few_donors_are_repeated() -> None:
-    fitted = FillMissing(donors=5).fit(torch.tensor([[0.0, 1.0], [1.0, 2.0]]))
+    fitted = Imputation.fit(torch.tensor([[0.0, 1.0], [1.0, 2.0]]))
     y = fitted.completions(torch.tensor([[0.1, NAN]]))
     assert y[:, 0, 1].tolist() == [1.0, 2.0, 1.0, 2.0, 1.0]
 
@@ -110,9 +98,9 @@ def test_few_donors_are_repeated() -> None:
 def test_columns_without_a_donor_and_rows_without_a_cell_are_filled() -> None:
     """Zero is the mean of a standardized column. An empty row gets values of a real row."""
     rows = torch.tensor([[1.0, NAN], [2.0, NAN]])
-    fitted = FillMissing().fit(rows)
-    assert fitted.deterministic(torch.tensor([[5.0, NAN]])).tolist() == [[5.0, 0.0]]
-    (empty,) = fitted.deterministic(torch.tensor([[NAN, NAN]])).tolist()
+    fitted = Imputation.fit(rows)
+    assert fitted.nearest(torch.tensor([[5.0, NAN]])).tolist() == [[5.0, 0.0]]
+    (empty,) = fitted.nearest(torch.tensor([[NAN, NAN]])).tolist()
     assert empty[0] in {1.0, 2.0}
 
 
@@ -121,54 +109,48 @@ def test_relations_between_columns_survive(generator: Generator) -> None:
     x = torch.randn(1000, 1, generator=generator) * torch.tensor([[1.0, 2.0]])
     gaps = x.clone()
     gaps[torch.rand(1000, generator=generator) < 0.3, 1] = NAN
-    y = FillMissing().fit(gaps).deterministic(gaps)
+    y = Imputation.fit(gaps).nearest(gaps)
     assert torch.corrcoef(y.T)[0, 1] > 0.999
     assert (y[:, 1] - 2 * x[:, 0]).abs().median() < 0.01
 
 
 def test_rows_in_chunks_have_the_same_values(monkeypatch: pytest.MonkeyPatch) -> None:
-    fitted, x = FillMissing().fit(with_gaps(60, 4, 0.3, 0)), with_gaps(20, 4, 0.4, 1)
+    fitted, x = Imputation.fit(with_gaps(60, 4, 0.3, 0)), with_gaps(20, 4, 0.4, 1)
     whole = fitted.completions(x)
-    monkeypatch.setattr(module, "CHUNK", 500)
+    monkeypatch.setattr(imputation, "CHUNK", 500)
     assert torch.equal(fitted.completions(x), whole)
 
 
 def test_donors_are_a_random_sample_of_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_DONORS", 50)
+    monkeypatch.setattr(imputation, "MAX_DONORS", 50)
     rows = torch.arange(1000.0)[:, None]
-    kept = FillMissing().fit(rows).rows
-    assert kept is not None
+    kept = Imputation.fit(rows).rows
     assert len(kept.unique()) == 50
     assert 350 < kept.mean() < 650
 
 
-def test_inverse_is_the_identity_and_preserves_volumes() -> None:
-    fitted, x = FillMissing().fit(torch.randn(9, 3)), torch.randn(4, 3)
-    assert torch.equal(fitted.inverse(x), x)
-    assert fitted.log_det(x).tolist() == [0.0] * 4
-
-
 def test_fitted_rows_do_not_change_with_the_data() -> None:
     rows = torch.tensor([[0.0, 10.0], [1.0, 20.0]])
-    fitted = FillMissing().fit(rows)
+    fitted = Imputation.fit(rows)
     rows.fill_(99.0)
-    assert fitted.deterministic(torch.tensor([[0.9, NAN]]))[0, 1].item() == 20
+    assert fitted.nearest(torch.tensor([[0.9, NAN]]))[0, 1].item() == 20
 
 
-def test_restored_transform_is_identical() -> None:
-    rows, x = with_gaps(60, 4, 0.3, 0), with_gaps(20, 4, 0.4, 1)
-    fitted = FillMissing(3).fit(rows)
-    again = FillMissing(3).restore(fitted.state())
-    assert torch.equal(again.completions(x), fitted.completions(x))
-    assert from_json(to_json(fitted)) == FillMissing(3)
-    chain = Chain((EncodeColumns(), FillMissing())).fit(rows)
-    torch.testing.assert_close(
-        Chain((EncodeColumns(), FillMissing())).restore(chain.state()).deterministic(x),
-        chain.deterministic(x),
-    )
+def test_cells_are_filled_from_rows_of_the_same_fold() -> None:
+    """So a model that has not seen a fold has not seen its values either."""
+    x = with_gaps(60, 4, 0.3, 0)
+    folds = torch.arange(60) % 3
+    filled = fill_within_folds(x, folds)
+    assert filled.shape == (5, 60, 4)
+    for k in range(3):
+        expected = Imputation.fit(x[folds == k]).completions(x[folds == k])
+        assert torch.equal(filled[:, folds == k], expected)
+    changed = x.clone()
+    changed[folds == 0] = 99.0
+    assert torch.equal(fill_within_folds(changed, folds)[:, folds != 0], filled[:, folds != 0])
 
 
-def test_transform_must_be_fitted() -> None:
-    assert FillMissing().state() == {}
-    with pytest.raises(ValueError, match=r"not fitted: call fit\(rows\) first"):
-        FillMissing().deterministic(torch.tensor([[NAN]]))
+def test_complete_rows_are_filled_in_one_way() -> None:
+    x = torch.randn(12, 3)
+    assert torch.equal(fill_within_folds(x, torch.arange(12) % 2), x[None])
+    assert Imputation.fit(x).nearest(x) is x
