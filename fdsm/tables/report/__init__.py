@@ -1,5 +1,5 @@
 """The page of a model of a table: one HTML file that needs no other file and no network."""
 
-from .page import write_page
+from .page import Section, write_page
 
-__all__ = ["write_page"]
+__all__ = ["Section", "write_page"]

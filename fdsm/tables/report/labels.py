@@ -47,7 +47,10 @@ def shorten(name: str, length: int = NAME_LENGTH) -> str:
 
 
 def distinct_labels(names: Sequence[str], length: int = NAME_LENGTH) -> list[str]:
-    """Return names of limited length. Those that would look the same get their number in front.
+    """Return names of limited length that stay different.
+
+    Names that would look the same lose the words that they start or end with in common. If they
+    still look the same, their number is put in front.
 
     Args:
         names: Different names.
@@ -57,16 +60,35 @@ def distinct_labels(names: Sequence[str], length: int = NAME_LENGTH) -> list[str
         A label for each name.
 
     Example:
+        >>> distinct_labels(["mean of the radius of the nuclei", "mean of the area of the nuclei"])
+        ['radius', 'area']
         >>> distinct_labels(["a" * 9 + "b" * 9 + "c" * 9, "a" * 9 + "d" * 9 + "c" * 9])
         ['1: aaaaaa…ccccc', '2: aaaaaa…ccccc']
     """
     labels = [shorten(name, length) for name in names]
+    for label in [label for label, count in Counter(labels).items() if count > 1]:
+        indices = [index for index, other in enumerate(labels) if other == label]
+        parts = _without_common_words([names[index] for index in indices])
+        for index, part in zip(indices, parts, strict=True):
+            labels[index] = shorten(part, length)
     counts = Counter(labels)
     for index, label in enumerate(labels):
         if counts[label] > 1 or not label:
             number = f"{index + 1}: "
             labels[index] = number + shorten(names[index], length - len(number))
     return labels
+
+
+def _without_common_words(names: Sequence[str]) -> list[str]:
+    """Return names without the words that all of them start or end with."""
+    for _ in ("start", "end"):
+        first, last = min(names), max(names)
+        count = next(
+            (i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first)
+        )
+        start = len(re.sub(r"[^\s_./-]*\Z", "", first[:count]))
+        names = [name[start:][::-1] for name in names]
+    return [name.strip(" _./-") for name in names]
 
 
 def number_legend(names: Sequence[str], labels: Sequence[str]) -> str:

@@ -4,6 +4,7 @@ All text is escaped, and the page loads no other files.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,8 +22,32 @@ OPEN_COLUMNS = 20
 """Lists of more columns are folded."""
 
 
+@dataclass(frozen=True)
+class Section:
+    """A table with an introduction.
+
+    Attributes:
+        title: Title of the section.
+        text: Sentences before the table.
+        header: Names of the columns.
+        rows: Cells of the rows.
+        caption: How to read the table.
+    """
+
+    title: str
+    text: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    caption: str
+
+
 def write_page(
-    path: str | Path, summary: Summary, scored: Sequence[ScoredFile] = (), *, title: str
+    path: str | Path,
+    summary: Summary,
+    scored: Sequence[ScoredFile] = (),
+    *,
+    title: str,
+    introduction: Section | None = None,
 ) -> Path:
     """Write the page of a model as one HTML file. The same arguments give the same bytes.
 
@@ -31,6 +56,7 @@ def write_page(
         summary: The summary of the model.
         scored: Scores of files.
         title: Title of the page.
+        introduction: A section before those on the model.
 
     Returns:
         The file.
@@ -42,14 +68,16 @@ def write_page(
     path = Path(path)
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder. Give a file, such as {path / 'report.html'}")
-    html = render_page(summary, scored, title)
+    html = render_page(summary, scored, title, introduction)
     create_folder(path.parent)
     with replace_file(path) as draft:
         draft.write_bytes(html.encode())
     return path
 
 
-def render_page(summary: Summary, scored: Sequence[ScoredFile], title: str) -> str:
+def render_page(
+    summary: Summary, scored: Sequence[ScoredFile], title: str, introduction: Section | None = None
+) -> str:
     """Return the page of a model as HTML."""
     with name_missing_extra("a report"):
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -71,6 +99,7 @@ def render_page(summary: Summary, scored: Sequence[ScoredFile], title: str) -> s
     correlations = summary.correlations
     html = environment.get_template("page.html.jinja").render(
         title=title,
+        introduction=introduction,
         summary=summary,
         sentences=sentences,
         open_columns=OPEN_COLUMNS,

@@ -8,6 +8,20 @@ def test_short_names_and_different_starts_or_ends_are_kept() -> None:
     assert distinct_labels(names) == ["a", "volatile…vinegar", "fixed ac…vinegar"]
 
 
+def test_long_names_stay_different() -> None:
+    quantities = ("mean radius", "mean area", "radius error", "worst concave points")
+    names = [f"measurement of the {name} of the nuclei (arbitrary units)" for name in quantities]
+    labels = distinct_labels([*names, "diagnosis"])
+    assert labels == ["mean radius", "mean area", "radius error", "worst co… points", "diagnosis"]
+
+
+def test_a_name_without_a_part_of_its_own_is_numbered() -> None:
+    long = "temperature of the engine of the second car"
+    labels = distinct_labels([long, long.replace("of the engine of", "of the small engine of")])
+    assert len(set(labels)) == 2
+    assert all(labels)
+
+
 def test_names_that_look_the_same_get_numbers_and_a_legend() -> None:
     names = [f"{'a' * 20}{middle}{'b' * 20}" for middle in "xyz"]
     labels = distinct_labels(["c", *names])

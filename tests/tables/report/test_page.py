@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import fdsm.tables.report
-from fdsm.tables.report import write_page
+from fdsm.tables.report import Section, write_page
 from fdsm.tables.summary import ColumnSummary, Correlations, FileRecord, ScoredRow
 
 from .summary_cases import SCORED, SUMMARY, summary
@@ -83,7 +83,7 @@ def test_the_page_shows_rows_columns_samples_and_training(page: Page) -> None:
     assert ["Gaussian mixturebetter", "−14.90 ± 0.50"] in page.rows
     assert "The model is worse than a Gaussian mixture." in page.text
     assert re.findall(r"<h2>([^<]*)</h2>", page.source) == [
-        "Warnings", "Most unusual rows of new.csv", "Outlier scores of new.csv",
+        "Most unusual rows of new.csv", "Outlier scores of new.csv",
         "Calibration of the p-values", "Columns", "Samples and data", "Correlations", "Training",
     ]  # fmt: skip
     pictures = [div.get("aria-label") for div in page.all("div") if div.get("role") == "img"]
@@ -180,6 +180,17 @@ def test_parts_that_were_not_measured_are_left_out(tmp_path: Path) -> None:
     empty = replace(SCORED, rows=1, flagged=0, not_scored=1, threshold=None, top=())
     page = Page(write_page(tmp_path / "page.html", bare, [empty], title="Wine"))
     assert "Most unusual rows" not in page.text
+
+
+@pytest.mark.usefixtures("_undrawn")
+def test_an_introduction_comes_first(tmp_path: Path) -> None:
+    section = Section("Objectives", HOSTILE, ("name", "loss"), [("FD-SSM", "-2 ± 1")], HOSTILE)
+    path = tmp_path / "page.html"
+    page = Page(write_page(path, SUMMARY, title="Wine", introduction=section))
+    titles = re.findall(r"<h2>([^<]*)</h2>", page.source)
+    assert titles[:2] == ["Objectives", "The model of measurements.csv"]
+    assert page.rows[:2] == [["name", "loss"], ["FD-SSM", "−2 ± 1"]]
+    assert page.text.count(HOSTILE) == 2
 
 
 @pytest.mark.usefixtures("_undrawn")
