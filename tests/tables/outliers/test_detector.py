@@ -7,6 +7,7 @@ import torch
 from torch import Generator, Tensor
 
 from fdsm.tables.outliers import Calibration, KnownValues, Neighbors, OutlierDetector
+from fdsm.tables.outliers.detector import LogDensities
 
 MEANS = torch.tensor([0.0, 0.1, -0.1])
 """Each of three models has another mean."""
@@ -28,10 +29,16 @@ def rounded_rows(n: int, generator: Generator) -> tuple[Tensor, Tensor]:
     return torch.cat([rows[:, :3], rows[:, 3:].round()], 1), folds
 
 
+def p_values(
+    detector: OutlierDetector, x: Tensor, log_densities: LogDensities = log_densities
+) -> Tensor:
+    return detector.calibration.p_value(detector.measures(log_densities, x))
+
+
 def test_measures_are_minus_the_log_densities_of_the_rows_fold(generator: Generator) -> None:
     """Two levels share the weight 0.5, distances have the weight 1 and new values 0.2."""
     rows, folds = rounded_rows(300, generator)
-    detector = OutlierDetector.fit(log_densities, rows, folds, training_rows=rows)
+    detector = OutlierDetector.fit(log_densities, rows, folds, rows)
     by_hand = torch.stack([
         torch.stack([-log_densities(row[None])[level, folds[i], 0] for i, row in enumerate(rows)])
         for level in range(2)
@@ -47,33 +54,19 @@ def test_measures_are_minus_the_log_densities_of_the_rows_fold(generator: Genera
     expected = Calibration.fit(by_hand, folds, weights, torch.tensor([0.0, 0.0, 0.0, 1.0]))
     for name, value in vars(expected).items():
         torch.testing.assert_close(getattr(detector.calibration, name), value)
-    assert detector.neighbors is not None
     assert torch.equal(detector.neighbors.rows, rows)
-
-
-def test_without_training_rows_only_log_densities_count(generator: Generator) -> None:
-    rows, folds = normal_rows(300, generator)
-    detector = OutlierDetector.fit(log_densities, rows, folds)
-    assert detector.neighbors is None
-    assert detector.calibration.weights.tolist() == [[0.25, 0.25], [0.5, 0.5]]
-    x = torch.zeros(1, 4).index_fill(1, torch.tensor([0]), 1.5)
-    swapped = x[:, [1, 0, 2, 3]]
-    torch.testing.assert_close(
-        detector.score_rows(log_densities, x).score,
-        detector.score_rows(log_densities, swapped).score,
-    )
 
 
 def test_p_values_of_new_rows_are_uniform_and_outliers_are_found(generator: Generator) -> None:
     rows, folds = normal_rows(1500, generator)
-    detector = OutlierDetector.fit(log_densities, rows, folds, training_rows=rows)
+    detector = OutlierDetector.fit(log_densities, rows, folds, rows)
     new, _ = normal_rows(2000, generator)
-    p = detector.score_rows(log_densities, new).p_value
+    p = p_values(detector, new)
     for level in (0.05, 0.2, 0.5):
         assert (p <= level).double().mean().item() == pytest.approx(level, abs=0.04)
-    far = detector.score_rows(log_densities, 7 * torch.eye(4))
-    assert far.p_value.tolist() == pytest.approx([1 / 1501] * 4)
-    assert (far.score > 3).all()
+    far = detector.measures(log_densities, 7 * torch.eye(4))
+    assert detector.calibration.p_value(far).tolist() == pytest.approx([1 / 1501] * 4)
+    assert (detector.calibration.score(far) > 3).all()
 
 
 def test_distances_find_a_gap_in_the_data_that_the_log_density_does_not_see(
@@ -84,8 +77,8 @@ def test_distances_find_a_gap_in_the_data_that_the_log_density_does_not_see(
     rows = torch.stack([angle.cos(), angle.sin()], 1)
     rows += 0.1 * torch.randn(600, 2, generator=generator)
     flat = lambda x: -10 * (x.norm(dim=-1) - 3).clamp_min(0)[None]
-    detector = OutlierDetector.fit(flat, rows, torch.arange(600) % 4, training_rows=rows)
-    p = detector.score_rows(flat, torch.tensor([[0.0, 0.0], [1.0, 0.0]])).p_value
+    detector = OutlierDetector.fit(flat, rows, torch.arange(600) % 4, rows)
+    p = p_values(detector, torch.tensor([[0.0, 0.0], [1.0, 0.0]]), flat)
     assert p[0].item() == pytest.approx(1 / 601)
     assert p[1].item() > 0.1
 
@@ -93,9 +86,9 @@ def test_distances_find_a_gap_in_the_data_that_the_log_density_does_not_see(
 def test_new_values_are_found_between_known_ones(generator: Generator) -> None:
     """The last column has whole numbers, so 0.5 is new although it is ordinary otherwise."""
     rows, folds = rounded_rows(1500, generator)
-    detector = OutlierDetector.fit(log_densities, rows, folds, training_rows=rows)
+    detector = OutlierDetector.fit(log_densities, rows, folds, rows)
     x = torch.tensor([[0.5, 0.5, 0.5, 0.0], [0.5, 0.5, 0.5, 0.5]])
-    known, new = detector.score_rows(log_densities, x).p_value.tolist()
+    known, new = p_values(detector, x).tolist()
     assert known > 0.3
     assert new < 0.05
 
@@ -105,13 +98,12 @@ def test_p_values_with_new_values_are_uniform(generator: Generator) -> None:
     rows, folds = normal_rows(1500, generator)
     new, _ = normal_rows(2000, generator)
     rows, new = ((20 * x).round() / 20 for x in (rows, new))
-    detector = OutlierDetector.fit(log_densities, rows, folds, training_rows=rows)
-    assert detector.known_values is not None
+    detector = OutlierDetector.fit(log_densities, rows, folds, rows)
     share = (detector.known_values.surprise(new) > 0).double().mean().item()
     held_out = detector.known_values.surprise(rows, torch.ones(1500, dtype=torch.bool))
     assert share == pytest.approx((held_out > 0).double().mean().item(), abs=0.004)
     assert share > 0.006
-    p = detector.score_rows(log_densities, new).p_value
+    p = p_values(detector, new)
     for level in (0.05, 0.2, 0.5):
         assert (p <= level).double().mean().item() == pytest.approx(level, abs=0.04)
 
@@ -120,8 +112,7 @@ def test_small_surprises_of_many_rows_are_not_stretched(generator: Generator) ->
     """About a quarter of the values are new. Their surprise is less than a nat, and stays so."""
     rows, folds = normal_rows(600, generator)
     rows[:, 3] = (100 * rows[:, 3]).round() / 100
-    detector = OutlierDetector.fit(log_densities, rows, folds, training_rows=rows)
-    assert detector.known_values is not None
+    detector = OutlierDetector.fit(log_densities, rows, folds, rows)
     assert detector.known_values.columns.tolist() == [3]
     found = detector.known_values.surprise(rows, torch.ones(600, dtype=torch.bool)).sum(1)
     assert 0 < float(found.quantile(0.9) - found.quantile(0.1)) < 1
@@ -133,11 +124,9 @@ def test_measures_of_rows_with_gaps_are_averaged_over_their_completions(
 ) -> None:
     """Measures are averaged before they are calibrated, not scores. A gap is no new value."""
     rows, folds = rounded_rows(300, generator)
-    detector = OutlierDetector.fit(log_densities, rows, folds, training_rows=rows)
+    detector = OutlierDetector.fit(log_densities, rows, folds, rows)
     x = torch.randn(7, 4, generator=generator)
     x[:3, 3], x[3, 0] = torch.nan, torch.nan
-    assert detector.neighbors is not None
-    assert detector.known_values is not None
     filled = detector.neighbors.completions(x)
     assert filled.shape == (5, 3, 7, 4)
     surprise = detector.known_values.surprise(x).sum(1)
@@ -152,15 +141,12 @@ def test_measures_of_rows_with_gaps_are_averaged_over_their_completions(
     ]
     mean = torch.stack(measures).mean(0)
     torch.testing.assert_close(detector.measures(log_densities, x), mean)
-    scores = detector.score_rows(log_densities, x)
-    torch.testing.assert_close(scores.score, detector.calibration.score(mean))
-    torch.testing.assert_close(scores.p_value, detector.calibration.p_value(mean))
 
 
-def test_no_rows_have_no_scores(generator: Generator) -> None:
+def test_no_rows_have_no_measures(generator: Generator) -> None:
     rows, folds = normal_rows(300, generator)
-    detector = OutlierDetector.fit(log_densities, rows, folds, training_rows=rows)
-    assert detector.score_rows(log_densities, rows[:0]).score.shape == (0,)
+    detector = OutlierDetector.fit(log_densities, rows, folds, rows)
+    assert detector.measures(log_densities, rows[:0]).shape == (4, 3, 0)
 
 
 def test_p_values_of_rows_with_gaps_are_uniform(generator: Generator) -> None:
@@ -172,12 +158,12 @@ def test_p_values_of_rows_with_gaps_are_uniform(generator: Generator) -> None:
         return rows.masked_fill(torch.rand(n, 12, generator=generator) < 0.2, torch.nan)
 
     normal = lambda x: -x.square().sum(-1)[None]
-    p_values = []
+    found = []
     for _ in range(8):
         rows = rows_with_gaps(300)
-        detector = OutlierDetector.fit(normal, rows, torch.arange(300) % 4, training_rows=rows)
-        p_values.append(detector.score_rows(normal, rows_with_gaps(500)).p_value)
-    p = torch.cat(p_values)
+        detector = OutlierDetector.fit(normal, rows, torch.arange(300) % 4, rows)
+        found.append(p_values(detector, rows_with_gaps(500), normal))
+    p = torch.cat(found)
     assert 0.03 < (p <= 0.05).double().mean() < 0.06
     assert 0.16 < (p <= 0.2).double().mean() < 0.215
 
@@ -186,7 +172,7 @@ def test_copies_of_different_training_rows_are_these_rows(generator: Generator) 
     """Their scores do not use the distance to themselves. By their own fold they are held out."""
     rows, folds = rounded_rows(400, generator)
     rows[::5, 1] = torch.nan
-    detector = OutlierDetector.fit(log_densities, rows, folds, training_rows=rows)
+    detector = OutlierDetector.fit(log_densities, rows, folds, rows)
     by_fold = detector.calibration.fold_scores(detector.measures(log_densities, rows))
     own = by_fold[folds, torch.arange(400)]
     torch.testing.assert_close(own, detector.calibration.held_out_scores())
@@ -200,22 +186,39 @@ def test_copies_are_normal_if_training_rows_repeat(generator: Generator) -> None
     """New rows that are copies are expected, so they count as their own neighbors."""
     rows, folds = normal_rows(400, generator)
     rows = torch.cat([rows[:200], rows[:200]])
-    detector = OutlierDetector.fit(log_densities, rows, folds, training_rows=rows)
-    once = detector.score_rows(log_densities, rows, leave_one_out=True)
-    found = detector.score_rows(log_densities, rows)
-    assert (found.score < once.score).double().mean() > 0.9
-    assert found.p_value.min() > 1 / 401  # not suspiciously dense either
+    detector = OutlierDetector.fit(log_densities, rows, folds, rows)
+    once = detector.measures(log_densities, rows, leave_one_out=True)
+    copies, score = detector.measures(log_densities, rows), detector.calibration.score
+    assert (score(copies) < score(once)).double().mean() > 0.9
+    assert p_values(detector, rows).min() > 1 / 401  # not suspiciously dense either
 
 
-@pytest.mark.parametrize("is_table", [False, True])
-def test_restored_detector_is_identical(is_table: bool, generator: Generator) -> None:
+def test_restored_detector_is_identical(generator: Generator) -> None:
     rows, folds = rounded_rows(100, generator)
-    training = rows if is_table else None
-    detector = OutlierDetector.fit(log_densities, rows, folds, training_rows=training)
+    detector = OutlierDetector.fit(log_densities, rows, folds, rows)
     again = OutlierDetector.restore(detector.state())
     x = torch.randn(20, 4, generator=generator)
-    for a, b in zip(
-        detector.score_rows(log_densities, x), again.score_rows(log_densities, x), strict=True
-    ):
-        assert torch.equal(a, b)
-    assert (again.neighbors is None) == (not is_table)
+    assert torch.equal(p_values(detector, x), p_values(again, x))
+    measures = detector.measures(log_densities, x)
+    assert torch.equal(again.measures(log_densities, x), measures)
+    assert torch.equal(again.calibration.score(measures), detector.calibration.score(measures))
+
+
+def test_each_log_density_is_computed_once(
+    generator: Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Complete rows in one way, rows with missing cells in five."""
+    monkeypatch.setattr("fdsm.tables.outliers.detector.CHUNK", 8)
+    rows, folds = normal_rows(60, generator)
+    detector = OutlierDetector.fit(log_densities, rows, folds, rows)
+    x = torch.randn(20, 4, generator=generator)
+    x[3:6, 1] = torch.nan
+    evaluated: list[Tensor] = []
+
+    def counted(y: Tensor) -> Tensor:
+        evaluated.append(y[0])
+        return log_densities(y)
+
+    detector.measures(counted, x)
+    assert len(torch.cat(evaluated)) == 17 + 3 * 5
+    assert len(torch.cat(evaluated).unique(dim=0)) >= 17 + 3

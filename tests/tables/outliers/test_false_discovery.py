@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import Generator, Tensor
 
-from paper.data import Chain, EncodeColumns, NormalizeTails
+from fdsm.tables.encoder import Encoder
 from fdsm.tables.outliers import OutlierDetector, benjamini_hochberg
 
 
@@ -99,12 +99,12 @@ def test_rate_is_kept_on_heavy_tails(law: str) -> None:
     low, high = draw(20_000).flatten().quantile(quantiles)
     proportions, small = [], []
     for _ in range(40):
-        transform = Chain((EncodeColumns(), NormalizeTails())).fit(table := draw(200))
-        rows = transform.deterministic(table)
-        detector = OutlierDetector.fit(flat, rows, torch.arange(200) % 4, training_rows=rows)
+        encoder = Encoder.fit(table := draw(200), (0,) * 5)
+        rows = encoder(table)
+        detector = OutlierDetector.fit(flat, rows, torch.arange(200) % 4, rows)
         new = draw(1000)
         new[:50, 0] += 2 * (high - low)
-        p = detector.score_rows(flat, transform.deterministic(new)).p_value
+        p = detector.calibration.p_value(detector.measures(flat, encoder(new)))
         small.append((p[50:] <= 0.01).double().mean())
         for i in range(10):
             tested = torch.cat([p[5 * i : 5 * i + 5], p[50 + 95 * i : 50 + 95 * i + 95]])

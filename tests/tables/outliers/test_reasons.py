@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Generator, Tensor
 
-from fdsm.tables.outliers import Neighbors, OutlierDetector
+from fdsm.tables.outliers import OutlierDetector
 from fdsm.tables.outliers.reasons import distance_shares, expected_inputs, score_gains
 
 BLOCKS = (slice(0, 1), slice(1, 2), slice(2, 5))
@@ -72,15 +72,14 @@ def test_wrong_value_in_one_of_correlated_columns_has_the_largest_gain(
     rows = correlated(500, generator)
     covariance = torch.ones(4, 4) + 0.01 * torch.eye(4)
     log_density = lambda x: -torch.einsum("kni,ij,knj->kn", x, covariance.inverse(), x)[None]
-    detector = OutlierDetector.fit(log_density, rows, torch.arange(500) % 4, training_rows=rows)
-    assert isinstance(detector.neighbors, Neighbors)
+    detector = OutlierDetector.fit(log_density, rows, torch.arange(500) % 4, rows)
     x = correlated(40, generator)
     wrong = torch.arange(40) % 4
     truth = x[torch.arange(40), wrong].clone()
     x[torch.arange(40), wrong] += torch.where(truth > 0, -1.5, 1.5)
     blocks = [slice(j, j + 1) for j in range(4)]
     expected = expected_inputs(x, rows, blocks)
-    score = lambda y: detector.score_rows(log_density, y).score
+    score = lambda y: detector.calibration.score(detector.measures(log_density, y))
     gains = score_gains(score, x, expected, torch.ones(40, 4).bool())
     assert torch.equal(gains.argmax(1), wrong)
     repaired = expected[wrong, torch.arange(40), wrong]
