@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from tyro.conf import Positional, UseAppendAction, arg
 
 from .options import Flag, IntOption, PathOption, UsageError, require_device
-from .printing import console, log, print_json, progress, show
+from .printing import console, log, print_json, print_problems, progress, show
 
 if TYPE_CHECKING:
     from ..tables import TableModel
@@ -28,8 +28,6 @@ Derivative = Annotated[
     arg(metavar="{taylor,fd,autodiff}", help_behavior_hint=""),
 ]
 
-MAX_WARNINGS = 4
-"""Largest number of warnings about a model that are printed."""
 LEVEL = 0.05
 """Level at which the calibration of the p-values is shown."""
 LATE_SHARE = 0.9
@@ -75,6 +73,7 @@ def train(
     Raises:
         UsageError: If the options contradict each other.
     """
+    from ..atomic_io import require_writable
     from ..tables import TableModel, choose_objective
     from ..tables.frame import read_table
     from ..tables.model import require_free, sample_count
@@ -86,6 +85,8 @@ def train(
         raise UsageError("--derivative needs --objective ssm or sm: dsm differentiates once")
     folder = out or _free_folder(Path("runs") / data.stem)
     require_free(folder)
+    require_writable(folder)
+    require_device(device)
     names = {"categorical": categorical, "numeric": numeric, "ignore": ignore}
     columns = {name: _split(given) for name, given in names.items()}
     with _stopped_by_signals(), warnings.catch_warnings(record=True) as caught:
@@ -99,7 +100,7 @@ def train(
                 objective=choose_objective(objective, derivative),
                 iterations=iterations,
                 seed=seed,
-                device=require_device(device),
+                device=device,
                 progress=bar,
             )
         samples = model.sample_codes(
@@ -129,17 +130,23 @@ def _split(names: Sequence[str]) -> list[str]:
 
 @contextmanager
 def _stopped_by_signals() -> Generator[None]:
-    """Turn SIGTERM and SIGHUP into `KeyboardInterrupt`, so that drafts are deleted."""
+    """Turn signals into `KeyboardInterrupt`, unless they are ignored, as SIGHUP is by `nohup`."""
 
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGHUP)}
+    numbers = [getattr(signal, name, signal.SIGTERM) for name in ("SIGTERM", "SIGHUP")]
+    before = {
+        number: signal.signal(number, stop)
+        for number in set(numbers)  # Windows has no SIGHUP
+        if signal.getsignal(number) != signal.SIG_IGN
+    }
     try:
         yield
     except KeyboardInterrupt:
-        log("fdsm: stopped. No model was written. Training cannot be continued; start it again.")
-        raise
+        raise KeyboardInterrupt(
+            "stopped. No model was written. Training cannot be continued; start it again."
+        ) from None
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -156,7 +163,7 @@ def _print_result(
 ) -> None:
     """Print what was learned: data, training, density, outlier scores and samples."""
     sentences = {
-        "data": _data_sentence(model),
+        "data": _data_sentence(model, summary),
         "training": _training_sentence(model, iterations),
         "density": _density_sentence(summary),
         "log_density": _log_density_sentence(model),
@@ -174,19 +181,10 @@ def _print_result(
     show(f"Model of {table.name}, in {folder}")
     for sentence in filter(None, sentences.values()):
         show(f"  {sentence}")
-    print_problems(summary)
+    print_problems(summary.problems)
     log("Next:")
     for command in commands:
         log(f"  {command}")
-
-
-def print_problems(summary: "Summary") -> None:
-    """Print the clear faults of a model."""
-    for problem in summary.problems[:MAX_WARNINGS]:
-        log(f"WARNING: {problem}")
-    if len(summary.problems) > MAX_WARNINGS:
-        more = len(summary.problems) - MAX_WARNINGS
-        log(f"WARNING: {more} more problems are in summary.json.")
 
 
 def _facts(model: "TableModel", summary: "Summary") -> dict[str, Any]:
@@ -216,9 +214,12 @@ def _facts(model: "TableModel", summary: "Summary") -> dict[str, Any]:
     }
 
 
-def _data_sentence(model: "TableModel") -> str:
+def _data_sentence(model: "TableModel", summary: "Summary") -> str:
     file = model.file
     parts = [f"{file.rows:,} rows, {model.schema.describe()}"]
+    shares = [column.missing for column in summary.columns if column.used]
+    if missing := 100 * sum(shares) / len(shares):
+        parts.append(f"{missing:.2g} % of the cells missing")
     if file.sampled_rows is not None:
         parts.append(f"a random sample of {file.sampled_rows:,} rows is used")
     if file.dropped_rows:
