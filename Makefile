@@ -7,7 +7,7 @@ TARGETS = table1 table2 table3 table4 table5 table6 figure1 figure2 figure3 figu
 
 .PHONY: demo test test-paper test-benchmarks check coverage nightly matrix bench performance reproduction $(TARGETS) venv clean
 
-demo: .venv/tables  ## Find tumors in a table, train five models of digits, and write a report (minutes).
+demo: .venv/tables  ## Compare five objectives on digits, find tumors in a table, and write one page (two minutes).
 	$(BIN)/fdsm demo
 
 test: .venv/test  ## Run the tests of the package and the examples in docstrings (minutes).
