@@ -7,14 +7,14 @@ and for the comparison with other densities. No row is lost to a test set.
 
 import math
 import time
-from collections.abc import Generator as Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from ..derivatives import Autodiff, FiniteDifference, Taylor, score_of
 from ..models import (
@@ -148,13 +148,13 @@ class Ensemble:
             levels = [x.new_full(x.shape[:2], sigma) for sigma in SCORED_LEVELS]
             return torch.stack([self.network(x, sigma) for sigma in levels])
 
-    def losses(self, x: Tensor, generator: Generator) -> Tensor:
+    def losses(self, x: Tensor, generator: torch.Generator) -> Tensor:
         """Return the objective of rows of which each member has its own, `(K, B, D) -> (B,)`."""
         with torch.no_grad():
             model = ProductOfMembers(self.network)
             return self.objective(model, x.transpose(0, 1), generator=generator)
 
-    def sample(self, n: int, generator: Generator, progress: Progress) -> Tensor:
+    def sample(self, n: int, generator: torch.Generator, progress: Progress) -> Tensor:
         """Return samples of ancestral sampling over `SAMPLING_LEVELS`, shape `(n, D)`."""
         columns = self.network.rows.weight.shape[1]
         z = torch.randn(n, columns, generator=generator, device=generator.device)
@@ -184,7 +184,7 @@ class History:
 
 def fold_of_rows(n: int) -> Tensor:
     """Return the fold of each of `n` training rows, which are in random order, shape `(n,)`."""
-    order = torch.randperm(n, generator=Generator().manual_seed(derived_seed(0, "folds")))
+    order = torch.randperm(n, generator=torch.Generator().manual_seed(derived_seed(0, "folds")))
     return order % FOLDS
 
 
@@ -220,7 +220,10 @@ def train_ensemble(
 
     Raises:
         NonFiniteLossError: If the loss is not finite.
+        ValueError: If there is no iteration.
     """
+    if iterations < 1:
+        raise ValueError(f"iterations must be at least 1, but is {iterations}")
     folds = fold_of_rows(len(inputs))
     completed = fill_within_folds(inputs, folds).to(device)
     outside = [(folds != k).nonzero().flatten() for k in range(FOLDS)]
@@ -274,12 +277,12 @@ def train_ensemble(
     return ensemble, History(iteration, seconds, tuple(losses))
 
 
-def _generator(seed: int, purpose: str, device: str = "cpu") -> Generator:
-    return Generator(device).manual_seed(derived_seed(seed, purpose))
+def _generator(seed: int, purpose: str, device: str = "cpu") -> torch.Generator:
+    return torch.Generator(device).manual_seed(derived_seed(seed, purpose))
 
 
 @contextmanager
-def _threads(count: int | None) -> Iterator[None, None, None]:
+def _threads(count: int | None) -> Generator[None]:
     """Use at most a number of threads. Small networks have operations too short to divide."""
     before = torch.get_num_threads()
     torch.set_num_threads(before if count is None else min(count, before))
