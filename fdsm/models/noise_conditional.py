@@ -200,7 +200,8 @@ class ProductOfMembers(nn.Module):
     $$f(x_1, …, x_K, σ) = \sum_k f_k(x_k, σ)$$
 
     An objective of this density is the mean of the objectives of the members, so it trains all of
-    them at once, each on rows of its own.
+    them at once, each on rows of its own. For sliced objectives this holds in expectation over
+    the directions.
 
     Args:
         ensemble: The ensemble.
