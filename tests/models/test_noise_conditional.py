@@ -12,6 +12,7 @@ from fdsm.models import (
     NoiseConditionalMLP,
     NoiseScaled,
     OneMember,
+    ProductOfMembers,
 )
 
 
@@ -124,7 +125,7 @@ def test_ensemble_without_reconstruction_error_is_the_density_of_noisy_normal_da
     nn.init.zeros_(last.bias)
     x = torch.randn(20, 3, generator=generator)
     for sigma in (0.1, 2.0):
-        f = AtNoiseLevel(MeanOfMembers(model, 2), sigma)
+        f = AtNoiseLevel(MeanOfMembers(model), sigma)
         precision = (1 + 1 / sigma) / (1 + sigma**2)
         torch.testing.assert_close(score_of(f)(x), -precision * x)
 
@@ -146,6 +147,14 @@ def test_mean_and_single_members_are_those_of_the_ensemble(generator: Generator)
     x = torch.randn(6, 3, generator=generator)
     sigma = torch.linspace(0.1, 2.0, 6)
     members = torch.stack([member_by_hand(model, k, x, sigma) for k in range(4)])
-    torch.testing.assert_close(MeanOfMembers(model, 4)(x, sigma), members.mean(0))
+    torch.testing.assert_close(MeanOfMembers(model)(x, sigma), members.mean(0))
     for k in range(4):
-        torch.testing.assert_close(OneMember(model, 4, k)(x, sigma), members[k])
+        torch.testing.assert_close(OneMember(model, k)(x, sigma), members[k])
+
+
+def test_product_is_the_density_of_one_row_for_each_member(generator: Generator) -> None:
+    model = NoiseConditionalEnsemble(3, members=4, width=8)
+    x = torch.randn(6, 4, 3, generator=generator)
+    sigma = torch.linspace(0.1, 2.0, 6)
+    members = [member_by_hand(model, k, x[:, k], sigma) for k in range(4)]
+    torch.testing.assert_close(ProductOfMembers(model)(x, sigma), torch.stack(members).sum(0))
