@@ -52,13 +52,14 @@ def _explain_batch(model: "TableModel", rows: Tensor, count: int) -> list[list[R
     x = model.imputation.nearest(model.inputs(rows))
     present, near = ~rows.isnan(), detector.neighbors.complete_rows.to(x.dtype)
     expected = expected_inputs(x, near, encoder.blocks)
-    gains = score_gains(model.outlier_score, x, expected, present.to(x.device)).cpu()
+    scores = model.outlier_score(x)
+    gains = score_gains(model.outlier_score, scores, expected, present.to(x.device)).cpu()
     likely = torch.stack([
         encoder.inverse(expected[j].cpu())[:, j] for j in range(len(expected))
     ]).T
     # If no single column explains the row, several are unusual together.
     distances, nearest = distance_shares(x, near, encoder.blocks)
-    several = gains.sum(1, keepdim=True) < EXPLAINED * model.outlier_score(x).cpu()[:, None]
+    several = gains.sum(1, keepdim=True) < EXPLAINED * scores.cpu()[:, None]
     gains = torch.where(several, torch.where(present, distances.cpu().to(gains), 0.0), gains)
     likely = torch.where(several, encoder.inverse(nearest.cpu()), likely)
     likely = model.marginals.nearest_known(likely)

@@ -88,10 +88,6 @@ class Marginals:
             result[:, j] = torch.where(result[:, j] - low < high - result[:, j], low, high)
         return result
 
-    def state(self) -> dict[str, Tensor]:
-        """Return the tensors that define the maps."""
-        return dict(vars(self))
-
 
 def _known_values(column: Tensor) -> Tensor:
     present = column[~column.isnan()].double()

@@ -23,10 +23,10 @@ from ..derivatives import as_log_density
 from ..models import NoiseConditionalEnsemble
 from ..samplers import Progress
 from ..samplers.importance import kernel_log_partition
-from ..serialize import Json, from_json, to_json
+from ..serialize import Json, from_json, has_type, to_json
 from ..training import Callback, checkpoint, derived_seed
 from ..typing import Objective
-from ..untrusted import InputError, read_json
+from ..untrusted import InputError, quote, read_json
 from .comparison import classifier_auc, compare_densities
 from .encoder import EncodeColumns, Encoder
 from .ensemble import (
@@ -45,7 +45,7 @@ from .heavy_tails import NormalizeTails
 from .imputation import Imputation
 from .marginals import Marginals
 from .outliers import OutlierDetector, Reason
-from .schema import DateTime, TableSchema, copies_sentence, training_rows
+from .schema import Categorical, DateTime, TableSchema, copies_sentence, training_rows
 from .scoring import ScoredTable, explain_frame, score_frames, table_frames
 from .summary import FileRecord, Summary, Training, as_written, summarize
 
@@ -358,7 +358,9 @@ class TableModel:
         Returns:
             What the page of the model shows.
         """
-        codes = torch.from_numpy(training_rows(_read(table, ()).table, self.schema).codes)
+        as_text = [c.name for c in self.schema.columns if isinstance(c, Categorical)]
+        source = _read(table, as_text)
+        codes = torch.from_numpy(training_rows(source.table, self.schema).codes)
         rows, folds = codes[:SUMMARY_ROWS], fold_of_rows(len(codes))[:SUMMARY_ROWS]
         inputs = self.imputation.nearest(self.encoder(rows.to(self.device)))
         comparison = compare_densities(
@@ -465,10 +467,12 @@ class TableModel:
                 f"{folder} was written by {by}, and fdsm {__version__} cannot open it. Train the "
                 "model again"
             )
-        state = checkpoint.load(folder / "model.safetensors")
         try:
+            state = checkpoint.load(folder / "model.safetensors")
             model = cls._restore(config, state, device)
             model._use_once()
+        except KeyError as error:
+            raise ModelError(f"the model in {folder} is damaged: it lacks {error}") from error
         except Exception as error:  # an untrusted file can be wrong in any way
             raise ModelError(f"the model in {folder} is damaged: {error}") from error
         return model
@@ -491,9 +495,17 @@ class TableModel:
 
     @classmethod
     def _restore(cls, config: dict[str, Any], state: dict[str, Any], device: str) -> Self:
-        schema, objective, file, training = (
-            from_json(config[name]) for name in ("schema", "objective", "file", "training")
-        )
+        types = {
+            "schema": TableSchema,
+            "objective": Objective,
+            "file": FileRecord,
+            "training": Training,
+        }
+        records = {name: from_json(config[name]) for name in types}
+        for name, kind in types.items():
+            if not has_type(records[name], kind):
+                raise ValueError(f"its {name} is {quote(records[name])}")
+        schema, objective, file, training = records.values()
         encoder = Encoder(
             EncodeColumns(schema.num_levels, **state["columns"]), NormalizeTails(**state["tails"])
         )
@@ -524,9 +536,9 @@ class TableModel:
         """Score and correct rows, so that parts which do not fit together are noticed here."""
         codes = self.encoder.inverse(torch.zeros(2, self.encoder.dimension))
         self.schema.decode(self.marginals.apply(codes).numpy())
-        self.score_codes(codes)
-        self.score_codes(torch.full_like(codes, torch.nan))
-        self.loss(codes)
+        missing = torch.full_like(codes, torch.nan)
+        self.score_codes(torch.cat([codes, missing]))
+        self.loss(torch.cat([codes, missing]))
         self.detector.calibration.held_out_p_values()
 
 

@@ -199,7 +199,9 @@ def score_file(
             yield frame
 
     with problems_of(path):
-        leave_one_out = is_training_file(model, path)
+        # If the training rows are different, copies of them are recognized one by one.
+        repeats = not model.detector.neighbors.are_different
+        leave_one_out = repeats and is_training_file(model, path)
         scored = score_frames(model, read(), fdr=fdr, leave_one_out=leave_one_out)
     if np.isnan(scored.score).all():
         first = next(iter(scored.problems.values()), "there are no rows")

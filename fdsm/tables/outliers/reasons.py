@@ -58,21 +58,21 @@ def expected_inputs(x: Tensor, rows: Tensor, blocks: Sequence[slice]) -> Tensor:
 
 
 def score_gains(
-    score: Callable[[Tensor], Tensor], x: Tensor, expected: Tensor, present: Tensor
+    score: Callable[[Tensor], Tensor], scores: Tensor, expected: Tensor, present: Tensor
 ) -> Tensor:
     """Return how much the score falls if a column has its expected value.
 
     Args:
         score: The outlier score of rows, `(N, D) -> (N,)`.
-        x: Rows, shape `(N, D)`.
+        scores: The scores of the rows, shape `(N,)`.
         expected: Rows with the expected value of each column, shape `(C, N, D)`.
         present: Whether the cell of a row is present, shape `(N, C)`. Other cells are no reasons.
 
     Returns:
         The gain of each column, at least zero, shape `(N, C)`.
     """
-    changed = score(expected.flatten(0, 1)).view(len(expected), len(x))
-    gains = (score(x) - changed).T.clamp_min(0.0)
+    changed = score(expected.flatten(0, 1)).view(len(expected), len(scores))
+    gains = (scores - changed).T.clamp_min(0.0)
     return torch.where(present, gains, 0.0)
 
 

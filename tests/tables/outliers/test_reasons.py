@@ -54,9 +54,9 @@ def test_gain_is_the_decrease_of_the_score_and_zero_for_unknown_cells() -> None:
         torch.tensor([[3.0, 1.0, 0.5]]),
     ])
     known = torch.tensor([[True, True, True]])
-    assert score_gains(score, x, expected, known).tolist() == [[9.0, 0.0, 3.75]]
+    assert score_gains(score, score(x), expected, known).tolist() == [[9.0, 0.0, 3.75]]
     hidden = torch.tensor([[False, True, True]])
-    assert score_gains(score, x, expected, hidden).tolist() == [[0.0, 0.0, 3.75]]
+    assert score_gains(score, score(x), expected, hidden).tolist() == [[0.0, 0.0, 3.75]]
 
 
 def correlated(n: int, generator: Generator) -> Tensor:
@@ -80,7 +80,7 @@ def test_wrong_value_in_one_of_correlated_columns_has_the_largest_gain(
     blocks = [slice(j, j + 1) for j in range(4)]
     expected = expected_inputs(x, rows, blocks)
     score = lambda y: detector.calibration.score(detector.measures(log_density, y))
-    gains = score_gains(score, x, expected, torch.ones(40, 4).bool())
+    gains = score_gains(score, score(x), expected, torch.ones(40, 4).bool())
     assert torch.equal(gains.argmax(1), wrong)
     repaired = expected[wrong, torch.arange(40), wrong]
     assert (repaired - truth).abs().median() < 0.2
