@@ -4,7 +4,7 @@ from fractions import Fraction as F
 from math import factorial, prod
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fdsm.derivatives import central_nodes, stencil
@@ -44,6 +44,7 @@ def test_table_of_higher_accuracy(order: int, accuracy: int) -> None:
     assert stencil(central_nodes(order, accuracy))[order] == expected
 
 
+@settings(deadline=None)  # other processes may use the cores too
 @given(st.lists(st.fractions(-20, 20, max_denominator=9), min_size=1, max_size=14, unique=True))
 def test_any_distinct_nodes_differentiate_polynomials_exactly(nodes: list[F]) -> None:
     for k, row in enumerate(stencil(nodes)):

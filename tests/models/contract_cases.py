@@ -81,7 +81,7 @@ CASES = {
         function=solved,
     ),
     "noise-conditional ensemble": Case(
-        lambda: MeanOfMembers(NoiseConditionalEnsemble(5, 3, 8), 3), (5,), levels=True
+        lambda: MeanOfMembers(NoiseConditionalEnsemble(5, 3, 8)), (5,), levels=True
     ),
     "nice": Case(lambda: NICE(5, hidden=6, depth=2), (5,)),
     "nice of images": Case(lambda: NICE((1, 3, 4), hidden=6, depth=2), (1, 3, 4)),
