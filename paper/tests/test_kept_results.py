@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-import paper
 from paper.catalogue import TARGETS, Target, recipe_of
 from paper.reproduce import reproduce
 from paper.run_store import RunStore
@@ -33,7 +32,7 @@ def test_nothing_is_run_or_rewritten(target: Target, tmp_path: Path) -> None:
 
 def test_runs_open_with_the_recipe_of_the_catalogue() -> None:
     for folder in RUNS:
-        run = Run.open(folder, package=paper)
+        run = Run.open(folder)
         target, row = str(run.origin["target"]), str(run.origin["row"])
         assert folder == RunStore(KEPT).folder(target, row, run.seed)
         recipe: Any = recipe_of(target, row, "cpu")

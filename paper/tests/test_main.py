@@ -12,8 +12,8 @@ from paper.catalogue import TARGETS
 from paper.data import DataError, Dataset, Digits
 from paper.recipes import EBM
 from paper.tables import table2
+from paper.tests.commands.command_cases import run_fails, run_json, run_text
 from paper.tests.recipes.recipe_cases import tiny
-from tests.cli.cli_cases import run_fails, run_json, run_text
 
 
 @pytest.fixture(autouse=True)
@@ -32,10 +32,10 @@ def rows(monkeypatch: pytest.MonkeyPatch) -> tuple[EBM, ...]:
 
 
 def test_targets_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    out, _ = run_text([], capsys, main)
+    out, _ = run_text([], capsys)
     for target in TARGETS:
         assert target.name in out
-    titles = run_json([], capsys, main)
+    titles = run_json([], capsys)
     assert [*titles][: len(TARGETS)] == [target.name for target in TARGETS]
 
 
@@ -43,7 +43,7 @@ def test_rows_are_shown_beside_the_published_numbers_and_not_run_again(
     rows: tuple[EBM, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = ["table2", "--seeds", "1", "--out", "results"]
-    out, _ = run_text(command, capsys, main)
+    out, _ = run_text(command, capsys)
     shown = " ".join(out.split())
     assert "FD-SSM" in shown
     assert any(number in shown for number in ("-3.33e7", "-33,300,000", "-3.330e7", "-3.33e+07"))
@@ -53,7 +53,7 @@ def test_rows_are_shown_beside_the_published_numbers_and_not_run_again(
     before = Path("results/table2/SSM/0/result.json").read_bytes()
     main(command)
     assert Path("results/table2/SSM/0/result.json").read_bytes() == before
-    code, error = run_fails([*command, "--no-resume"], capsys, main)
+    code, error = run_fails([*command, "--no-resume"], capsys)
     assert code == 2
     assert "results already holds table2" in error
 
@@ -62,7 +62,7 @@ def test_one_row_is_run_by_its_name(
     rows: tuple[EBM, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = ["table2", "--row", "FD-SSM", "--seeds", "1", "--out", "results"]
-    result = run_json(command, capsys, main)
+    result = run_json(command, capsys)
     assert result["files"] == ["results/table2/FD-SSM/0", "results/table2.html"]
     assert not Path("results/table2/SSM").exists()
 
@@ -77,7 +77,7 @@ def test_rows_that_cannot_be_run_are_named_at_the_end(
     monkeypatch.setattr(Digits, "load", absent)
     monkeypatch.setattr(table2, "CPU", rows)
     command = ["table2", "--seeds", "1", "--out", "results"]
-    code, error = run_fails(command, capsys, main)
+    code, error = run_fails(command, capsys)
     assert code == 1
     assert "FD-SSM" in error.partition("some rows could not be run")[2]
     assert "the digits are not available" in error
@@ -99,6 +99,6 @@ def test_rows_that_cannot_be_run_are_named_at_the_end(
 def test_wrong_command_lines_are_explained(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, error = run_fails(arguments, capsys, main)
+    code, error = run_fails(arguments, capsys)
     assert code == 2
     assert message in error

@@ -18,11 +18,11 @@ other = replace(base, name="other")
 text = "not a recipe"
 """
 HELPER = """
-from paper.data import Table
+from paper.data import ImageArray
 from fdsm.objectives import SSM
 from paper.recipes import EBM
 
-base = EBM("base", SSM(), Table("x.csv"))
+base = EBM("base", SSM(), ImageArray("x.npy"))
 """
 
 

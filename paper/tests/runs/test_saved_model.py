@@ -1,6 +1,6 @@
 """A saved model against a density that is known."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -40,6 +40,7 @@ from .run_cases import (
 )
 
 
+@dataclass(frozen=True)
 class Small:
     """The settings of a small network that is given the noise level."""
 
