@@ -4,8 +4,8 @@ Scoring is a function of rows, so an engine that you already use can distribute 
 discovery rate looks at all rows, and needs no more than their p-values.
 
 Run it with `python examples/score_partitions.py`. It needs
-`pip install 'fdsm[tables]' 'dask[dataframe,distributed]'`. It trains a small model, and scores 16
-files of 10,000 rows with one and with two worker processes.
+`pip install 'fdsm[tables]' 'dask[dataframe,distributed]'`. It trains a small model, and scores
+eight files of 5,000 rows with one and with two worker processes.
 """
 
 import tempfile
@@ -21,7 +21,7 @@ from dask.distributed import Client, LocalCluster
 from fdsm.tables import TableModel
 from fdsm.tables.outliers import benjamini_hochberg
 
-COLUMNS, FILES, ROWS = 8, 16, 10_000
+COLUMNS, FILES, ROWS = 8, 8, 5000
 
 
 def score_partition(rows: pd.DataFrame, model: str) -> pd.DataFrame:
@@ -66,7 +66,7 @@ def main() -> None:
         Path(table).mkdir()
         for number in range(FILES):
             rows = normal_rows(ROWS)
-            rows.iloc[:100] *= 10  # outliers
+            rows.iloc[:50] *= 10  # outliers
             rows.to_parquet(Path(table, f"{number:02}.parquet"))
         for workers in (1, 2):
             with (

@@ -13,6 +13,7 @@ from fdsm.tables import TableModel
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
+@pytest.mark.filterwarnings("default")  # Dask uses what pandas will remove
 def test_partitions_that_dask_scores_have_the_scores_of_the_whole_table(tmp_path: Path) -> None:
     dask = pytest.importorskip("dask")
     pytest.importorskip("dask.dataframe")
