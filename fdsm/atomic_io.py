@@ -113,6 +113,23 @@ def errors_name(path: Path, draft: Path | None = None) -> Generator[None, None, 
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 
+def require_writable(path: Path) -> None:
+    """Check that a file or folder can be created, before its content is computed.
+
+    Args:
+        path: The file or folder.
+
+    Raises:
+        NotADirectoryError: If the folder that it is to be created in is a file.
+        PermissionError: If that folder is read-only.
+    """
+    folder = next(folder for folder in path.absolute().parents if folder.exists())
+    if not folder.is_dir():
+        raise NotADirectoryError(f"{path} cannot be written: {folder} is not a folder")
+    if not os.access(folder, os.W_OK):
+        raise PermissionError(f"{path} cannot be written: the folder {folder} is read-only")
+
+
 class BusyError(OSError):
     """Another process holds the lock of a folder."""
 

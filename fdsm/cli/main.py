@@ -44,8 +44,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         return
     try:
         app.cli(prog="fdsm", description=" ".join(DESCRIPTION.split()), args=arguments)
-    except KeyboardInterrupt:
-        log("fdsm: interrupted. Files already written are complete.")
+    except KeyboardInterrupt as interruption:
+        reason = str(interruption) or "interrupted. Files already written are complete."
+        log(f"fdsm: {reason}")
         sys.exit(130)
     except BrokenPipeError:
         # The reader of standard output has closed it, as `head` does. Python must not write to

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING
 
 from ..untrusted import printable
 
-__all__ = ["console", "log", "print_json", "progress", "report_files"]
+__all__ = [
+    "console",
+    "log",
+    "print_json",
+    "print_problems",
+    "progress",
+    "repeat_problems",
+    "report_files",
+    "show",
+]
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,6 +29,8 @@ if TYPE_CHECKING:
 
 WIDTH = 200
 """Number of characters of a line without a terminal."""
+MAX_WARNINGS = 4
+"""Largest number of warnings about a model that are printed."""
 INTERVAL = 30.0
 """Seconds between two lines of progress without a terminal."""
 
@@ -80,6 +91,22 @@ def log(text: str) -> None:
 def show(text: str) -> None:
     """Print a result. Names in it cannot control the terminal."""
     print(_neutral(text))
+
+
+def print_problems(problems: Sequence[str]) -> None:
+    """Print the clear faults of a model."""
+    for problem in problems[:MAX_WARNINGS]:
+        log(f"WARNING: {problem}")
+    if len(problems) > MAX_WARNINGS:
+        log(f"WARNING: {len(problems) - MAX_WARNINGS} more problems are in summary.json.")
+
+
+def repeat_problems(model: Path) -> None:
+    """Print the clear faults of the model in a folder, which `fdsm train` has found."""
+    from ..tables.summary import read_summary
+
+    if (model / "summary.json").exists():
+        print_problems(read_summary(model / "summary.json").problems)
 
 
 def _neutral(text: str) -> str:

@@ -5,7 +5,8 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from .options import Flag, ModelFolder
+from ..untrusted import InputError
+from .options import Flag, ModelFolder, UsageError
 from .printing import report_files
 
 
@@ -17,7 +18,7 @@ def report(
     /,
     *,
     out: Path = Path("report.html"),
-    title: str = "",
+    title: Annotated[str, arg(help_behavior_hint="")] = "",
     json: Flag = False,
 ) -> None:
     """Write a page about a trained model, and about tables that it has scored.
@@ -27,14 +28,23 @@ def report(
     Args:
         model: Folder of the model, written by `fdsm train`.
         scores: Files that `fdsm score` has written. Their most unusual rows are shown.
-        out: The file to write.
+        out: The .html file to write.
         title: Title of the page. Default: the name of the table.
         json: Print the file as JSON.
+
+    Raises:
+        UsageError: If the file to write is not a page.
+        InputError: If the folder has no summary of a model.
     """
+    if out.suffix != ".html":
+        raise UsageError(f"the page is a .html file, but --out is {out}")
     from ..tables.report import write_page
     from ..tables.summary import read_scores, read_summary
 
-    summary = read_summary(model / "summary.json")
-    scored = [read_scores(path, summary) for path in scores]
+    path = model / "summary.json"
+    if not path.exists():
+        raise InputError(f"{model} has no summary.json. Give a folder that `fdsm train` wrote")
+    summary = read_summary(path)
+    scored = [read_scores(file, summary) for file in scores]
     write_page(out, summary, scored, title=title or f"Model of {summary.file.name}")
     report_files([out], json=json)

@@ -1,11 +1,17 @@
 """`fdsm sample`: draw samples from a trained model."""
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import arg
 
 from .options import Flag, ModelFolder, PathOption, UsageError, require_device
-from .printing import log, progress, report_files
+from .printing import log, progress, repeat_problems, report_files
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SUFFIXES = (".csv", ".parquet", ".feather")
 
 
 def sample(
@@ -30,25 +36,41 @@ def sample(
         json: Print the file as JSON.
 
     Raises:
-        UsageError: If the number of samples is not positive, or the file to write has the
-            training table.
+        UsageError: If the number of samples is not positive, or the file to write has another
+            format or the training table.
     """
     if n < 1:
         raise UsageError(f"-n must be at least 1, but is {n}")
-    from ..atomic_io import create_folder, replace_file
+    from ..atomic_io import create_folder, replace_file, require_writable
     from ..tables import TableModel
-    from ..tables.frame import write_frames
     from ..tables.scoring import is_training_file
 
+    named = model if model.name.strip(".") else model.resolve()
+    path = out or named.with_name(f"{named.name}.samples.csv")
+    if path.suffix not in SUFFIXES:
+        raise UsageError(f"samples can be written as {' or '.join(SUFFIXES)}, not {path.suffix!r}")
+    require_writable(path)
     trained = TableModel.load(model, device=require_device(device))
-    path = out or model.with_name(f"{model.name}.samples.csv")
     if is_training_file(trained, path):
         raise UsageError(f"{path} has the training table of {model}. Choose another --out")
+    repeat_problems(model)
     table = trained.sample(n, seed=seed, progress=progress("Sampling"))
     create_folder(path.parent)
     with replace_file(path) as draft:
-        write_frames(draft, path.suffix, [table])
+        _write(draft, path.suffix, table)
     if json:
         report_files([path], json=True, samples=n, columns=table.column_names)
     else:
         log(f"Wrote {path}: {n:,} samples of {table.num_columns:,} columns.")
+
+
+def _write(path: Path, suffix: str, table: "pa.Table") -> None:
+    """Write a table in the format of a suffix."""
+    from pyarrow import feather
+
+    from ..tables.frame import write_frames
+
+    if suffix == ".feather":
+        feather.write_feather(table, path)
+    else:
+        write_frames(path, suffix, [table])

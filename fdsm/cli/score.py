@@ -7,7 +7,7 @@ from typing import Annotated
 from tyro.conf import Positional, arg
 
 from .options import Flag, ModelFolder, PathOption, UsageError, require_device
-from .printing import log, report_files
+from .printing import log, repeat_problems, report_files
 
 
 def score(
@@ -50,6 +50,7 @@ def score(
 
     path = out or default_scores_path(data)
     trained = TableModel.load(model, device=require_device(device))
+    repeat_problems(model)
     log(f"Scoring {data}")
     scored = score_file(trained, data, path, fdr=fdr, only_scores=only_scores)
     rows, flagged = len(scored.score), int(scored.flagged.sum())

@@ -21,10 +21,12 @@ class DataError(InputError):
 
 @contextmanager
 def problems_of(file: Path | str) -> Generator[None]:
-    """Put the name of a file before the text of each error about its content."""
+    """Put the name of a file before errors about its content that do not name it."""
     try:
         yield
     except DataError as error:
+        if str(error).startswith(str(file)):
+            raise
         raise DataError(f"{file}: {error}", setting=error.setting) from error
     except ValueError as error:  # an encoder that cannot be fitted to the rows
         raise DataError(f"{file}: {error}") from error

@@ -1,7 +1,6 @@
 """Write tables in blocks as csv or parquet files."""
 
 import csv
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,6 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...atomic_io import require_writable
 from ..errors import DataError
 from ..schema import TableSchema
 from ..schema.cells import GAPS, MISSING
@@ -135,11 +135,7 @@ def require_replaceable(path: Path, mark: str, columns: Iterable[str], data: Pat
         raise FileExistsError(f"{path} is the file to score. Choose another file for the {mark}")
     if path.is_dir() or (path.exists() and not is_marked(path, mark, columns)):
         raise FileExistsError(f"{path} exists and does not hold {mark} of fdsm")
-    folder = next(folder for folder in path.absolute().parents if folder.exists())
-    if not folder.is_dir():
-        raise NotADirectoryError(f"{path} cannot be written: {folder} is not a folder")
-    if not os.access(folder, os.W_OK):
-        raise PermissionError(f"{path} cannot be written: the folder {folder} is read-only")
+    require_writable(path)
 
 
 def uncastable(frame: pa.Table, schema: TableSchema) -> set[str]:
