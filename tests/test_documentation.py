@@ -15,20 +15,15 @@ import torch
 from torch import nn
 
 import fdsm
-from fdsm.cli.check import check
 from fdsm.cli.demo import demo
-from fdsm.cli.evaluate import evaluate
 from fdsm.cli.report import report
 from fdsm.cli.sample import sample
 from fdsm.cli.score import score
 from fdsm.cli.train import train
-from paper.data import from_path
 from fdsm.derivatives import Autodiff, FiniteDifference
 from fdsm.objectives import SM, SSM
 from fdsm.objectives.directions import Sliced, average_over_directions
 from fdsm.projections import Sphere
-from paper.recipes import choose_preset
-from paper.recipes.settings import setting_paths
 from fdsm.typing import Derivative, Projection
 
 ROOT = Path(fdsm.__file__).parents[1]
@@ -69,13 +64,13 @@ def require_readme(given: dict[str, Any], printed: str) -> None:
 
 def require_guide(given: dict[str, Any], printed: str) -> None:
     """The new category and the pressure are found, and samples look like the table."""
-    detector, new = given["detector"], given["new"]
     assert "2 numeric (temperature, pressure), 1 categorical (state)" in printed
-    assert detector.predict(new).tolist() == [1, -1]
-    first, second = detector.explain(new)[1]
+    assert given["scored"].p_value[0] > 0.05 > given["scored"].p_value[1]
+    first, second = given["scored"].reasons[1]
     assert (first.column, second.column, second.value) == ("state", "pressure", "1090")
     assert float(second.expected) == pytest.approx(1041, abs=2)  # 1000 + 2 · 20 + 0, 1 or 2
-    assert detector.sample(5).column_names == ["temperature", "pressure", "state"]
+    assert given["tables"].sample(5).column_names == ["temperature", "pressure", "state"]
+    assert "[ 1 -1]" in printed
 
 
 REQUIRED = {"README.md": require_readme, "guide.md": require_guide}
@@ -199,27 +194,12 @@ def test_make_targets_exist(page: Path) -> None:
 
 def options_of(command: Callable[..., None]) -> set[str]:
     """Return the names of the options of a command."""
-    renamed = {"settings": "set"}
-    names = inspect.signature(command).parameters
-    return {renamed.get(name, name).replace("_", "-") for name in names}
+    return {name.replace("_", "-") for name in inspect.signature(command).parameters}
 
 
 COMMANDS = {
-    command.__name__: options_of(command)
-    for command in (train, score, sample, evaluate, check, report, demo)
+    command.__name__: options_of(command) for command in (train, score, sample, report, demo)
 }
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
-def test_settings_in_code_blocks_exist(page: Path, tmp_path: Path) -> None:
-    table = tmp_path / "table.csv"
-    numbers = torch.randn(200, 2)
-    table.write_text("a,b\n" + "".join(f"{x},{y}\n" for x, y in numbers.tolist()))
-    source = from_path(table)
-    known = set(setting_paths(choose_preset(source, source.load()).recipe))
-    known |= {"data.key", "data.size"}  # of arrays and images
-    used = re.findall(r"--set ([a-z_.]+)=", page.read_text(encoding="utf8"))
-    assert set(used) <= known
 
 
 @pytest.mark.nightly
