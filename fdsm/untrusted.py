@@ -169,10 +169,9 @@ def read_json(path: Path, error: type[InputError] = InputError) -> Any:  # ruff:
     Raises:
         InputError: If the file is not JSON, or is too large or too deeply nested.
     """
+    content = read_file(path, error, MAX_JSON_BYTES)
     try:
-        return parse_json(read_file(path, error, MAX_JSON_BYTES))
-    except error:
-        raise
+        return parse_json(content)
     except InputError as problem:
         raise error(f"{path} is damaged: {problem}") from problem
 

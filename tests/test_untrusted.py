@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from paper.data import DataError
-from paper.recipes.settings import SettingError
-from paper.runs import RunError
 from fdsm.serialize import RecordError
+from fdsm.tables import DataError, ModelError
 from fdsm.training.checkpoint import CheckpointError
 from fdsm.untrusted import (
     MAX_JSON_DEPTH,
@@ -28,7 +26,7 @@ from fdsm.untrusted import (
 )
 
 
-@pytest.mark.parametrize("kind", [DataError, RunError, CheckpointError, RecordError, SettingError])
+@pytest.mark.parametrize("kind", [DataError, ModelError, CheckpointError, RecordError])
 def test_errors_of_all_layers_are_short_and_printable(kind: type[InputError]) -> None:
     error = kind("a.csv has \x1b]0;title\x07" + "x" * 10**6 + "\n- remove it")
     assert isinstance(error, InputError)
@@ -74,8 +72,8 @@ def test_only_regular_files_are_read(tmp_path: Path) -> None:
     }.items():
         with pytest.raises(DataError, match=reason):
             require_file(path, DataError)
-    with pytest.raises(RunError, match="file has 5 bytes, more than 4"):
-        read_file(file, RunError, 4)
+    with pytest.raises(ModelError, match="file has 5 bytes, more than 4"):
+        read_file(file, ModelError, 4)
 
 
 def test_json_is_bounded_in_depth_and_size(tmp_path: Path) -> None:
@@ -87,12 +85,12 @@ def test_json_is_bounded_in_depth_and_size(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     for content in (b"", b"{", b"\xff", b'{"a": 1} x', b"1" * 5000):
         path.write_bytes(content)
-        with pytest.raises(RunError, match=r"a\.json is damaged: it is not JSON"):
-            read_json(path, RunError)
+        with pytest.raises(ModelError, match=r"a\.json is damaged: it is not JSON"):
+            read_json(path, ModelError)
     with path.open("wb") as file:
         file.truncate(2**26 + 1)
-    with pytest.raises(RunError, match=r"a\.json has 67,108,865 bytes, more than 67,108,864"):
-        read_json(path, RunError)
+    with pytest.raises(ModelError, match=r"a\.json has 67,108,865 bytes, more than 67,108,864"):
+        read_json(path, ModelError)
 
 
 def test_compressed_files_expand_up_to_a_limit() -> None:
@@ -106,3 +104,10 @@ def test_compressed_files_expand_up_to_a_limit() -> None:
         io.BufferedReader(Decompressed(io.BytesIO(content[:-10]), 10_000)).read()
     assert expansion_limit(0) == 2**27
     assert expansion_limit(10**7) == 2 * 10**8
+
+
+def test_files_that_are_not_json_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text("{", encoding="utf-8")
+    with pytest.raises(InputError, match=r"config\.json is damaged: it is not JSON"):
+        read_json(path)
