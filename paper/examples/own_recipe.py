@@ -1,15 +1,15 @@
-"""A recipe of your own. Train it with `fdsm train --recipe examples/own_recipe.py:spiral_ebm`.
+"""A recipe of your own: an energy-based model of points on a spiral, trained with FD-SSM.
 
-An energy-based model of points on a spiral, trained with FD-SSM. The step size of the finite
-differences shrinks to a fifth during training. To train the same model on your own file, give the
-file: `fdsm train points.csv --recipe examples/own_recipe.py:spiral_ebm`.
+`python -m paper train --recipe paper/examples/own_recipe.py:spiral_ebm` trains it. The step size
+of the finite differences shrinks to a fifth during training. To train the same model on your own
+points, give their file after `train`, for example `points.npy`.
 """
 
 from fdsm import SSM, FiniteDifference, Sphere
-from paper.data import SyntheticData, spiral
-from paper.recipes import EBM, GaussianTail, TemperedSampling, TrainingPlan
 from fdsm.samplers import Temperatures
 from fdsm.training import Adam, CosineSchedule, ExponentialSchedule
+from paper.data import SyntheticData, spiral
+from paper.recipes import EBM, GaussianTail, TemperedSampling, TrainingPlan
 
 spiral_ebm = EBM(
     name="spiral",
