@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from paper.__main__ import parser
 from paper.catalogue import DEMOS, TARGETS
 from paper.commands import COMMANDS
+from paper.commands.targets import parser
 from paper.document import write
 
 ROOT = Path(__file__).parents[2]

@@ -87,7 +87,7 @@ def test_evaluation_gives_the_same_result_again_beside_its_references(
     [
         (["--set=optimizer.lr=1e-9"], "iterations", "Longer training"),
         (
-            ["--set=optimizer.lr=0.9", "--set=plan.patience=2", "--set=plan.validate_every=1"],
+            ["--set=optimizer.lr=0.9", "--set=plan.validate_every=1", "--set=plan.patience=2"],
             "early stopping",
             "Early stopping ended it.",
         ),
