@@ -5,11 +5,19 @@ import torch
 
 from paper import catalogue
 from paper.tables import toy_densities
-from tests.conftest import _float64, generator
+from tests.conftest import Launched, _float64, _once, generator
 
 from .paper_cases import TINY, TINY_ROWS
 
-__all__ = ["_float64", "generator"]
+__all__ = ["Launched", "_float64", "generator"]
+
+
+@pytest.fixture(scope="session")
+def launched(tmp_path_factory: pytest.TempPathFactory) -> Launched:
+    """What two or three processes did with runs. Tests of it run at night."""
+    from .runs.distributed.launch_cases import results
+
+    return _once(tmp_path_factory, "launched", lambda folder: Launched(folder, results(folder)))
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from fdsm.projections import Sphere
 from fdsm.samplers import Temperatures
 from fdsm.training import Adam, CosineSchedule, ExponentialSchedule, ShuffledBatches, fit
 from paper.data import Chain, Dataset, GaussianMixtureDensity, SyntheticData
-from paper.recipes import EBM, GaussianTail, Recipe, TemperedSampling, TrainingPlan
+from paper.recipes import EBM, GaussianTail, KernelFamily, Recipe, TemperedSampling, TrainingPlan
 
 tiny = EBM(
     "tiny",
@@ -42,6 +42,7 @@ class Dropping:
         )
 
 
+kernel = KernelFamily("kernel", SSM(), tiny.data, inducing=20, plan=tiny.plan)
 dropping = replace(tiny, name="dropping", objective=DSM(0.3), network=Dropping())
 
 

@@ -18,27 +18,34 @@ import torch
 import torch.multiprocessing as mp
 from torch.distributed import TCPStore
 
-from fdsm import DSM, SSM, Taylor
+from fdsm import DSM, SM, Taylor
 from fdsm.atomic_io import exclusive
-from fdsm.cli import main
-from fdsm.samplers import importance
 from fdsm.training.distributed.world import Launch, World, join
+from paper.__main__ import main
 from paper.recipes import MLP, Recipe
 from paper.runs import Run, train
 from paper.runs.distributed import Parallel, train_together
-from tests.parameters import SHORT_ESTIMATES
+from paper.runs.distributed.train import DistributedTraining
 
-from ...recipes.recipe_cases import dropping, tiny
-from ..run_cases import write_table
+from ...recipes.recipe_cases import tiny
+from ..run_cases import RECIPE_FILE, TINY, write_array
 
 RECIPE = replace(
     tiny,
     name="taylor",
-    objective=SSM(Taylor()),
+    objective=SM(Taylor()),
     network=MLP((16, 9)),
-    plan=replace(tiny.plan, iterations=12, validate_every=4, checkpoint_every=4, patience=100),
+    plan=replace(
+        tiny.plan,
+        iterations=12,
+        batch=30,
+        validate_every=4,
+        checkpoint_every=4,
+        patience=100,
+        keep_checkpoints=5,
+    ),
 )
-RECIPE = replace(RECIPE, plan=replace(RECIPE.plan, keep_checkpoints=5))
+"""Its loss takes no random numbers, so any number of processes that divides 30 trains alike."""
 RESUMED_AT = 8
 
 
@@ -100,45 +107,36 @@ def execute(case: Resumed, folder: Path, world: World) -> None:
     train_together(run, run.recipe.data.load(), parallel)
 
 
+OPTIONS = ["--recipe", TINY, "--iterations", "6"]
 COMMANDS: dict[str, list[str]] = {
-    "trains": ["t.csv", "--out", "table", "--iterations", "6", "--set", "plan.num_samples=50"],
-    "diverges": ["t.csv", "--out", "diverges", "--set", "optimizer.lr=1e30"],
-    "busy": ["t.csv", "--out", "busy", "--iterations", "6"],
-    "small batch": ["t.csv", "--out", "no", "--set", "plan.batch=1"],
-    "kernel": ["t.csv", "--out", "no", "--model", "kernel", "--set", "inducing=20"],
-    "compile": ["t.csv", "--out", "no", "--compile", "on"],
-    "missing": ["missing.csv", "--out", "no"],
-    "layers": ["t.csv", "--out", "no", "--fsdp", "layers"],
-    "accumulate": ["t.csv", "--out", "no", "--accumulate", "0"],
-    "timeout": ["t.csv", "--out", "no", "--timeout", "0"],
-    "device": ["t.csv", "--out", "no", "--device", "mps"],
-    "differ": ["t.csv", "--out", "no", "--iterations", "{rank}"],
-    "one fails": ["t.csv", "--out", "no"],
+    "trains": ["train", *OPTIONS, "--out", "tiny"],
+    "diverges": ["train", *OPTIONS, "--out", "diverges", "--set", "optimizer.lr=1e30"],
+    "busy": ["train", *OPTIONS, "--out", "busy"],
+    "small batch": ["train", *OPTIONS, "--out", "no", "--set", "plan.batch=1"],
+    "kernel": ["train", "--recipe", f"{RECIPE_FILE}:kernel", "--out", "no"],
+    "compile": ["train", *OPTIONS, "--out", "no", "--compile", "on"],
+    "missing": ["train", "missing.npy", *OPTIONS, "--out", "no"],
+    "layers": ["train", "--recipe", f"{RECIPE_FILE}:dropping", "--out", "no", "--fsdp", "layers"],
+    "accumulate": ["train", *OPTIONS, "--out", "no", "--accumulate", "0"],
+    "timeout": ["train", *OPTIONS, "--out", "no", "--timeout", "0"],
+    "device": ["train", *OPTIONS, "--out", "no", "--device", "mps"],
+    "differ": ["train", "--recipe", TINY, "--out", "no", "--iterations", "{rank}"],
+    "one fails": ["train", "a.npy", *OPTIONS, "--out", "no"],
+    "report": ["report", "tiny"],
+    "sample": ["sample", "tiny"],
 }
-"""Options of `fdsm train` for two processes."""
-OTHER_COMMANDS: dict[str, list[str]] = {
-    "report": ["report", "table"],
-    "score": ["score", "table", "new.csv", "--out", "together.csv"],
-    "score, taken": ["score", "table", "new.csv", "--out", "t.csv"],
-    "score, no run": ["score", "nothing", "new.csv"],
-    "score, bad data": ["score", "table", "other.csv", "--out", "bad.csv"],
-    "sample": ["sample", "table", "-n", "7", "--out", "together.npy"],
-    "sample, taken": ["sample", "table", "--out", "t.csv"],
-    "evaluate": ["evaluate", "table"],
-}
-"""Other commands for two processes."""
+"""Commands of two processes."""
 
 
 def command(name: str, rank: int, attempt: int) -> tuple[int, str, str]:
     """Run a command as torchrun does. Return the exit code and what was printed."""
-    words = OTHER_COMMANDS.get(name) or ["train", *COMMANDS[name]]
-    argv = [word.format(rank=rank) for word in words]
+    argv = [word.format(rank=rank) for word in COMMANDS[name]]
     launch = {"RANK": rank, "WORLD_SIZE": 2, "TORCHELASTIC_RESTART_COUNT": attempt}
     environment = {key: str(value) for key, value in launch.items()}
     out, errors, code = StringIO(), StringIO(), 0
     with (
         patch.dict(os.environ, environment),
-        patch.object(sys, "argv", ["fdsm", *argv]),
+        patch.object(sys, "argv", ["paper", *argv]),
         chdir("elsewhere" if name == "one fails" and rank == 1 else "."),
         redirect_stdout(out),
         redirect_stderr(errors),
@@ -154,7 +152,6 @@ def command(name: str, rank: int, attempt: int) -> tuple[int, str, str]:
 
 
 REFUSED: dict[str, tuple[Recipe, Parallel]] = {
-    "dropout": (dropping, Parallel()),
     "scalar": (tiny, Parallel(fsdp="root")),
     "inner gradient": (replace(RECIPE, objective=DSM(0.3)), Parallel(fsdp="layers")),
 }
@@ -172,6 +169,14 @@ def refusal(name: str, folder: Path, world: World) -> str:
     return "no error"
 
 
+def generator_seed(folder: Path, world: World) -> int:
+    """Return the seed of the random numbers of this process at the start of a training."""
+    run = Run.create(folder / "nothing", RECIPE)
+    training = DistributedTraining(run, run.recipe.data.load(), Parallel(world))
+    training.copy_state_of_leader()
+    return training.generator.initial_seed()
+
+
 def communication_threads() -> set[str]:
     """Return the numbers of gloo's threads in this process, on Linux."""
     threads = Path("/proc/self/task").glob("*/comm")
@@ -181,8 +186,6 @@ def communication_threads() -> set[str]:
 def work(rank: int, folder: str, port: int) -> None:
     """Run all cases in one of three processes."""
     torch.set_num_threads(1)
-    for name, value in SHORT_ESTIMATES.items():
-        setattr(importance, name, value)
     warnings.simplefilter("error")
     os.environ["GLOO_SOCKET_IFNAME"] = "lo" if sys.platform == "linux" else "lo0"
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
@@ -202,7 +205,8 @@ def work(rank: int, folder: str, port: int) -> None:
         together(case.size, lambda world, case=case: execute(case, path, world))
     for name in REFUSED:
         found[name] = together(2, lambda world, name=name: refusal(name, path, world))
-    for name in (*COMMANDS, *OTHER_COMMANDS):
+    found["seed"] = together(2, lambda world: generator_seed(path, world))
+    for name in COMMANDS:
         attempt, before = next(attempts), communication_threads()
         if rank < 2:
             found[name] = command(name, rank, attempt)
@@ -214,10 +218,7 @@ def work(rank: int, folder: str, port: int) -> None:
 def results(folder: Path) -> list[dict[str, tuple[int, str, str]]]:
     """Train all runs in a folder. Return the output of the commands with two processes."""
     torch.set_default_dtype(torch.float32)  # as users do
-    write_table(folder / "t.csv", rows=60)
-    new = write_table(folder / "new.csv", rows=31, seed=1)
-    new.write_text(new.read_text("utf-8") + "\n9,-7\n0.1,8\nx,0\n", encoding="utf-8")
-    (folder / "other.csv").write_text("height,width\n1,2\n")
+    write_array(folder / "a.npy", rows=60)
     (folder / "elsewhere").mkdir()
     train(start(folder / "one"))
     store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)  # as in torchrun
