@@ -1,7 +1,7 @@
 """Commands with few iterations, and their output."""
 
+import csv
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,44 +9,49 @@ import numpy as np
 import pytest
 
 from fdsm import cli
+from fdsm.noise import Geometric
 
-Command = Callable[[list[str]], None]
+QUICK = ["--iterations=15"]
+"""Options of a short training."""
+FILES = {"config.json", "model.safetensors", "summary.json"}
+"""The files of a model."""
+SAMPLES = 60
+"""Number of samples that are compared with the table after a quick training."""
 
-QUICK = [
-    "--iterations=15", "--set=width=16", "--set=plan.num_samples=60",
-    "--set=levels.count=5", "--set=validation_rows=20",
-]  # fmt: skip
-"""Options that make training a table take a second."""
+
+def quicken(patch: pytest.MonkeyPatch) -> None:
+    """Let training draw few samples in few steps, so that it takes a second."""
+    patch.setattr("fdsm.tables.model.sample_count", lambda iterations: SAMPLES)
+    patch.setattr("fdsm.tables.ensemble.SAMPLING_LEVELS", Geometric(2.0, 0.05, 5))
 
 
-def run_fails(
-    arguments: list[str], capsys: pytest.CaptureFixture[str], main: Command = cli.main
-) -> tuple[object, str]:
+def read_csv(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def run_fails(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[object, str]:
     """Return the exit code and the error of a command that fails."""
     capsys.readouterr()
     with pytest.raises(SystemExit) as exit_:
-        main(arguments)
+        cli.main(arguments)
     error = capsys.readouterr().err
     assert "Traceback" not in error
     return exit_.value.code, error
 
 
-def run_json(
-    arguments: list[str], capsys: pytest.CaptureFixture[str], main: Command = cli.main
-) -> dict[str, Any]:
+def run_json(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     """Run a command with `--json` and return its parsed output."""
     capsys.readouterr()
-    main([*arguments, "--json"])
+    cli.main([*arguments, "--json"])
     value: dict[str, Any] = json.loads(capsys.readouterr().out)
     return value
 
 
-def run_text(
-    arguments: list[str], capsys: pytest.CaptureFixture[str], main: Command = cli.main
-) -> tuple[str, str]:
+def run_text(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:
     """Run a command and return its standard output and standard error."""
     capsys.readouterr()
-    main(arguments)
+    cli.main(arguments)
     return capsys.readouterr()
 
 

@@ -1,15 +1,15 @@
-"""Commands compute in float32, as users do."""
+"""Commands compute in float32, as users do, in a folder of their own."""
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
-from PIL import Image
 
 from fdsm.cli import main
+from fdsm.tables import TableModel
+from fdsm.tables.summary import read_summary
 
-from .cli_cases import QUICK, write_measurements, write_messy
+from .cli_cases import QUICK, quicken, write_measurements, write_messy
 
 
 @pytest.fixture(autouse=True)
@@ -28,30 +28,35 @@ def table(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def photos(tmp_path: Path) -> Path:
-    folder = tmp_path / "photos"
-    folder.mkdir()
-    pixels = np.random.default_rng(0).integers(0, 256, (40, 12, 10, 3), dtype=np.uint8)
-    for i, image in enumerate(pixels):
-        Image.fromarray(image).save(folder / f"{i:02d}.png")
-    return folder
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    quicken(monkeypatch)
 
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a run of a table, trained with the default preset. Do not change it."""
+    """The folder of a model of `measurements.csv` beside it. Do not change it."""
     torch.set_default_dtype(torch.float32)
     folder = tmp_path_factory.mktemp("trained")
     table = write_measurements(folder / "measurements.csv")
-    main(["train", str(table), "--out", str(folder / "run"), *QUICK])
-    return folder / "run"
+    with pytest.MonkeyPatch.context() as patch:
+        quicken(patch)
+        main(["train", str(table), "--out", str(folder / "model"), *QUICK])
+    return folder / "model"
+
+
+@pytest.fixture
+def instant(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Training gives the model of `trained` at once, whatever the table is."""
+    model, summary = TableModel.load(trained), read_summary(trained / "summary.json")
+    monkeypatch.setattr(TableModel, "fit", lambda *_, **__: model)
+    monkeypatch.setattr(TableModel, "summarize", lambda *_: summary)
 
 
 @pytest.fixture(scope="session")
-def messy_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a run of a table of mixed types. Do not change it."""
+def messy_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a model of a table of mixed types. Do not change it."""
     torch.set_default_dtype(torch.float32)
     folder = tmp_path_factory.mktemp("messy")
     table = write_messy(folder / "messy.csv")
-    main(["train", str(table), "--out", str(folder / "run"), "--iterations=100"])
-    return folder / "run"
+    main(["train", str(table), "--out", str(folder / "model"), "--iterations=100"])
+    return folder / "model"

@@ -1,17 +1,13 @@
 import csv
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from fdsm import report
 from fdsm.cli import demo
 from fdsm.cli.train import train
-from paper.recipes import digits
 
-from paper.tests.recipes.recipe_cases import tiny
-from .cli_cases import run_text
+from .cli_cases import FILES, run_text
 
 
 def test_half_of_the_benign_rows_are_for_training(tmp_path: Path) -> None:
@@ -29,17 +25,21 @@ def test_half_of_the_benign_rows_are_for_training(tmp_path: Path) -> None:
     assert not known & {tuple(row.values())[:-1] for row in rows["new"]}
 
 
-def test_demo_finds_tumors_compares_five_methods_and_keeps_them(
+@pytest.mark.usefixtures("quick")
+def test_demo_compares_five_objectives_finds_tumors_and_keeps_the_model(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    names = [row.name for row in digits.DIGITS]
-    assert names == ["DSM", "FD-DSM", "SSM", "FD-SSM", "Taylor-SSM"]
-    monkeypatch.setattr(digits, "DIGITS", tuple(replace(tiny, name=name) for name in names))
-    quick = ("plan.num_samples=100", "levels.count=10")
-    monkeypatch.setattr(demo, "train", partial(train, iterations=10, settings=quick))
-    out, _ = run_text(["demo", "--out", "demo"], capsys)
-    for name in names:
-        assert name in out
+    monkeypatch.setattr(demo, "STEPS", 10)
+    monkeypatch.setattr(demo, "SKIPPED", 2)
+    monkeypatch.setattr(demo, "train", partial(train, iterations=10))
+    out, log = run_text(["demo", "--out", "demo"], capsys)
+    rows = [line.split() for line in out.splitlines()]
+    names = ["DSM", "FD-DSM", "SSM", "FD-SSM", "Taylor-SSM"]
+    compared = {row[0]: row[1:] for row in rows if row and row[0] in names}
+    assert list(compared) == names
+    assert [cells[0] for cells in compared.values()] == ["none", "4", "4", "4", "4"]
+    assert compared["SSM"][2] == "1.00"
+    assert "With the same 4 directions, FD-SSM is " in out
     sentence = next(line for line in out.splitlines() if line.startswith("Of 212 malignant rows"))
     assert float(sentence.split("AUC of the score: ")[1].rstrip(".")) > 0.9
     lines = out.splitlines()
@@ -47,12 +47,12 @@ def test_demo_finds_tumors_compares_five_methods_and_keeps_them(
     assert all(", malignant, score " in line for line in top[::2])
     assert all(" (expected about " in line for line in top[1::2])
     page = Path("demo/demo.html").read_text(encoding="utf-8")
-    for words in ("handwritten digits", "benign.csv", "new.csv", "area error"):
+    for words in ("Five objectives", "Taylor-SSM", "benign.csv", "new.scores.csv", "area error"):
         assert words in page, words
-    models = sorted(Path("demo").rglob("model.safetensors"))
-    assert len(models) == 6
-    before = [path.read_bytes() for path in models]
-    monkeypatch.setattr(report, "write_page", lambda *_, **__: None)  # plots take seconds
+    assert "Open demo/demo.html in a browser" in log
+    files = {path: path.read_bytes() for path in Path("demo/benign").iterdir()}
+    assert {path.name for path in files} == FILES
+    monkeypatch.setattr("fdsm.tables.report.write_page", lambda path, *_, **__: path)
     again, _ = run_text(["demo", "--out", "demo"], capsys)
     assert sentence in again
-    assert [path.read_bytes() for path in models] == before
+    assert {path: path.read_bytes() for path in Path("demo/benign").iterdir()} == files

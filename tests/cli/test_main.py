@@ -12,7 +12,7 @@ from fdsm.cli import main
 from .cli_cases import run_fails
 
 ROOT = Path(fdsm.__file__).parents[1]
-COMMANDS = ("train", "score", "sample", "evaluate", "check", "report", "demo")
+COMMANDS = ("train", "score", "sample", "report", "demo")
 
 
 def test_help_lists_the_commands_without_importing_torch() -> None:
@@ -33,8 +33,8 @@ def test_help_of_a_command_shows_each_default_once(
         main([command, "--help"])
     assert exit_.value.code == 0
     text = " ".join(capsys.readouterr().out.replace("│", " ").split())
-    assert "(default: None)" not in text
     assert "default: None" not in text
+    assert "default: ''" not in text
 
 
 def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -66,11 +66,9 @@ def test_unknown_commands_list_the_commands(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["evaluate", "nowhere"], "is not the folder of a run: it has no config.json"),
-        (["sample", "nowhere"], "is not the folder of a run"),
-        (["check", "nowhere"], "is not the folder of a run"),
-        (["score", "nowhere", "x.csv"], "is not the folder of a run"),
-        (["report", "nowhere"], "nowhere"),
+        (["sample", "nowhere"], "nowhere has no model of a table: it lacks config.json"),
+        (["score", "nowhere", "x.csv"], "nowhere has no model of a table: it lacks config.json"),
+        (["report", "nowhere"], "nowhere has no summary.json"),
     ],
 )
 def test_missing_folders_are_named(
@@ -88,23 +86,22 @@ def test_interruption_has_its_exit_code(
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("fdsm.data.from_path", interrupt)
-    Path("x.csv").touch()
-    code, error = run_fails(["train", "x.csv"], capsys)
+    monkeypatch.setattr("fdsm.tables.TableModel.load", interrupt)
+    code, error = run_fails(["score", "model", "x.csv"], capsys)
     assert code == 130
-    assert "interrupted. Files already written are complete." in error
+    assert error == "fdsm: interrupted. Files already written are complete.\n"
 
 
 def test_traceback_is_shown_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FDSM_TRACEBACK", "1")
-    with pytest.raises(ValueError, match="is not the folder of a run"):
-        main(["evaluate", "nowhere"])
+    with pytest.raises(ValueError, match="nowhere has no model of a table"):
+        main(["sample", "nowhere"])
 
 
 def test_unexpected_errors_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise LookupError("a mistake in the code")
 
-    monkeypatch.setattr("fdsm.runs.Run.open", fail)
+    monkeypatch.setattr("fdsm.tables.TableModel.load", fail)
     with pytest.raises(LookupError, match="a mistake in the code"):
-        main(["evaluate", "anywhere"])
+        main(["sample", "anywhere"])

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from fdsm.cli import printing
-from fdsm.cli.printing import progress, report_files
+from fdsm.cli.printing import print_problems, progress, report_files
 
 
 def test_progress_is_printed_in_lines_without_a_terminal(
@@ -32,3 +32,11 @@ def test_files_and_facts_are_printed(capsys: pytest.CaptureFixture[str]) -> None
         ["{", '"files":', "[", '"a.csv"', "],", '"rows_read":', "3", "}"],
         "",
     )
+
+
+def test_few_of_many_problems_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    print_problems(["First.", "Second."])
+    assert capsys.readouterr().err == "WARNING: First.\nWARNING: Second.\n"
+    print_problems([f"Problem {i}." for i in range(7)])
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[3:] == ["WARNING: Problem 3.", "WARNING: 3 more problems are in summary.json."]

@@ -1,4 +1,5 @@
-import csv
+"""`fdsm score`; see also test_messy_table.py."""
+
 import subprocess
 import sys
 from pathlib import Path
@@ -6,13 +7,9 @@ from pathlib import Path
 import pytest
 
 import fdsm
+from fdsm.cli import main
 
-from .cli_cases import QUICK, run_fails, run_json, run_text
-
-
-def read(path: Path) -> list[dict[str, str]]:
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+from .cli_cases import FILES, read_csv, run_fails, run_json, run_text, write_measurements
 
 
 def test_scores_are_written_beside_the_data(
@@ -22,11 +19,15 @@ def test_scores_are_written_beside_the_data(
     new = tmp_path / "new.csv"
     new.write_text("height,name,length,weight\n-300,a,0,5\n-300,b,50,5\n", encoding="utf-8")
     summary = run_json(["score", str(trained), str(new)], capsys)
-    assert summary["files"] == [str(tmp_path / "new.scores.csv")]
-    assert (summary["rows"], summary["not_scored"]) == (2, 0)
-    assert summary["flagged"] == 1
-    assert summary["smallest_possible_p_value"] == pytest.approx(0.005, rel=0.01)
-    rows = read(tmp_path / "new.scores.csv")
+    assert summary == {
+        "files": [str(tmp_path / "new.scores.csv")],
+        "rows": 2,
+        "flagged": 1,
+        "false_discovery_rate": 0.1,
+        "not_scored": 0,
+        "smallest_possible_p_value": 0.005,
+    }
+    rows = read_csv(tmp_path / "new.scores.csv")
     assert list(rows[0])[:5] == ["height", "name", "length", "weight", "score"]
     assert [row["flagged"] for row in rows] == ["false", "true"]
     assert float(rows[0]["p_value"]) > 0.1
@@ -35,13 +36,22 @@ def test_scores_are_written_beside_the_data(
     assert rows[1]["reasons"].startswith("length is 50 (expected about ")
 
 
+def test_model_is_not_changed(trained: Path, table: Path) -> None:
+    """So a model on a read-only disk can be used."""
+    before = {path: path.read_bytes() for path in trained.iterdir()}
+    main(["score", str(trained), str(table), "--out", "new/folder/scores.csv"])
+    assert len(read_csv(Path("new/folder/scores.csv"))) == 200
+    assert {path: path.read_bytes() for path in trained.iterdir()} == before
+    assert {path.name for path in before} == FILES
+
+
 @pytest.mark.nightly
 def test_scoring_imports_neither_the_compiler_nor_plots(trained: Path, table: Path) -> None:
     code = f"import sys, fdsm.cli; fdsm.cli.main(['score', {str(trained)!r}, {str(table)!r}])"
     command = [sys.executable, "-c", f"{code}; print(*sys.modules)"]
     root = Path(fdsm.__file__).parents[1]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
-    slow = {"torch._dynamo", "sympy", "sklearn", "matplotlib", "rich.console", "PIL"}
+    slow = {"torch._dynamo", "sympy", "matplotlib", "rich.console", "PIL"}
     assert slow & set(done.stdout.split()) == set()
 
 
@@ -53,7 +63,7 @@ def test_one_unreadable_cell_does_not_reject_the_file(
     _, log = run_text(["score", str(trained), str(new), "--out", "mine.csv"], capsys)
     assert "4 rows, " in log
     assert "1 not scored." in log
-    rows = read(Path("mine.csv"))
+    rows = read_csv(Path("mine.csv"))
     assert [bool(row["score"]) for row in rows] == [True, True, False, True]
     assert rows[1]["reasons"].startswith("weight: 'unknown' is not a number")
     assert rows[2]["problem"] == "all cells are missing"
@@ -66,57 +76,80 @@ def test_errors_do_not_advise_options_of_other_commands(
     wrong.write_text("length,weight\n1,2\n3,4\n", encoding="utf-8")
     code, error = run_fails(["score", str(trained), str(wrong)], capsys)
     assert code == 1
-    assert "'height'" in error
-    assert "--set" not in error
+    assert "column 'height' is missing" in error
+    assert "--" not in error
+
+
+def test_file_is_named_once_in_an_error(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "page.csv").write_text("<!DOCTYPE html>\n<html></html>\n")
+    code, error = run_fails(["score", str(trained), "page.csv"], capsys)
+    assert code == 1
+    assert error.splitlines()[-1].startswith("fdsm: page.csv is not a table but HTML")
 
 
 def test_other_files_are_not_overwritten(
     trained: Path, table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = table.read_text()
-    code, error = run_fails(["score", str(trained), str(table), "--out", str(table)], capsys)
-    assert code == 1
-    assert "is the file to score" in error
-    assert table.read_text() == before
-    run_json(["score", str(trained), str(table)], capsys)
-    run_json(["score", str(trained), str(table)], capsys)
-    assert len(read(table.with_name("measurements.scores.csv"))) == 200
+    other = write_measurements(table.with_name("other.csv"))
+    for out, message in ((table, "is the file to score"), (other, "does not hold scores")):
+        code, error = run_fails(["score", str(trained), str(table), "--out", str(out)], capsys)
+        assert code == 1
+        assert f"{out} " in error
+        assert message in error
+        assert out.read_text() == before
+    for _ in range(2):  # older scores are replaced
+        run_json(["score", str(trained), str(table)], capsys)
+    assert len(read_csv(table.with_name("measurements.scores.csv"))) == 200
 
 
-def test_images_are_scored_by_their_name(photos: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--iterations=2", "--set=data.size=8", "--set=network.width=2"]
-    run_json(["train", str(photos), *options, "--set=plan.num_samples=0"], capsys)
-    run_json(["score", "runs/photos", str(photos)], capsys)
-    assert [row["row"] for row in read(Path("photos.scores.csv"))] == [
-        f"{i:02d}.png" for i in range(40)
-    ]
-
-
-def test_model_without_a_log_density_says_so(
-    photos: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("out", "message"),
+    [("file/s.csv", "file is not a folder"), ("locked/s.csv", "locked is read-only")],
+)
+def test_folder_that_cannot_be_written_is_named(
+    out: str,
+    message: str,
+    trained: Path,
+    table: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    options = ["--model=autoencoder", "--iterations=2", "--set=data.size=8", "--set=width=4"]
-    options += ["--set=likelihood_rows=1", "--set=temperatures=3", "--set=plan.num_samples=2"]
-    run_json(["train", str(photos), *options], capsys)
-    code, error = run_fails(["score", "runs/photos", str(photos)], capsys)
-    assert code == 1
-    assert "has no log-density, so it cannot score rows" in error
-    result = run_json(["sample", "runs/photos", "-n", "3"], capsys)
-    assert result["shape"] == [3, 3, 8, 8]
-
-
-def test_run_is_scored_without_its_training_data(
-    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run_json(["train", str(table), *QUICK], capsys)
-    moved = table.rename(tmp_path / "new.csv")
-    assert run_json(["score", "runs/measurements", str(moved)], capsys)["rows"] == 200
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "locked").mkdir()
+    monkeypatch.setattr("os.access", lambda *_: False)  # root may write everywhere
+    for command in (["score", str(trained), str(table)], ["sample", str(trained)]):
+        code, error = run_fails([*command, "--out", out], capsys)
+        assert code == 1
+        assert error.endswith(f"{message}\n")
+        assert f"fdsm: {out} cannot be written: " in error
 
 
 def test_warnings_about_the_model_are_repeated(
-    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    trained: Path, table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run_text(["train", str(table), "--model", "flow", "--iterations=1"], capsys)
-    for command in (["score", str(table), "--out", "s.csv"], ["sample", "-n", "2"]):
-        _, log = run_text([command[0], "runs/measurements", *command[1:]], capsys)
-        assert "WARNING: The model is worse than a Gaussian" in log
+    for command in (["score", str(table), "--out", "s.csv"], ["sample", "-n", "2", "--out=x.csv"]):
+        _, log = run_text([command[0], str(trained), *command[1:]], capsys)
+        assert log.startswith("WARNING: The model is worse than a Gaussian")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--device", "nonsense"], "torch cannot use the device 'nonsense' here"),
+        (["--fdr", "2"], "--fdr must be between 0 and 1, but is 2.0"),
+    ],
+)
+def test_wrong_options_are_explained(
+    options: list[str],
+    message: str,
+    trained: Path,
+    table: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, error = run_fails(["score", str(trained), str(table), *options], capsys)
+    assert code == 2
+    assert message in error

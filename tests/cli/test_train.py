@@ -1,85 +1,244 @@
-"""`fdsm train`: presets, options, folders, and what happens when something goes wrong."""
+"""`fdsm train`: options, folders, the printed result, and what happens when it fails."""
 
 import errno
-import json
 import os
+import shlex
 import signal
+import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet
 import pytest
-from PIL import Image
 
 from fdsm.cli import main
-from paper.runs.train import Training
-from fdsm.training import IterationEvent, checkpoint
+from fdsm.cli.train import _density_sentence, _training_sentence
+from fdsm.tables import DataError, ModelError, TableModel, choose_objective
+from fdsm.training import NonFiniteLossError
 
-from paper.tests.runs.run_cases import TINY
-from .cli_cases import QUICK, run_fails, run_json, run_text, write_measurements
+from ..tables.report.summary_cases import SUMMARY
+from .cli_cases import (
+    FILES,
+    QUICK,
+    SAMPLES,
+    run_fails,
+    run_json,
+    run_text,
+    write_measurements,
+    write_messy,
+)
 
-
-def config(folder: Path) -> dict[str, Any]:
-    value: dict[str, Any] = json.loads((folder / "config.json").read_text())
-    return value
-
-
-def test_preset_is_chosen_and_explained(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    _, log = run_text(["train", str(table), *QUICK], capsys)
-    assert f"Read {table}: 200 rows, 3 numeric (length, weight, height).\n" in log
-    assert "Preset table/small, chosen for 200 training rows of 3 columns: energy-based" in log
-    assert "denoising score matching, at most 15 iterations of 200 rows" in log
-    for option in ("--model", "--objective", "--derivative", "--iterations", "--set"):
-        assert option in log
-    folder = Path("runs/measurements")
-    names = {"config.json", "metrics.jsonl", "checkpoints", "model.safetensors", "result.json"}
-    assert names | {"samples.csv"} <= {path.name for path in folder.iterdir()}
-    record = config(folder)
-    assert record["origin"]["preset"] == "table/small"
-    assert record["recipe"]["plan"]["iterations"] == 15
-    assert record["recipe"]["width"] == 16
-    header, *rows = (folder / "samples.csv").read_text().splitlines()
-    assert header == "length,weight,height"
-    assert len(rows) == 60
+pytestmark = pytest.mark.usefixtures("quick")
 
 
-def test_every_printed_metric_has_a_meaning_and_references(
-    table: Path, capsys: pytest.CaptureFixture[str]
+def sentences(out: str) -> dict[str, str]:
+    """Return the printed sentences by their first word."""
+    return dict(line.strip().split(": ", 1) for line in out.splitlines()[1:])
+
+
+def stop_before_training(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Let training fail at once. Return the arguments that it will be given."""
+    given: dict[str, Any] = {}
+
+    def fit(table: object, **options: object) -> None:
+        given.update(options, table=table)
+        raise DataError("no training here")
+
+    monkeypatch.setattr(TableModel, "fit", fit)
+    return given
+
+
+@pytest.mark.parametrize("write", [write_measurements, write_messy])
+def test_sentences_and_json_hold_the_facts_of_the_model(
+    write: Callable[[Path], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out, log = run_text(["train", str(table), "--model", "flow", "--iterations=3"], capsys)
-    for name in ("exact SM loss", "NLL"):
-        line = next(line for line in log.splitlines() if line.startswith(f"{name}: "))
-        assert len(line) > 30
-    assert "Gaussian" in out
+    """The same seed gives the same model."""
+    path = write(tmp_path / "table.csv")
+    out, _ = run_text(["train", str(path), *QUICK, "--out", "text"], capsys)
+    result = run_json(["train", str(path), *QUICK, "--out", "json"], capsys)
+    model, text = TableModel.load("json"), sentences(out)
+    scores = model.detector.calibration.held_out_scores()
+    assert TableModel.load("text").detector.calibration.held_out_scores().equal(scores)
+    assert out.startswith("Model of table.csv, in text\n")
+    assert text["Data"].startswith(f"200 rows, {model.schema.describe()}")
+    assert text["Data"].endswith("; 2 % of the cells missing.") == (write == write_messy)
+    assert result["file"]["rows"] == 200
+    assert text["Training"].startswith("denoising score matching, 15 iterations in ")
+    assert result["training"]["iterations"] == 15
+    p_values = model.detector.calibration.held_out_p_values()
+    share = float((p_values < 0.05).double().mean())
+    assert 0.01 <= share <= 0.09
+    assert result["calibration"] == {
+        "held_out_rows": 200, "level": 0.05, "share_below_level": share,
+    }  # fmt: skip
+    assert text["Outlier scores"] == (
+        f"{100 * share:.1f} % of 200 held-out rows have a p-value below 0.05 (5 % is perfect)."
+    )
+    assert text["Samples"] == (
+        f"a classifier separates {SAMPLES} samples from rows with an AUC of "
+        f"{result['sample_auc']:.2f} (0.5 or less means that it cannot)."
+    )
+    assert result["num_samples"] == SAMPLES
+    assert "Gaussian mixture on held-out rows (exact score-matching loss)." in text["Density"]
+    assert len(result["comparison"]["references"]) == 2
+    if model.log_partition is None:  # the density of encoded categories is not a probability
+        assert result["log_partition"] is result["log_partition_error"] is None
+        assert text["Log-density"].startswith("known up to a constant")
+    else:
+        assert [result["log_partition"], result["log_partition_error"]] == [*model.log_partition]
+        error = model.log_partition[1]
+        assert text["Log-density"] == f"normalized, with an error of {error:.2g} nats."
+    assert result["normalized"] == (model.log_partition is not None) == (write != write_messy)
 
 
-def test_bad_model_ends_with_a_warning(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    _, log = run_text(["train", str(table), "--model", "flow", "--iterations=1"], capsys)
+def test_constant_that_cannot_be_estimated_is_admitted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Importance sampling in 40 dimensions has too few effective samples."""
+    rng = np.random.default_rng(0)
+    np.savetxt(tmp_path / "wide.csv", rng.normal(size=(60, 40)), delimiter=",", fmt="%.3f")
+    result = run_json(["train", "wide.csv", *QUICK], capsys)
+    assert result["normalized"] is False
+    assert result["log_partition"] is None
+
+
+@pytest.mark.parametrize(
+    ("iterations", "best", "expected"),
+    [
+        (100, 95, ["best at iteration 95.", "Longer training may help: --iterations 200."]),
+        (100, 60, ["best at iteration 60."]),
+        (80, 60, ["best at iteration 60.", "Early stopping ended it."]),
+    ],
+)
+def test_end_of_the_training_is_explained(iterations: int, best: int, expected: list[str]) -> None:
+    losses = ((10, 2.0), (best, 1.0), (iterations, 1.5))
+    training = replace(
+        SUMMARY.training, iterations=iterations, seconds=3.4, validation_losses=losses
+    )
+    model = SimpleNamespace(training=training, file=SUMMARY.file)
+    assert _training_sentence(model, 100) == (  # type: ignore[arg-type]
+        f"Training: denoising score matching, {iterations} iterations in 3 s. The held-out loss "
+        f"was {' '.join(expected)}"
+    )
+
+
+def test_default_number_of_iterations_belongs_to_the_rows() -> None:
+    """1,297 of the 1,320 rows are trained on, for at most 1,500 iterations."""
+    training = replace(SUMMARY.training, iterations=1500, validation_losses=((1500, 1.0),))
+    model = SimpleNamespace(training=training, file=SUMMARY.file)
+    assert "--iterations 3000." in _training_sentence(model, None)  # type: ignore[arg-type]
+
+
+def test_references_are_compared_in_words() -> None:
+    assert SUMMARY.comparison is not None
+    assert _density_sentence(SUMMARY) == (
+        "Density: better than a Gaussian, worse than a Gaussian mixture on held-out rows (exact "
+        "score-matching loss)."
+    )
+    gaussian, mixture = SUMMARY.comparison.references
+    mixture = replace(mixture, is_better=False)
+    similar = replace(SUMMARY.comparison, references=(gaussian, mixture))
+    assert "similar to a Gaussian mixture" in _density_sentence(
+        replace(SUMMARY, comparison=similar)
+    )
+    assert _density_sentence(replace(SUMMARY, comparison=None)) == ""
+
+
+@pytest.mark.usefixtures("instant")
+def test_next_commands_can_be_run(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_measurements(tmp_path / "new.csv", seed=1)
+    _, log = run_text(["train", str(table), *QUICK, "--out", "my model"], capsys)
     assert "WARNING: The model is worse than a Gaussian" in log
-    assert "Consider this before you rely on the model" in log
+    commands = [shlex.split(line) for line in log.split("Next:\n")[1].splitlines()]
+    assert [command[:2] for command in commands] == [
+        ["fdsm", "score"], ["fdsm", "sample"], ["fdsm", "report"],
+    ]  # fmt: skip
+    for command in commands:
+        main(command[1:])
+    for name in ("new.scores.csv", "my model.samples.csv", "report.html"):
+        assert Path(name).exists(), name
+    assert len(Path("my model.samples.csv").read_text().splitlines()) == 1001
+    assert {path.name for path in Path("my model").iterdir()} == FILES
 
 
-def test_second_data_set_and_second_run_get_folders_of_their_own(
+def test_redirected_output_has_lines_without_control_characters(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_measurements(tmp_path / "table.csv")
+    path.write_text(path.read_text().replace("length", "\x1b[31mred\u202e"))
+    out, log = run_text(["train", str(path), *QUICK], capsys)
+    assert f"Read {path}: 200 rows. Training a model for runs/table\n" in log
+    assert f"Drawing {SAMPLES} samples ..." in log
+    assert "3 numeric (\N{REPLACEMENT CHARACTER}[31mred" in out
+    assert not {"\r", "\x1b", "\u202e"} & {*out, *log}
+
+
+def test_copies_of_rows_are_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_measurements(tmp_path / "table.csv", rows=60)
+    header, *rows = path.read_text().splitlines()
+    path.write_text("\n".join([header, *rows, *rows]))
+    _, log = run_text(["train", str(path), *QUICK], capsys)
+    assert log.count("WARNING: 60 rows are copies of other rows and were left out.") == 1
+
+
+@pytest.mark.usefixtures("instant")
+def test_each_model_gets_a_folder_of_its_own(
     table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     other = write_measurements(tmp_path / "other.csv", seed=1)
-    for path in (table, other, table):
-        main(["train", str(path), *QUICK])
-    folders = sorted(path.name for path in Path("runs").iterdir())
-    assert folders == ["measurements", "measurements-2", "other"]
-    hashes = {name: config(Path("runs", name))["data"]["files"][0]["sha256"] for name in folders}
-    assert hashes["measurements"] == hashes["measurements-2"] != hashes["other"]
+    folders = [run_json(["train", str(p), *QUICK], capsys)["model"] for p in (table, other, table)]
+    assert folders == ["runs/measurements", "runs/other", "runs/measurements-2"]
+    assert sorted(path.name for path in Path("runs").iterdir()) == [
+        "measurements", "measurements-2", "other",
+    ]  # fmt: skip
+    for folder in folders:
+        assert {path.name for path in Path(folder).iterdir()} == FILES
 
 
-def test_folder_that_holds_a_run_is_refused(
-    trained: Path, table: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.usefixtures("instant")
+def test_existing_folder_is_refused_unless_it_is_empty(
+    trained: Path, table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    before = (trained / "model.safetensors").read_bytes()
-    code, error = run_fails(["train", str(table), "--out", str(trained), *QUICK], capsys)
+    before = {path: path.read_bytes() for path in trained.iterdir()}
+    (tmp_path / "file").write_text("mine")
+    for out in (trained, tmp_path / "file"):
+        code, error = run_fails(["train", str(table), "--out", str(out), *QUICK], capsys)
+        assert code == 1
+        assert error == f"fdsm: {out} exists and is not empty. Choose another folder\n"
+    assert {path: path.read_bytes() for path in trained.iterdir()} == before
+    (tmp_path / "empty").mkdir()
+    main(["train", str(table), "--out", "empty", *QUICK])
+    assert {path.name for path in Path("empty").iterdir()} == FILES
+
+
+@pytest.mark.parametrize(
+    ("out", "message"), [("file/model", "file is not a folder"), ("locked/model", "is read-only")]
+)
+def test_folder_that_cannot_be_written_is_refused_before_training(
+    out: str,
+    message: str,
+    table: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "locked").mkdir()
+    monkeypatch.setattr("os.access", lambda *_: False)  # root may write everywhere
+    given = stop_before_training(monkeypatch)
+    code, error = run_fails(["train", str(table), "--out", out], capsys)
     assert code == 1
-    assert "already holds a run" in error
-    assert (trained / "model.safetensors").read_bytes() == before
+    assert error.startswith(f"fdsm: {out} cannot be written: ")
+    assert error.endswith(f"{message}\n")
+    assert given == {}
 
 
 @pytest.mark.parametrize("rows", [10, 20])
@@ -87,276 +246,195 @@ def test_small_tables_train(rows: int, tmp_path: Path, capsys: pytest.CaptureFix
     """No row is lost to validation or test: every row is held out once."""
     path = write_measurements(tmp_path / "small.csv", rows=rows)
     result = run_json(["train", str(path), *QUICK], capsys)
-    assert result["iterations"] == 15
     assert result["calibration"]["held_out_rows"] == rows
-    record = config(Path("runs/small"))
-    assert record["data"]["rows"] == {"train": rows, "validation": 0, "test": 0}
+
+
+@pytest.mark.parametrize(
+    "suffix", [".csv", ".tsv", ".txt", ".parquet", ".feather", ".npy", ".npz"]
+)
+def test_formats_of_the_help_are_read(
+    suffix: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    x = np.random.default_rng(0).normal(size=(30, 2)).round(3)
+    path, table = tmp_path / f"table{suffix}", pa.table({"a": x[:, 0], "b": x[:, 1]})
+    match suffix:
+        case ".parquet":
+            pyarrow.parquet.write_table(table, path)
+        case ".feather":
+            pyarrow.feather.write_feather(table, path)
+        case ".npy":
+            np.save(path, x)
+        case ".npz":
+            np.savez(path, x=x)
+        case _:
+            mark = {".csv": ",", ".tsv": "\t", ".txt": ";"}[suffix]
+            np.savetxt(path, x, delimiter=mark, header=f"a{mark}b", comments="", fmt="%.3f")
+    given = stop_before_training(monkeypatch)
+    code, error = run_fails(["train", str(path)], capsys)
+    assert code == 1
+    assert f"Read {path}: 30 rows. Training a model for runs/table\n" in error
+    read = np.stack([column.to_numpy() for column in given["table"].table.columns], 1)
+    np.testing.assert_array_equal(read.astype(float), x)
+
+
+def test_array_of_a_file_with_several_is_not_guessed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.savez(tmp_path / "two.npz", x=np.ones((60, 2)), y=np.zeros((60, 8, 8)))
+    code, error = run_fails(["train", "two.npz", *QUICK], capsys)
+    assert code == 1
+    assert "two.npz has the arrays 'x', 'y'" in error
+    assert "save it alone with numpy.save" in error
 
 
 def test_decimal_commas_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     x = np.random.default_rng(0).normal(size=(30, 2))
     lines = ["a;b", *(f"{a:.3f};{b:.3f}".replace(".", ",") for a, b in x)]
-    path = tmp_path / "comma.csv"
-    path.write_text("\n".join(lines))
-    main(["train", str(path), *QUICK])
-    samples = np.loadtxt("runs/comma/samples.csv", delimiter=",", skiprows=1)
-    assert samples.shape == (60, 2)
+    (tmp_path / "comma.csv").write_text("\n".join(lines))
+    result = run_json(["train", "comma.csv", *QUICK], capsys)
+    assert [column["type"] for column in result["columns"]] == ["Numeric", "Numeric"]
 
 
 @pytest.mark.parametrize(
-    ("options", "recorded"),
+    ("options", "expected"),
     [
-        (["--set=optimizer.lr=1e-3"], ("optimizer", "lr", 1e-3)),
-        (["--columns=height,length"], ("data", "columns", ["height", "length"])),
-        (["--ignore=height"], ("data", "ignore", ["height"])),
-        (["--set=data.seed=3"], ("data", "seed", 3)),
-        (["--set=folds=3"], ("folds", 3)),
+        ([], choose_objective()),
+        (["--objective=ssm"], choose_objective("ssm", "taylor")),
+        (["--objective=sm"], choose_objective("sm", "taylor")),
+        (["--objective=ssm", "--derivative=fd"], choose_objective("ssm", "fd")),
+        (["--objective=sm", "--derivative=autodiff"], choose_objective("sm", "autodiff")),
     ],
 )
-def test_options_are_recorded(
+def test_options_reach_the_training(
     options: list[str],
-    recorded: tuple[Any, ...],
+    expected: object,
     table: Path,
+    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    run_json(["train", str(table), *QUICK, "--seed=5", *options], capsys)
-    record = config(Path("runs/measurements"))
-    assert record["seed"] == 5
-    value: Any = record["recipe"]
-    *path, expected = recorded
-    for name in path:
-        value = value[name]
-    assert value == expected
+    given = stop_before_training(monkeypatch)
+    names = ["--categorical=height", "--ignore=length,weight", "--ignore", "x"]
+    run_fails(["train", str(table), "--seed=5", "--iterations=7", *names, *options], capsys)
+    assert given["objective"] == expected
+    assert (given["seed"], given["iterations"], given["device"]) == (5, 7, "cpu")
+    assert given["categorical"] == ["height"]
+    assert given["ignore"] == ["length", "weight", "x"]
 
 
-@pytest.mark.parametrize(
-    ("options", "derivative"), [([], "Taylor"), (["--derivative=fd"], "FiniteDifference")]
-)
-def test_other_objectives_use_validation_and_test_rows(
-    options: list[str], derivative: str, table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    quick = ["--iterations=5", "--set=network.widths=8", "--set=plan.num_samples=0"]
-    run_json(["train", str(table), "--objective=ssm", *quick, *options], capsys)
-    record = config(Path("runs/measurements"))
-    assert record["data"]["rows"] == {"train": 160, "validation": 20, "test": 20}
-    engine = record["recipe"]["objective"]["objective"]["derivative"]["class"]
-    assert engine.endswith(f".{derivative}")
-
-
-def test_built_in_data_set_is_found_by_name(capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--model=flow", "--iterations=2", "--set=hidden=4", "--set=data.n=200"]
-    result = run_json(["train", "gaussian-ring", *options], capsys)
-    assert result["run"] == "runs/gaussian-ring"
-    assert Path("runs/gaussian-ring/density_grid.npz").exists()
-
-
-def test_images_train(photos: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--iterations=2", "--set=data.size=8", "--set=network.width=2"]
-    options += ["--set=plan.num_samples=4", "--set=sampling_levels=2"]
-    _, log = run_text(["train", str(photos), *options], capsys)
-    assert "Preset images/small" in log
-    assert np.load("runs/photos/samples.npy").shape == (4, 3, 8, 8)
-    with Image.open("runs/photos/samples.png") as picture:
-        assert picture.mode == "RGB"
-
-
-def test_array_in_a_file_is_chosen_by_its_name(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rows = np.random.default_rng(0).normal(size=(60, 2)).astype(np.float32)
-    np.savez(tmp_path / "two.npz", x=rows, y=np.zeros((60, 8, 8)))
-    code, error = run_fails(["train", "two.npz", *QUICK], capsys)
-    assert code == 1
-    assert "--set data.key=" in error
-    assert "'x'" in error or "x, y" in error
-    assert not Path("runs").exists()
-    result = run_json(["train", "two.npz", "--set=data.key=x", *QUICK], capsys)
-    assert result["run"] == "runs/two"
-    samples = np.loadtxt("runs/two/samples.csv", delimiter=",", skiprows=1)
-    assert samples.shape == (60, 2)
-
-
-def test_recipe_of_a_file_needs_trust_to_be_opened_again(
+def test_other_objective_is_trained_and_named(
     table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    result = run_json(["train", "--recipe", TINY], capsys)
-    assert result["run"] == "runs/tiny"
-    assert set(result["metrics"]) == {"exact_sm_loss", "fisher", "ood_auc_shuffled"}
-    for command in (["evaluate"], ["sample"], ["check"], ["train", "--resume"]):
-        code, error = run_fails([*command, "runs/tiny"], capsys)
-        assert code == 2
-        assert "is code in" in error
-        assert "Add --trust to execute it" in error
-    before = Path("runs/tiny/model.safetensors").read_bytes()
-    again = run_json(["train", "--resume", "runs/tiny", "--trust"], capsys)
-    assert again["metrics"] == result["metrics"]
-    assert Path("runs/tiny/model.safetensors").read_bytes() == before
+    options = ["--objective=ssm", "--derivative=fd", "--iterations=3"]
+    out, _ = run_text(["train", str(table), *options], capsys)
+    title = "sliced score matching, derivatives with FiniteDifference"
+    assert sentences(out)["Training"].startswith(f"{title}, 3 iterations in ")
+    assert TableModel.load("runs/measurements").training.objective == title
 
 
-def test_recipe_of_a_file_takes_other_data_and_settings(
-    table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    options = ["--iterations=5", "--set=optimizer.lr=1e-3", "--set=data.test=0.2"]
-    result = run_json(["train", str(table), "--recipe", TINY, *options], capsys)
-    assert result["run"] == "runs/measurements"
-    record = config(Path("runs/measurements"))
-    assert record["data"]["rows"] == {"train": 140, "validation": 20, "test": 40}
-    assert record["recipe"]["optimizer"]["lr"] == pytest.approx(1e-3)
-    assert record["origin"]["name"] == "tiny"
+SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+STOPPED = "fdsm: stopped. No model was written. Training cannot be continued; start it again."
 
 
-def interrupt(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background
-    original = Training._count
-
-    def count(self: Training, event: IterationEvent) -> None:
-        original(self, event)
-        if event.iteration == after:
-            os.kill(os.getpid(), signal.SIGINT)
-
-    monkeypatch.setattr(Training, "_count", count)
-
-
-def test_interrupted_run_is_resumed_even_if_its_data_have_moved(
+@pytest.mark.usefixtures("instant")
+@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize("place", ["TableModel.fit", "checkpoint.save"])
+def test_interrupted_training_leaves_nothing_behind_and_says_so(
+    place: str,
+    number: signal.Signals,
     table: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    whole = run_json(["train", str(table), *QUICK, "--out", "whole"], capsys)
-    with monkeypatch.context() as patch:
-        interrupt(patch, after=7)
-        code, error = run_fails(["train", str(table), *QUICK, "--out", "my run"], capsys)
-    assert code == 128 + signal.SIGINT
-    assert "stopped after iteration 7 of 15. A checkpoint was written" in error
-    assert "Continue with: fdsm train --resume 'my run'" in error
-    code, error = run_fails(["sample", "my run"], capsys)
-    assert code == 1
-    assert "has not finished. Continue with: fdsm train --resume 'my run'" in error
-    table.rename(tmp_path / "moved.csv")
-    code, error = run_fails(["train", "--resume", "my run"], capsys)
-    assert code == 1
-    assert "measurements.csv" in error
-    write_measurements(tmp_path / "other.csv", seed=1)
-    code, error = run_fails(["train", "other.csv", "--resume", "my run"], capsys)
-    assert code == 1
-    assert "have changed since training started" in error
-    result = run_json(["train", "moved.csv", "--resume", "my run"], capsys)
-    assert result["metrics"] == whole["metrics"]
-    first, second = (checkpoint.load(Path(f, "model.safetensors")) for f in ("whole", "my run"))
-    for name, value in first["model"].items():
-        assert np.array_equal(value.numpy(), second["model"][name].numpy()), name
+    """During training, and while the files are written."""
+
+    def interrupt(*_: object, **__: object) -> None:
+        os.kill(os.getpid(), number)
+        time.sleep(5)
+
+    handlers = {number: signal.getsignal(number) for number in SIGNALS}
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background
+    monkeypatch.setattr(f"fdsm.tables.model.{place}", interrupt)
+    code, error = run_fails(["train", str(table), *QUICK], capsys)
+    signal.signal(signal.SIGINT, handlers[signal.SIGINT])
+    assert code == 130
+    assert error.splitlines()[-1] == STOPPED
+    assert error.count("fdsm: ") == 1
+    assert {path.name for path in tmp_path.iterdir()} <= {"measurements.csv", "runs"}
+    assert not [*Path().glob("runs/*")]
+    assert {number: signal.getsignal(number) for number in SIGNALS} == handlers
 
 
-def test_run_of_a_built_in_data_set_has_no_data_to_move(
-    capsys: pytest.CaptureFixture[str], table: Path
-) -> None:
-    options = ["--model=flow", "--iterations=2", "--set=hidden=4", "--set=data.n=200"]
-    run_json(["train", "gaussian-ring", *options], capsys)
-    code, error = run_fails(["train", str(table), "--resume", "runs/gaussian-ring"], capsys)
-    assert code == 2
-    assert "are not a file: leave DATA out" in error
-
-
-def test_unfinished_run_is_mentioned_when_a_new_one_is_started(
+def test_signal_that_is_ignored_stays_ignored(
     table: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with monkeypatch.context() as patch:
-        interrupt(patch, after=3)
-        run_fails(["train", str(table), *QUICK], capsys)
-    _, log = run_text(["train", str(table), *QUICK], capsys)
-    assert "To continue it instead: fdsm train --resume runs/measurements" in log
-    assert Path("runs/measurements-2/result.json").exists()
+    """As after `nohup`."""
+
+    def hang_up(*_: object, **__: object) -> None:
+        os.kill(os.getpid(), signal.SIGHUP)
+        raise DataError("trained on")
+
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    monkeypatch.setattr("fdsm.tables.model.train_ensemble", hang_up)
+    code, error = run_fails(["train", str(table), *QUICK], capsys)
+    assert signal.signal(signal.SIGHUP, before) == signal.SIG_IGN
+    assert code == 1
+    assert "trained on" in error
 
 
-def fail_to_write(name: str, after: int, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Let the disk be full when a checkpoint is written."""
-    original, written = checkpoint.save, []
+@pytest.mark.usefixtures("instant")
+def test_full_disk_is_named_and_leaves_nothing_behind(
+    table: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def save(path: Path, state: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
-    def save(path: Path, state: dict[str, Any]) -> None:
-        if path.stem.isdigit():
-            written.append(path)
-        if path.stem.isdigit() and len(written) > after:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
-        original(path, state)
-
-    monkeypatch.setattr(f"fdsm.training.checkpoint.{name}", save)
-    return save
+    monkeypatch.setattr("fdsm.training.checkpoint.save", save)
+    code, error = run_fails(["train", str(table), *QUICK], capsys)
+    assert code == 1
+    assert "No space left on device: 'runs/" in error.splitlines()[-1]
+    assert not [*Path("runs").iterdir()]
 
 
-@pytest.mark.parametrize(("after", "last"), [(0, "none yet"), (2, "iteration 10")])
-def test_full_disk_names_the_file_the_last_checkpoint_and_the_command(
-    after: int,
-    last: str,
+@pytest.mark.parametrize(
+    "error",
+    [
+        NonFiniteLossError("iteration 3: the loss is nan"),
+        MemoryError("not enough memory"),
+        ModelError("a problem"),
+    ],
+)
+def test_failures_of_training_are_one_line(
+    error: Exception,
     table: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    command = ["train", str(table), *QUICK, "--set=plan.checkpoint_every=5"]
-    with monkeypatch.context() as patch:
-        fail_to_write("save", after, patch)
-        code, error = run_fails(command, capsys)
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("fdsm.tables.model.train_ensemble", fail)
+    code, printed = run_fails(["train", str(table)], capsys)
     assert code == 1
-    iteration = 5 * (after + 1)
-    assert f"runs/measurements/checkpoints/{iteration:08d}.safetensors" in error
-    assert "No space left on device" in error
-    assert f"The last complete checkpoint: {last}" in error
-    assert "run: fdsm train --resume runs/measurements" in error
-    result = run_json(["train", "--resume", "runs/measurements"], capsys)
-    assert result["iterations"] == 15
-
-
-def test_event_files_are_not_written_through_a_link(
-    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    outside, folder = tmp_path / "outside", tmp_path / "run"
-    outside.mkdir()
-    folder.mkdir()
-    (folder / "tensorboard").symlink_to(outside)
-    command = ["train", str(table), *QUICK, "--out", str(folder), "--tensorboard"]
-    code, error = run_fails(command, capsys)
-    assert code == 1
-    assert f"{folder / 'tensorboard'} is a link to {outside}, outside the run" in error
-    assert not list(outside.iterdir())
-
-
-def test_redirected_output_shows_progress_in_lines(
-    table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    _, log = run_text(["train", str(table), *QUICK], capsys)
-    for line in ("Training in runs/measurements", "Trained 15 iterations in ", "Next:"):
-        assert line in log
-    assert "Drawing 60 samples ..." in log
-    assert "\r" not in log
-    assert "\x1b" not in log
+    assert printed.splitlines()[-1] == f"fdsm: {error}"
+    assert not Path("runs").exists()
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--seed", "many", "x.csv"], "many"),
-        (["--sed", "1", "x.csv"], "--seed"),
-        ([], "give the data to train on, for example: fdsm train measurements.csv"),
-        (["TABLE", "--set", "plan.iteration=3"], "Did you mean plan.iterations?"),
-        (["TABLE", "--set", "batch=3"], "Did you mean plan.batch?"),
-        (["TABLE", "--set", "plan.iterations=x"], "must be int, not 'x'. It is 1000 now (see"),
-        (["TABLE", "--set", "plan.iterations"], "such as optimizer.lr=1e-3"),
-        (["TABLE", "--set", "data.clumns=a"], "Did you mean columns?"),
-        (["TABLE", "--iterations", "0"], "plan.iterations=0 is not allowed"),
-        (["TABLE", "--model", "score-network"], "Models for tables: ebm, flow, kernel"),
-        (["TABLE", "--objective", "mle"], "Allowed: dsm, ssm, ssmvr, sm"),
-        (["TABLE", "--derivative", "fd"], "Objectives with a choice: ssm, ssmvr, sm"),
-        (["--recipe", "nowhere.py:mine"], "there is no file nowhere.py"),
-        (["--recipe", "mine"], "a recipe is given as file.py:name"),
-        (["--recipe", TINY.replace(":tiny", ":tyni")], "Did you mean 'tiny'?"),
-        (["--recipe", TINY, "--model", "flow"], "--recipe replaces --model"),
-        (["--resume", "x", "--set", "a=b"], "a run that is resumed keeps its settings"),
-        (["--resume", "x", "--iterations", "5"], "a run that is resumed keeps its settings"),
-        (["--resume", "x", "--seed", "5"], "a run that is resumed keeps its settings"),
+        (["TABLE", "--sed", "1"], "--seed"),
+        ([], "DATA"),
+        (["TABLE", "--iterations", "0"], "--iterations must be at least 1, but is 0"),
+        (["TABLE", "--objective", "mle"], "Expected one of ('dsm', 'ssm', 'sm')"),
+        (["TABLE", "--derivative", "fd"], "--derivative needs --objective ssm or sm"),
         (["TABLE", "--device", "cuda:99"], "torch cannot use the device 'cuda:99' here"),
         (["TABLE", "--device", "meta"], "torch cannot use the device 'meta' here"),
         (["TABLE", "--device", "nonsense"], "torch cannot use the device 'nonsense' here"),
-        (["TABLE", "--threads", "0"], "--threads must be at least 1, but is 0"),
     ],
 )
 def test_wrong_command_lines_are_explained(
@@ -371,27 +449,15 @@ def test_wrong_command_lines_are_explained(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["digts"], "Did you mean 'digits'?"),
-        (["nowhere.csv"], "nowhere.csv"),
-        (["--resume", "nowhere"], "is not the folder of a run: it has no config.json"),
-        (["TABLE", "--set", "data.columns=length,with"], "'with'"),
-        (["TABLE", "--set", "optimizer.lr=1e30", *QUICK], "learning rate"),
-        (["TABLE", "--model", "kernel", "--set", "inducing=1000"], "Set inducing=80"),
-        (["PHOTOS", "--set", "data.size=12"], "multiples of 8"),
-    ],
+    ("name", "message"),
+    [("nowhere.csv", "nowhere.csv does not exist"), ("photos", "photos is a folder")],
 )
-def test_data_and_settings_that_do_not_fit_are_explained(
-    arguments: list[str],
-    message: str,
-    table: Path,
-    photos: Path,
-    capsys: pytest.CaptureFixture[str],
+def test_data_that_are_no_table_are_named(
+    name: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    paths = {"TABLE": str(table), "PHOTOS": str(photos)}
-    command = ["train", *(paths.get(word, word) for word in arguments)]
-    for _ in range(2):
-        code, error = run_fails(command, capsys)
-        assert code == 1
-        assert message in error
+    (tmp_path / "photos").mkdir()
+    code, error = run_fails(["train", name], capsys)
+    assert code == 1
+    assert error.startswith(f"fdsm: {message}")
+    assert error.count("\n") == 1
+    assert not Path("runs").exists()
