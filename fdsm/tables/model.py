@@ -474,7 +474,8 @@ class TableModel:
         except KeyError as error:
             raise ModelError(f"the model in {folder} is damaged: it lacks {error}") from error
         except Exception as error:  # an untrusted file can be wrong in any way
-            raise ModelError(f"the model in {folder} is damaged: {error}") from error
+            problem = " ".join(str(error).split())  # torch lists problems in lines
+            raise ModelError(f"the model in {folder} is damaged: {problem}") from error
         return model
 
     @cached_property
