@@ -10,7 +10,7 @@ from pathlib import Path
 
 from .extras import name_missing_extra
 
-__all__ = ["BusyError", "create_folder", "exclusive", "replace_file"]
+__all__ = ["BusyError", "create_folder", "exclusive", "flush", "replace_file", "sweep"]
 
 try:
     import fcntl

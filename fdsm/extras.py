@@ -3,6 +3,8 @@
 from collections.abc import Generator
 from contextlib import contextmanager
 
+__all__ = ["name_missing_extra"]
+
 EXTRAS = {
     "filelock": "tables",
     "jinja2": "tables",

@@ -23,8 +23,10 @@ __all__ = [
     "differences",
     "find_fields",
     "from_json",
+    "has_type",
     "replace_fields",
     "to_json",
+    "type_name",
 ]
 
 Json = dict[str, Any] | list[Any] | str | int | float | bool | None

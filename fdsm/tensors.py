@@ -5,6 +5,8 @@ import math
 import torch
 from torch import Generator, Tensor
 
+__all__ = ["dimension", "dot", "per_example", "randn_like"]
+
 
 def dot(a: Tensor, b: Tensor) -> Tensor:
     """Return the inner product of each pair of events, shape `(B, *E), (B, *E) -> (B,)`."""

@@ -14,7 +14,19 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-__all__ = ["InputError", "read_json"]
+__all__ = [
+    "MAX_QUOTE",
+    "Decompressed",
+    "InputError",
+    "expansion_limit",
+    "parse_json",
+    "printable",
+    "quote",
+    "read_file",
+    "read_json",
+    "require_file",
+    "shorten",
+]
 
 MAX_MESSAGE = 2000
 """Longest message of an error, in characters. The middle of a longer one is left out."""

@@ -25,6 +25,15 @@ from ..derivatives.checks.arguments import check_arguments
 from ..derivatives.checks.precision import full_precision_backward, require_full_precision, widened
 from ..tensors import dimension, dot
 
+__all__ = [
+    "DifferencedEquations",
+    "Equations",
+    "ExactEquations",
+    "FullGradientEquations",
+    "NormalEquations",
+    "SlicedEquations",
+]
+
 
 @dataclass(frozen=True)
 class NormalEquations:

@@ -22,6 +22,8 @@ from ..atomic_io import create_folder, replace_file
 from ..serialize import Json
 from ..untrusted import InputError, parse_json, require_file
 
+__all__ = ["CheckpointError", "Checkpoints", "load", "save"]
+
 FORMAT = "fdsm checkpoint 1"
 
 

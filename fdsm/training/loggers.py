@@ -11,6 +11,8 @@ from ..extras import name_missing_extra
 from ..serialize import Json
 from ..untrusted import read_file
 
+__all__ = ["JsonLines", "Log", "TensorBoard", "read_metrics"]
+
 Log = Callable[[Mapping[str, Json]], None]
 """A logger. It takes a record with `"iteration"`, `"seconds"` and metrics by name."""
 

@@ -6,6 +6,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from types import FrameType
 
+__all__ = ["SIGNALS"]
+
 NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
 SIGNALS = tuple(getattr(signal, name) for name in NAMES if hasattr(signal, name))
 """Ctrl-C, `kill`, and a terminal that was closed, which Windows does not have."""

@@ -16,7 +16,6 @@ from torch import Generator, Tensor, nn
 
 from fdsm.evaluation import Measurement, log_densities, mean_of, nll, sm_losses
 from fdsm.evaluation.measurement import median_of
-from fdsm.evaluation.score_matching import SCALE
 from fdsm.models import (
     DKEF,
     DKEFDensity,
@@ -30,11 +29,11 @@ from fdsm.samplers import (
     LogPartition,
     MixtureProposal,
     Progress,
+    Proposal,
     StepAdaptation,
     hmc,
     importance_log_partition,
 )
-from fdsm.samplers.importance import Proposal
 from fdsm.tensors import randn_like
 from fdsm.training import Adam, GradientStep, OptimizerConfig
 from fdsm.typing import LogDensity, Objective, Projection, Step
@@ -42,6 +41,8 @@ from fdsm.typing import LogDensity, Objective, Projection, Step
 from ..data import Dataset, Source
 from .recipe import Recipe, TrainingPlan
 
+SCALE = "trace + half squared norm, summed over dimensions"
+"""Scale of exact score-matching losses, as in `fdsm.evaluation.exact_sm_loss`."""
 BASE_SCALE = 2.0
 """Standard deviation of the base measure."""
 _ROWS = 100

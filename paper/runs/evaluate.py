@@ -19,7 +19,7 @@ from fdsm.evaluation import (
 from fdsm.samplers import Progress
 from fdsm.serialize import Json, to_json
 from fdsm.tensors import dimension, randn_like
-from fdsm.training.loggers import read_metrics
+from fdsm.training import read_metrics
 
 from ..data import Dataset
 from ..data.split import fixed_shuffle

@@ -25,8 +25,8 @@ from typing import Any, Self
 import torch
 from torch import nn
 
+import fdsm
 import paper
-from fdsm import __version__
 from fdsm.atomic_io import replace_file
 from fdsm.serialize import Json, RecordError, differences, from_json, to_json
 from fdsm.training import Checkpoints, derived_seed
@@ -155,7 +155,8 @@ class Run:
             if (maker := _maker(config)) != _maker(environment_info()):
                 cause = f"it was written by {maker}"
             raise RunError(
-                f"{folder / 'config.json'} cannot be opened by {__version__}: {cause}: {error}"
+                f"{folder / 'config.json'} cannot be opened by {fdsm.__version__}: {cause}: "
+                f"{error}"
             ) from error
         return cls(folder, recipe, seed, device or was_on, origin)
 
@@ -297,7 +298,7 @@ def environment_info() -> dict[str, Json]:
     """Return the versions of the software and a description of the machine, as a record."""
     return {
         "versions": {
-            "fdsm": __version__,
+            "fdsm": fdsm.__version__,
             "torch": torch.__version__,
             "python": platform.python_version(),
         },
@@ -315,7 +316,7 @@ def _read_config(folder: Path) -> dict[str, Any]:
             raise RunError(f"{path} is damaged: format is {quote(config.get('format'))}")
         raise RunError(
             f"{folder} was written by {_maker(config)}, whose config.json has another layout. "
-            f"Open it with that version, or train it again with {__version__}"
+            f"Open it with that version, or train it again with {fdsm.__version__}"
         )
     _require_types(path, config)
     return config

@@ -7,13 +7,13 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
+import fdsm.training.checkpoint as checkpoint
 from fdsm.derivatives import FiniteDifference, as_log_density
 from fdsm.evaluation import Consistency, check_consistency, log_densities
 from fdsm.objectives import SSM
 from fdsm.projections import Sphere
 from fdsm.samplers import Progress
 from fdsm.serialize import find_fields, replace_fields
-from fdsm.training import checkpoint
 from fdsm.typing import Objective, is_exact
 
 from ..data import Dataset

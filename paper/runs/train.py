@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
-from fdsm import __version__
+import fdsm
+import fdsm.training.checkpoint as checkpoint
 from fdsm.atomic_io import create_folder, exclusive, flush, sweep
 from fdsm.training import (
     EMA,
@@ -28,7 +29,6 @@ from fdsm.training import (
     SaveCheckpoint,
     TensorBoard,
     Validate,
-    checkpoint,
     derived_seed,
     fit,
 )
@@ -354,7 +354,8 @@ class Training:
         except (LookupError, RuntimeError, TypeError, ValueError) as error:
             raise CheckpointError(
                 f"the checkpoints in {self.run.checkpoints.folder} do not fit the recipe in fdsm "
-                f"{__version__}: {error}. Resume with the version in config.json, or delete them"
+                f"{fdsm.__version__}: {error}. Resume with the version in config.json, or delete "
+                "them"
             ) from error
         self._best_weights()
 

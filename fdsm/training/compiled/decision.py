@@ -13,6 +13,8 @@ from ...derivatives.checks.state import tracing
 from ..update import Update
 from .graph import Batch, random_state_kept
 
+__all__ = ["Estimate", "estimate_saving"]
+
 COMPILE_SECONDS = 0.06
 """Time that compiling takes per operation. Measured on a shared core: 5 to 30 seconds for the 200
 to 300 operations of a small network, minutes for a convolutional one."""

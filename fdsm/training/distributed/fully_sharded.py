@@ -12,6 +12,8 @@ from torch.overrides import TorchFunctionMode
 
 from .loss import LossModule
 
+__all__ = ["InnerGradientError", "Units", "fully_sharded"]
+
 Units = Literal["root", "layers"]
 """What is gathered at once: all weights, or those of one layer after the other."""
 

@@ -14,6 +14,17 @@ from torch import distributed
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
+__all__ = [
+    "SINGLE_PROCESS",
+    "AgreedStop",
+    "FailedElsewhere",
+    "Launch",
+    "LaunchError",
+    "World",
+    "is_lost",
+    "join",
+]
+
 T = TypeVar("T")
 
 LOST_CONNECTION_TEXTS = ("gloo", "NCCL", "caused pair closure", "closed by peer", "reset by peer")
