@@ -107,7 +107,7 @@ def compare_objectives() -> list[Trained]:
     train_images, held_out = images[:-HELD_OUT], images[-HELD_OUT:]
     held_out = held_out + NOISE * torch.randn(held_out.shape, generator=generator)
     sphere = Sphere(STEP)
-    objectives = {
+    objectives: dict[str, tuple[Objective, int]] = {
         "DSM": (DSM(NOISE), 0),
         "FD-DSM": (
             SlicedDSM(NOISE, FiniteDifference(), sphere, directions=DIRECTIONS),
@@ -158,7 +158,8 @@ def _training_step(
 ) -> "Callable[[Tensor, Generator], None]":
     def step(x: "Tensor", generator: "Generator") -> None:
         optimizer.zero_grad()
-        objective(model, x, generator=generator).mean().backward()
+        loss = objective(model, x, generator=generator).mean()
+        loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
 
     return step

@@ -95,9 +95,12 @@ class ScoreMatchingDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         """
         self._check_parameters()
         frame = self._frame(X, reset=True)
+        columns = self._columns(X, frame)
         self.model_ = TableModel.fit(
             frame,
-            **self._columns(X, frame),
+            categorical=columns["categorical"],
+            numeric=columns["numeric"],
+            ignore=columns["ignore"],
             iterations=self.iterations,
             seed=int(check_random_state(self.random_state).randint(2**31)),
             device=self.device,

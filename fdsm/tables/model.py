@@ -518,13 +518,12 @@ class TableModel:
         network = NoiseConditionalEnsemble(encoder.dimension, FOLDS, width, blocks)
         network.load_state_dict(weights)
         network.to(device).requires_grad_(requires_grad=False).eval()
-        on_device = lambda part: {name: tensor.to(device) for name, tensor in part.items()}
-        detector = {name: on_device(part) for name, part in state["detector"].items()}
+        detector = {name: _on(device, part) for name, part in state["detector"].items()}
         pair = config["log_partition"]
         return cls(
             schema,
             encoder,
-            Imputation(**on_device(state["imputation"])),
+            Imputation(**_on(device, state["imputation"])),
             Ensemble(network, objective),
             OutlierDetector.restore(detector),
             Marginals(**state["marginals"]),
@@ -606,6 +605,10 @@ def _generator(seed: int, purpose: str, device: torch.device | str = "cpu") -> G
 
 def _tensors(part: Any) -> dict[str, Tensor]:  # ruff: ignore[any-type]
     return {field.name: getattr(part, field.name) for field in fields(part)}
+
+
+def _on(device: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor.to(device) for name, tensor in tensors.items()}
 
 
 def _umask() -> int:

@@ -77,7 +77,10 @@ class ScoredTable:
         stop = len(self.score) if stop is None else stop
         part, rows = slice(start, stop), range(start, stop)
         missing = np.isnan(self.score[part])
-        number = lambda x: pa.array(seven_digits(x[part]), pa.float64(), mask=missing)
+
+        def number(x: Floats) -> pa.Array:
+            return pa.array(seven_digits(x[part]), pa.float64(), mask=missing)
+
         reasons = [_safe_text(self.reasons.get(i, [])) for i in rows]
         return pa.table({
             "score": number(self.score),
@@ -136,10 +139,10 @@ def score_frames(
             explained |= {done + i: each for i, each in by_row.items()}
         highest = torch.cat([highest, block[0].nan_to_num(-torch.inf)]).topk(EXPLAINED_ROWS).values
         done += len(rows)
-    joined = torch.cat(scores, 1) if scores else torch.empty(3, 0).double()
-    flagged = benjamini_hochberg(joined[1], fdr)
+    score, p_value, log_density = torch.cat(scores, 1) if scores else torch.empty(3, 0).double()
+    flagged = benjamini_hochberg(p_value, fdr).numpy()
     return ScoredTable(
-        *(values.numpy() for values in joined), flagged.numpy(), explained, problems
+        score.numpy(), p_value.numpy(), log_density.numpy(), flagged, explained, problems
     )
 
 
