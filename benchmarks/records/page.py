@@ -14,7 +14,7 @@ from paper.report import render_template
 from .curves import Trainings
 from .goals import goal_table
 from .record import Case, Record, read_record
-from .tables import tables_of
+from .tables import ratio_tables, training_tables
 
 TRAINING = "time-to-loss"
 NOT_MEASURED = "*Not measured yet.*"
@@ -64,15 +64,37 @@ class Page:
         """Return whether a benchmark was measured."""
         return name in self.records or (name == TRAINING and self.trainings is not None)
 
-    def tables(self, name: str) -> str:
-        """Return the tables of a benchmark with its plots, date and machine."""
-        results = self.trainings if name == TRAINING else self.records.get(name)
+    def tables(self, name: str, *modes: str) -> str:
+        """Return the tables of a benchmark, of all or of some modes, with its plots."""
+        results = self._results(name)
         if results is None:
             return NOT_MEASURED
-        shown = [f"**{table.title}**\n\n{table.markdown()}" for table in tables_of(results)]
-        plots = sorted(self.folder.glob(f"{name}*.svg"))
-        shown += [f"![{plot.stem}]({self._link(plot)})" for plot in plots]
-        return "\n\n".join([*shown, self._provenance(results)])
+        if isinstance(results, Record):
+            shown = ratio_tables(results, quartiles=False)
+            shown = [table for table in shown if not modes or table.head[0] in modes]
+        else:
+            shown = training_tables(results)
+        texts = [f"**{table.title}**\n\n{table.markdown()}" for table in shown]
+        return "\n\n".join([*texts, self.plots(name)])
+
+    def plots(self, name: str) -> str:
+        """Return the plots of a benchmark."""
+        if self._results(name) is None:
+            return NOT_MEASURED
+        files = sorted(self.folder.glob(f"{name}*.svg"))
+        return "\n\n".join(f"![{plot.stem}]({self._link(plot)})" for plot in files)
+
+    def provenance(self) -> str:
+        """Return when and where the benchmarks were measured."""
+        results: dict[str, Record | Trainings] = dict(self.records)
+        if self.trainings is not None:
+            results[TRAINING] = self.trainings
+        names: dict[str, list[str]] = {}
+        for name, measured in results.items():
+            machine = ", ".join(f"{key} {value}" for key, value in measured.machine.items())
+            names.setdefault(f"measured on {measured.date}: {machine}.", []).append(name)
+        lines = [f"- {', '.join(of_machine)}: {text}" for text, of_machine in names.items()]
+        return "\n".join(lines) or NOT_MEASURED
 
     def goals(self) -> str:
         """Return the table of goals."""
@@ -105,9 +127,8 @@ class Page:
     def _link(self, path: Path) -> str:
         return Path(os.path.relpath(path, self.link_from)).as_posix()
 
-    def _provenance(self, results: Record | Trainings) -> str:
-        machine = ", ".join(f"{key} {value}" for key, value in results.machine.items())
-        return f"Measured on {results.date}: {machine}."
+    def _results(self, name: str) -> Record | Trainings | None:
+        return self.trainings if name == TRAINING else self.records.get(name)
 
 
 def write(template: Path, results: Path, out: Path) -> Path:

@@ -53,25 +53,28 @@ def tables_of(results: Record | Trainings) -> list[RatioTable]:
     return training_tables(results)
 
 
-def ratio_tables(record: Record) -> list[RatioTable]:
+def ratio_tables(record: Record, *, quartiles: bool = True) -> list[RatioTable]:
     """Return one table for each mode of a record.
 
-    A cell is the ratio of the fastest runs, with the quartiles of the ratios of neighboring
-    runs. The row of the reference shows its cost.
+    A cell is the ratio of the fastest runs. The row of the reference shows its cost.
 
     Args:
         record: The results.
+        quartiles: Whether cells also have the quartiles of the ratios of neighboring runs.
 
     Returns:
         The tables.
     """
-    problems = list(dict.fromkeys(cost.problem for cost in record.costs))
     tables = []
     for mode, reference in record.references.items():
         costs = {(c.problem, c.case): c for c in record.costs if c.case.mode == mode}
+        problems = list(dict.fromkeys(problem for problem, _ in costs))
         rows = []
         for case in dict.fromkeys(case for _, case in costs):
-            cells = [_cell(record, costs.get((problem, case))) for problem in problems]
+            cells = [
+                _cell(record, costs.get((problem, case)), quartiles=quartiles)
+                for problem in problems
+            ]
             rows.append((f"{case.method}, {case.by}", *cells))
         title = f"{mode}: {record.unit} relative to {reference.label}"
         if rows:
@@ -79,12 +82,13 @@ def ratio_tables(record: Record) -> list[RatioTable]:
     return tables
 
 
-def _cell(record: Record, cost: Cost | None) -> str:
+def _cell(record: Record, cost: Cost | None, *, quartiles: bool) -> str:
     if cost is None:
         return MISSING
     if cost.case == record.references[cost.case.mode]:
         return format_amount(min(cost.samples), record.unit)
-    return str(record.ratio(cost))
+    ratio = record.ratio(cost)
+    return str(ratio) if quartiles else f"{ratio.fastest:.2f}"
 
 
 def format_amount(amount: float, unit: str) -> str:

@@ -26,17 +26,28 @@ def template(tmp_path: Path) -> Path:
 def test_tables_have_plots_a_date_and_a_machine(template: Path, tmp_path: Path) -> None:
     write_results(record(), tmp_path / "results")
     write_results(trainings(), tmp_path / "results")
-    template.write_text('{{ tables("step") }}\n{{ tables("time-to-loss") }}')
+    template.write_text('{{ tables("step") }}\n{{ tables("time-to-loss") }}\n{{ provenance() }}')
     page = render(template, tmp_path / "results")
-    assert "| FD-SSM, fdsm | 2.00 (2.00-3.00) |" in page
+    assert "| FD-SSM, fdsm | 2.00 |" in page
     assert "![step](../results/step.svg)" in page
-    assert page.count("Measured on 2026-01-01: cores 2.") == 2
+    assert "- step, time-to-loss: measured on 2026-01-01: cores 2." in page
     assert "time-to-loss-wine.svg" in page
 
 
+def test_some_modes_or_plots_alone_are_shown(template: Path, tmp_path: Path) -> None:
+    write_results(record(), tmp_path / "results")
+    template.write_text('{{ tables("step", "gradient") }}')
+    assert "FD-SSM" in render(template, tmp_path / "results")
+    template.write_text('{{ tables("step", "value") }}')
+    assert render(template, tmp_path / "results") == "![step](../results/step.svg)"
+    template.write_text('{{ plots("step") }}')
+    assert render(template, tmp_path / "results") == "![step](../results/step.svg)"
+
+
 def test_benchmarks_without_results_are_not_measured(template: Path, tmp_path: Path) -> None:
-    template.write_text('{{ goals() }} {{ tables("step") }} {{ measured("step") }}')
-    assert render(template, tmp_path) == f"{NOT_MEASURED} {NOT_MEASURED} False"
+    calls = ("goals()", 'tables("step")', 'plots("step")', "provenance()", 'measured("step")')
+    template.write_text(" ".join(f"{{{{ {call} }}}}" for call in calls))
+    assert render(template, tmp_path) == " ".join([*[NOT_MEASURED] * 4, "False"])
 
 
 def test_a_ratio_can_be_used_in_a_sentence(
