@@ -23,7 +23,7 @@ from paper.data import (
 from .. import file_cases
 from ..conftest import Home
 
-PAGE = Path(fdsm.__file__).parents[1] / "docs" / "data.md"
+PAGE = Path(fdsm.__file__).parents[1] / "docs" / "training.md"
 
 
 def write_text(path: Path, content: str) -> Path:
