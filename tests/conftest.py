@@ -23,7 +23,7 @@ torch.set_num_threads(1)  # the tensors are small, and threads that wait for a s
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if {"launched", "by_rank"} & set(getattr(item, "fixturenames", ())):
+        if "by_rank" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.nightly)
 
 
@@ -69,15 +69,6 @@ class Launched(NamedTuple):
 
     folder: Path
     printed: list[dict[str, Any]]
-
-
-@pytest.fixture(scope="session")
-def launched(tmp_path_factory: pytest.TempPathFactory) -> Launched:
-    """What two or three processes did with runs. Tests of it run at night."""
-    from paper.tests.runs.distributed.launch_cases import results
-
-    compute = lambda folder: Launched(folder, results(folder))
-    return _once(tmp_path_factory, "launched", compute)
 
 
 def _once(factory: pytest.TempPathFactory, name: str, compute: Callable[[Path], Result]) -> Result:
