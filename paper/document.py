@@ -14,7 +14,7 @@ import argparse
 import math
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import quote
 
@@ -45,6 +45,12 @@ from .report import (
     study_table,
     typeset,
 )
+
+GENERAL = (
+    "Mean over seeds ± standard error over seeds.",
+    "Published numbers were measured at another scale or on another machine.",
+)
+"""Sentences of captions that hold for all tables of the document."""
 
 
 class MissingResultError(LookupError):
@@ -140,7 +146,8 @@ class Results:
         if rows is not None:
             groups = [self._group(target, row) for row in rows]
         try:
-            return markdown(group_table(groups, columns))
+            shown = group_table(groups, columns)
+            return markdown(replace(shown, caption=_without_general(shown.caption)))
         except LookupError as error:
             raise MissingResultError(f"{target} in {self.folder}: {error}") from error
 
@@ -268,7 +275,7 @@ class Results:
         )
 
     def provenance(self, target: str) -> str:
-        """Return when, where and with which versions the results of a target were made.
+        """Return when and with which versions the results of a target were made.
 
         For a study it includes the source of its settings. Those of a row are in its
         `config.json`.
@@ -346,14 +353,18 @@ def _plain(title: str) -> str:
     return title.translate({ord(sign): None for sign in "[]\\"})
 
 
+def _without_general(caption: str) -> str:
+    """Return a caption without the sentences that the document states once for all tables."""
+    for sentence in GENERAL:
+        caption = caption.replace(sentence, "")
+    return " ".join(caption.replace("This excludes", "Errors exclude").split())
+
+
 def _made_on(records: Sequence[RunRecord | StudyRecord]) -> str:
-    """Return one sentence on the time, versions, machine and duration of some results."""
+    """Return one sentence on the time, versions and duration of some results."""
     entries = {
         "Run on": period(records),
         "with": ", ".join(dict.fromkeys(record.versions for record in records if record.versions)),
-        "on": ", ".join(
-            dict.fromkeys(filter(None, (record.entry("machine") for record in records)))
-        ),
     }
     start = ", ".join(f"{word} {text}" for word, text in entries.items() if text)
     seconds = sum(record.seconds for record in records if not math.isnan(record.seconds))

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fdsm.training import IterationEvent, checkpoint
+import fdsm.training.checkpoint as checkpoint
+from fdsm.training import IterationEvent
 from paper.__main__ import main
 from paper.runs.train import Training
 from paper.tables import table2

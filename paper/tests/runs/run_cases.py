@@ -10,7 +10,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from fdsm.training import IterationEvent, checkpoint
+import fdsm.training.checkpoint as checkpoint
+from fdsm.training import IterationEvent
 from fdsm.training.loggers import read_metrics
 from paper.data import ImageArray
 from paper.recipes import EBM, MLP, Recipe

@@ -9,7 +9,6 @@ import torch
 from rich.console import Console
 
 from fdsm.training import CompiledUpdate, CompileWarning, ConstantSchedule, GradientStep
-from fdsm.training.compiled import graph
 from fdsm.training.compiled.decision import Estimate
 from paper.runs import Run, TrainingInterrupted, train
 from paper.runs.train import Training
@@ -28,7 +27,7 @@ STEADY = replace(tiny, step_size=ConstantSchedule())
 @pytest.fixture(autouse=True)
 def _traced_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """Run traced graphs operation by operation, without waiting for the compiler."""
-    monkeypatch.setattr(graph, "_compiled", lambda traced, inputs: traced)
+    monkeypatch.setattr("fdsm.training.compiled.graph._compiled", lambda traced, inputs: traced)
 
 
 @pytest.mark.nightly

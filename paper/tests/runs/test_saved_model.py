@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch import Generator, nn
 
+import fdsm.training.checkpoint as checkpoint
 from fdsm.derivatives import Autodiff, FiniteDifference, Taylor
 from fdsm.models import NoiseScaled, QuadraticMLP, SlicedEquations
 from fdsm.objectives import DSM, SM, SSM, SSMVR
-from fdsm.training import checkpoint
 from fdsm.typing import Derivative, Objective
 from paper.data import (
     Affine,

@@ -7,8 +7,9 @@ import pytest
 import torch
 from torch import nn
 
+import fdsm.training.checkpoint as checkpoint
 from fdsm.atomic_io import BusyError, exclusive
-from fdsm.training import GradientStep, IterationEvent, NonFiniteLossError, checkpoint
+from fdsm.training import GradientStep, IterationEvent, NonFiniteLossError
 from fdsm.training.loggers import read_metrics
 from fdsm.typing import Step
 from paper.data import Dataset

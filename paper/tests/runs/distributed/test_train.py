@@ -1,6 +1,6 @@
 import pytest
 
-from fdsm.training import checkpoint
+import fdsm.training.checkpoint as checkpoint
 from paper.runs import Run, SavedModel
 
 from ...conftest import Launched
