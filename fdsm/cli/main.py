@@ -60,7 +60,10 @@ def main(argv: Sequence[str] | None = None) -> None:
 def _report_error(error: Exception) -> int:
     """Print an error and return the exit code. Unexpected errors are raised again."""
     from ..training import NonFiniteLossError
+    from ..training.fit import MEMORY_MESSAGES
 
+    if any(text in str(error).lower() for text in MEMORY_MESSAGES):
+        error = MemoryError(f"there is not enough memory: {str(error).splitlines()[0]}")
     failures = (ValueError, NonFiniteLossError, MemoryError, ImportError, OSError)
     if not isinstance(error, failures) or "FDSM_TRACEBACK" in os.environ:
         raise error

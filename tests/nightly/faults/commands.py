@@ -1,4 +1,4 @@
-"""Commands of fdsm in processes of their own, which can be killed.
+"""Commands in processes of their own, which can be killed.
 
 The processes are forked from a server that has imported everything, so that one starts in
 milliseconds. A fault is prepared in the new process before the command starts: a function of this
@@ -11,17 +11,15 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 PRELOADED = [
-    "filelock", "pooch", "pyarrow.csv", "pyarrow.feather", "pyarrow.parquet", "pytest",
-    "rich.progress", "rich.table", "sklearn.ensemble", "sklearn.mixture", "torch._dynamo",
-    "fdsm.cli.main", "fdsm.data.tables.text_file", "fdsm.data.tables.inference",
-    "fdsm.evaluation", "fdsm.recipes.presets", "fdsm.report",
-    "fdsm.report.plots", "fdsm.runs.distributed", "fdsm.runs.samples", "fdsm.runs.score",
-    "tests.runs.run_cases",
+    "pyarrow.csv", "pyarrow.feather", "pyarrow.parquet", "rich.progress", "rich.table",
+    "sklearn.ensemble", "sklearn.mixture", "scipy.stats", "torch.fx.experimental.symbolic_shapes",
+    "fdsm.cli.main", "fdsm.tables.model", "fdsm.tables.report.plots", "fdsm.training",
 ]  # fmt: skip
 """Modules that commands need."""
 
@@ -44,6 +42,7 @@ class Command:
         log: Path,
         prepare: Prepare | None = None,
         environment: Mapping[str, str] | None = None,
+        program: str = "fdsm.cli",
     ) -> None:
         """Start a command.
 
@@ -52,6 +51,7 @@ class Command:
             log: The file for standard output and standard error.
             prepare: Prepares the fault. It must be picklable.
             environment: Variables to set.
+            program: The module whose function `main` is called.
         """
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(PRELOADED)
@@ -59,7 +59,14 @@ class Command:
         self.connection, other = context.Pipe()
         self.process: BaseProcess = context.Process(
             target=_run,
-            args=([str(word) for word in arguments], log, prepare, other, environment or {}),
+            args=(
+                program,
+                [str(word) for word in arguments],
+                log,
+                prepare,
+                other,
+                environment or {},
+            ),
         )
         self.process.start()
         other.close()
@@ -91,10 +98,13 @@ class Command:
 
 
 def run(
-    arguments: Sequence[str | Path], log: Path, prepare: Prepare | None = None
+    arguments: Sequence[str | Path],
+    log: Path,
+    prepare: Prepare | None = None,
+    program: str = "fdsm.cli",
 ) -> tuple[int, str]:
     """Run a command to its end. Return its exit code and its output."""
-    command = Command(arguments, log, prepare)
+    command = Command(arguments, log, prepare, program=program)
     return command.wait(), command.output
 
 
@@ -107,6 +117,7 @@ def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
 
 
 def _run(
+    program: str,
     arguments: list[str],
     log: Path,
     prepare: Prepare | None,
@@ -114,8 +125,6 @@ def _run(
     environment: Mapping[str, str],
 ) -> None:
     import torch
-
-    from fdsm.cli import main
 
     os.environ |= environment
     sys.argv[1:] = arguments  # which processes that train together compare
@@ -127,5 +136,5 @@ def _run(
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may run after `nohup`
     if prepare is not None:
         prepare(connection)
-    main(arguments)
+    import_module(program).main(arguments)
     sys.stdout.flush()

@@ -1,21 +1,16 @@
-"""Runs that faults are injected into. Tests copy them, and compare with the uninterrupted one."""
+"""A table and a model of it. Tests do not change them."""
 
-import shutil
 import sys
 from pathlib import Path
 
 import pytest
 import torch
 
-from paper.runs import Run, SavedModel, TrainingInterrupted, evaluate, train
-
-from paper.tests.recipes.recipe_cases import silent
-from paper.tests.runs.run_cases import interrupt_after, table_recipe, write_table
+from ...cli.cli_cases import write_measurements
+from .commands import run
 
 if sys.platform != "linux":
     collect_ignore_glob = ["test_*.py"]  # they use /proc, limits and capabilities of Linux
-
-SETTINGS = ("plan.patience=40", "plan.validate_every=5", "plan.ema_decay=none", "plan.log_every=1")
 
 
 @pytest.fixture(autouse=True)
@@ -30,38 +25,14 @@ def _working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A table with two columns. Do not change it."""
-    return write_table(tmp_path_factory.mktemp("data") / "table.csv")
+    return write_measurements(tmp_path_factory.mktemp("data") / "table.csv")
 
 
 @pytest.fixture(scope="session")
-def whole(table: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A run that was trained and evaluated without a fault. Do not change it."""
-    torch.set_default_dtype(torch.float32)
-    run = Run.create(tmp_path_factory.mktemp("whole") / "run", table_recipe(table, *SETTINGS))
-    evaluate(train(run), run.recipe.data.load(), silent)
-    return run
-
-
-@pytest.fixture(scope="session")
-def _unfinished(table: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    torch.set_default_dtype(torch.float32)
-    run = Run.create(tmp_path_factory.mktemp("unfinished") / "run", table_recipe(table, *SETTINGS))
-    with pytest.MonkeyPatch.context() as patch:
-        interrupt_after(27, patch)
-        with pytest.raises(TrainingInterrupted):
-            train(run)
-    return run.folder
-
-
-@pytest.fixture
-def unfinished(_unfinished: Path, tmp_path: Path) -> Path:
-    """A copy of the same run, stopped after iteration 27, with checkpoints of 20 and 27."""
-    return Path(shutil.copytree(_unfinished, tmp_path / "unfinished"))
-
-
-@pytest.fixture
-def finished(whole: Run, tmp_path: Path) -> Path:
-    """A copy of the run that was trained and evaluated."""
-    SavedModel.load(whole)
-    return Path(shutil.copytree(whole.folder, tmp_path / "finished"))
+def trained(table: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a model."""
+    folder = tmp_path_factory.mktemp("trained")
+    options = ["--out", folder / "model", "--iterations=15"]
+    code, output = run(["train", table, *options], folder / "log")
+    assert code == 0, output
+    return folder / "model"

@@ -1,10 +1,9 @@
-"""Train one run after the other in one process, and record its memory and open files.
+"""Train one model after the other in one process, and record its memory and open files.
 
     python -m tests.nightly.faults.soak --minutes 30
 
-Every run validates, writes checkpoints, logs and is evaluated, in a folder that is deleted. After
-the warm-up, the first fifth of the time, memory must stay the same to 2 % and no more files may be
-open than before.
+Every model is trained, compared and saved, in a folder that is deleted. After the warm-up, the
+first fifth of the time, memory must stay the same to 2 % and no more files may be open.
 """
 
 import argparse
@@ -24,14 +23,13 @@ from pathlib import Path
 from fdsm.cli import main as run_command
 
 from ...cli.cli_cases import write_measurements
-from .kills import OPTIONS
 
 WARM_UP, TOLERANCE = 0.2, 0.02
 
 
 @dataclass(frozen=True)
 class Reading:
-    """Memory and open files after a run.
+    """Memory and open files after a model.
 
     Attributes:
         seconds: Time since the start.
@@ -52,7 +50,7 @@ def soak(minutes: float, *, every: float = 60) -> list[Reading]:
         every: Seconds between two lines.
 
     Returns:
-        A reading after each run.
+        A reading after each model.
     """
     readings: list[Reading] = []
     printed = began = time.monotonic()
@@ -61,13 +59,13 @@ def soak(minutes: float, *, every: float = 60) -> list[Reading]:
         table = write_measurements(folder / "table.csv")
         while not readings or readings[-1].seconds < 60 * minutes:
             with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-                run_command(["train", str(table), "--out", str(folder / "run"), *OPTIONS])
-            shutil.rmtree(folder / "run")
+                run_command(["train", str(table), "--out", str(folder / "m"), "--iterations=15"])
+            shutil.rmtree(folder / "m")
             gc.collect()
             readings.append(_read(time.monotonic() - began))
             if time.monotonic() - printed > every:
                 printed = time.monotonic()
-                print(f"{len(readings)} runs: {readings[-1]}", flush=True)
+                print(f"{len(readings)} models: {readings[-1]}", flush=True)
     return readings
 
 
@@ -96,7 +94,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=30)
     readings = soak(parser.parse_args().minutes)
     memory, files = growth(readings)
-    print(f"{len(readings)} runs: memory {100 * memory:+.2f} %, open files {files:+d}")
+    print(f"{len(readings)} models: memory {100 * memory:+.2f} %, open files {files:+d}")
     sys.exit(memory > TOLERANCE or files > 0)
 
 

@@ -1,122 +1,122 @@
-"""kill -9 at any moment: every file stays complete, and the run ends like an uninterrupted one."""
+"""kill -9 at any moment: a model or file is there as a whole, or what was there before is."""
 
 import random
 import shutil
-from collections.abc import Iterator
+import time
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from paper.runs import Run
+from fdsm.tables import TableModel
 
-from paper.tests.runs.run_cases import write_table
-from .commands import Command, run
-from .comparison import hidden_files, require_same_result
-from .kills import Kills
+from ...cli.cli_cases import FILES
+from .commands import Command, Prepare, run
 from .moments import PHASES, pause_in_call, pause_in_write
-from .pairs import Pair
+
+KILLS = 25
 
 
-@pytest.fixture(scope="module")
-def kills(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kills]:
-    return Kills(tmp_path_factory.mktemp("kills"), random.Random(0))
-
-
-def test_kills_at_random_times_change_nothing(kills: Kills) -> None:
-    before = kills.count
-    while kills.count < before + 4:
-        kills.kill_one_run(in_writes=False)
-    assert max(kills.lost) <= 5
-
-
-def test_kills_inside_checkpoint_writes_change_nothing(kills: Kills) -> None:
-    before = kills.phases.total()
-    while kills.phases.total() < before + 4:
-        kills.kill_one_run(in_writes=True)
-
-
-@pytest.mark.nightly
-@pytest.mark.timeout(3600)
-def test_a_hundred_kills_change_nothing(kills: Kills) -> None:
-    while kills.count < 100:
-        kills.kill_one_run(in_writes=kills.phases.total() < 50)
-    assert set(kills.phases) == set(PHASES)
-    assert {"training", "after training"} <= set(kills.stages)
-
-
-@pytest.mark.nightly
-@pytest.mark.timeout(3600)
-def test_kills_of_two_processes_change_nothing(tmp_path: Path) -> None:
-    kills = Kills(tmp_path, random.Random(0), Pair)
-    while kills.count < 20:
-        kills.kill_one_run(in_writes=kills.phases.total() < 8)
-    assert max(kills.lost) <= 5
-
-
-def killed(arguments: list[str | Path], moment: object, folder: Path) -> None:
+def killed(arguments: list[str | Path], moment: Prepare, folder: Path) -> None:
     """Kill a command at a moment."""
-    command = Command(arguments, folder / "log", moment)  # type: ignore[arg-type]
+    command = Command(arguments, folder / "log", moment)
     assert command.connection.poll(120), command.output
     command.connection.recv()
     assert command.kill()
 
 
-def test_kill_inside_the_evaluation(whole: Run, finished: Path, tmp_path: Path) -> None:
-    """The model is complete, and the same command evaluates it."""
-    shutil.rmtree(finished / "scored", ignore_errors=True)
-    (finished / "result.json").unlink()
-    resume: list[str | Path] = ["train", "--resume", finished]
-    killed(resume, partial(pause_in_write, "samples.csv", 1, "half"), tmp_path)
-    assert not (finished / "result.json").exists()
-    assert hidden_files(finished) > {".lock"}
-    killed(resume, partial(pause_in_write, "result.json", 1, "written"), tmp_path)
-    code, output = run(resume, tmp_path / "log")
+def hidden(folder: Path) -> list[Path]:
+    """Return the hidden files and folders: drafts."""
+    return [*folder.glob(".*")]
+
+
+def train(table: Path, out: Path) -> list[str | Path]:
+    return ["train", table, "--out", out, "--iterations=15"]
+
+
+@pytest.mark.timeout(1800)
+def test_training_killed_at_random_times_leaves_a_whole_model_or_nothing(
+    table: Path, tmp_path: Path
+) -> None:
+    choose, parent = random.Random(0), tmp_path / "models"
+    began = time.monotonic()
+    assert run(train(table, parent / "model"), tmp_path / "log")[0] == 0
+    seconds, outcomes = time.monotonic() - began, {"nothing": 0, "model": 0}
+    for _ in range(KILLS):
+        shutil.rmtree(parent)
+        command = Command(train(table, parent / "model"), tmp_path / "log")
+        command.process.join(choose.uniform(0, 1.1 * seconds))
+        command.kill()
+        if (parent / "model").exists():
+            assert {path.name for path in (parent / "model").iterdir()} == FILES
+            TableModel.load(parent / "model")
+            outcomes["model"] += 1
+        else:
+            visible = parent.exists() and set(parent.iterdir()) - set(hidden(parent))
+            assert not visible
+            outcomes["nothing"] += 1
+        parent.mkdir(exist_ok=True)
+    assert outcomes["nothing"] > 5, outcomes
+
+
+@pytest.mark.parametrize(
+    ("call", "number"),
+    [("fdsm.training.checkpoint:save", 1), ("os:replace", 1), ("os:replace", 2)],
+)
+def test_training_killed_while_the_model_is_written(
+    call: str, number: int, table: Path, tmp_path: Path
+) -> None:
+    """`os.replace` renames the weights, and then the folder."""
+    out = tmp_path / "models" / "model"
+    killed(train(table, out), partial(pause_in_call, call, number), tmp_path)
+    [draft] = hidden(out.parent)
+    assert draft.name.startswith(".model-")
+    assert not out.exists()
+    code, output = run(train(table, out), tmp_path / "log")
     assert code == 0, output
-    assert Run.open(finished).result["metrics"] == whole.result["metrics"]
-    assert (finished / "samples.csv").read_bytes() == (whole.folder / "samples.csv").read_bytes()
-    assert hidden_files(finished) == {".lock"}
-    require_same_result(finished, whole)
+    TableModel.load(out)
 
 
-def test_kill_between_the_last_checkpoint_and_the_model(
-    whole: Run, finished: Path, tmp_path: Path
+COMMANDS = {"score": "new.scores.csv", "sample": "samples.csv", "report": "page.html"}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("phase", PHASES)
+def test_killed_while_a_file_is_written(
+    phase: str, command: str, trained: Path, table: Path, tmp_path: Path
 ) -> None:
-    (finished / "model.safetensors").unlink()
-    resume: list[str | Path] = ["train", "--resume", finished]
-    killed(resume, partial(pause_in_call, "fdsm.runs.saved_model:SavedModel.save", 1), tmp_path)
-    assert not (finished / "model.safetensors").exists()
-    assert run(resume, tmp_path / "log")[0] == 0
-    require_same_result(finished, whole)
-
-
-@pytest.mark.parametrize("phase", ["half", pytest.param("flushed", marks=pytest.mark.nightly)])
-def test_kill_inside_the_report_keeps_the_old_one(
-    phase: str, finished: Path, tmp_path: Path
-) -> None:
-    report: list[str | Path] = ["report", finished, "--out", tmp_path / "report.html"]
-    (tmp_path / "report.html").write_text("old")
-    killed(report, partial(pause_in_write, "report.html", 1, phase), tmp_path)
-    assert (tmp_path / "report.html").read_text() == "old"
-    assert any(name.startswith(".report.html.") for name in hidden_files(tmp_path))
-    code, output = run(report, tmp_path / "log")
-    assert code == 0, output
-    assert "</html>" in (tmp_path / "report.html").read_text()
-    assert not any(name.startswith(".report.html.") for name in hidden_files(tmp_path))
-
-
-@pytest.mark.parametrize(("command", "name"), [("score", "new.scores.csv"), ("sample", "out.csv")])
-def test_kill_while_scores_or_samples_are_written(
-    command: str, name: str, finished: Path, tmp_path: Path
-) -> None:
-    data, out = write_table(tmp_path / "new.csv", seed=1), tmp_path / name
-    arguments = ["score", finished, data] if command == "score" else ["sample", finished]
-    arguments += ["--out", out]
+    """The old file stays. The draft is hidden, and the next command deletes it."""
+    name = COMMANDS[command]
+    data = [Path(shutil.copy(table, tmp_path / "new.csv"))] if command == "score" else []
+    arguments = [command, trained, *data, "--out", tmp_path / name]
     assert run(arguments, tmp_path / "log")[0] == 0
-    before = out.read_bytes()
-    killed(arguments, partial(pause_in_write, name, 1, "half"), tmp_path)
-    assert out.read_bytes() == before
-    assert any(one.startswith(f".{name}.") for one in hidden_files(tmp_path))
+    before = (tmp_path / name).read_bytes()
+    killed(arguments, partial(pause_in_write, name, 1, phase), tmp_path)
+    assert (tmp_path / name).read_bytes() == before
+    drafts = hidden(tmp_path)
+    assert [draft.name.startswith(f".{name}.") for draft in drafts] == [True] * (
+        phase != "renamed"
+    )
     assert run(arguments, tmp_path / "log")[0] == 0
-    assert out.read_bytes() == before
-    assert not any(one.startswith(f".{name}.") for one in hidden_files(tmp_path))
+    assert (tmp_path / name).read_bytes() == before
+    assert not hidden(tmp_path)
+
+
+@pytest.mark.timeout(900)
+def test_scoring_killed_at_random_times_leaves_a_whole_file_or_nothing(
+    trained: Path, table: Path, tmp_path: Path
+) -> None:
+    choose, out = random.Random(0), tmp_path / "scores.csv"
+    arguments: list[str | Path] = ["score", trained, table, "--out", out]
+    began = time.monotonic()
+    assert run(arguments, tmp_path / "log")[0] == 0
+    seconds, whole = time.monotonic() - began, out.read_bytes()
+    for _ in range(KILLS):
+        out.unlink(missing_ok=True)
+        command = Command(arguments, tmp_path / "log")
+        command.process.join(choose.uniform(0, 1.1 * seconds))
+        command.kill()
+        assert not out.exists() or out.read_bytes() == whole
+    assert run(arguments, tmp_path / "log")[0] == 0
+    assert out.read_bytes() == whole
+    assert not hidden(tmp_path)

@@ -1,4 +1,4 @@
-"""SIGTERM, SIGHUP and Ctrl-C: a checkpoint is written, and the command that continues printed."""
+"""SIGTERM, SIGHUP, Ctrl-C and a closed terminal."""
 
 import os
 import pty
@@ -8,105 +8,70 @@ from pathlib import Path
 
 import pytest
 
-from paper.runs import Run
+from fdsm.tables import TableModel
 
-from .commands import Command, Prepare, run, wait_until
-from .comparison import hidden_files, require_same_result
-from .kills import OPTIONS, logged_iteration, saved_iteration
-from .moments import all_of, pause_in_write, slow_calls
+from .commands import Command, Prepare, wait_until
+from .moments import all_of, slow_calls
 from .terminals import ignoring_hang_up, in_terminal
 
 SLOW = partial(slow_calls, "fdsm.training.update:Update.__call__", 0.05)
 """Steps take long enough for a signal to come during training."""
-
-
-@pytest.fixture(scope="module")
-def expected(table: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    folder = tmp_path_factory.mktemp("expected")
-    code, output = run(["train", table, "--out", folder / "run", *OPTIONS], folder / "log")
-    assert code == 0, output
-    return Run.open(folder / "run")
+STOPPED = "fdsm: stopped. No model was written. Training cannot be continued; start it again."
 
 
 def training(table: Path, tmp_path: Path, prepare: Prepare = SLOW) -> Command:
-    """Return a command that has trained ten iterations."""
-    arguments = ["train", table, "--out", tmp_path / "run", *OPTIONS]
+    """Return a command that has read the table."""
+    arguments = ["train", table, "--out", tmp_path / "models" / "model", "--iterations=60"]
     command = Command(arguments, tmp_path / "log", prepare)
-    wait_until(lambda: logged_iteration(tmp_path / "run") > 10)
+    wait_until(lambda: command.log.exists() and "Read" in command.output)
     return command
 
 
-def resume(tmp_path: Path, expected: Run) -> None:
-    """Resume the run, and require that it ends as if it had not been interrupted."""
-    code, output = run(["train", "--resume", tmp_path / "run"], tmp_path / "log")
-    assert code == 0, output
-    require_same_result(tmp_path / "run", expected)
-    assert hidden_files(tmp_path / "run") == {".lock"}
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-def test_signal_writes_a_checkpoint_and_prints_the_command_that_continues(
-    number: signal.Signals, table: Path, tmp_path: Path, expected: Run
+def test_signal_stops_training_without_a_trace(
+    number: signal.Signals, table: Path, tmp_path: Path
 ) -> None:
     command = training(table, tmp_path)
+    command.process.join(0.5)
     command.send(number)
-    assert command.wait() == 128 + number
-    folder = tmp_path / "run"
-    assert saved_iteration(folder) == logged_iteration(folder) < 60
-    assert (
-        f"stopped after iteration {saved_iteration(folder)} of 60. A checkpoint" in command.output
-    )
-    assert f"Continue with: fdsm train --resume {folder}" in command.output
-    resume(tmp_path, expected)
+    assert command.wait() == 130
+    assert command.output.splitlines()[-1] == STOPPED
+    assert "Traceback" not in command.output
+    assert not (tmp_path / "models").exists()
 
 
-def test_closed_terminal_stops_training_like_a_signal(
-    table: Path, tmp_path: Path, expected: Run
-) -> None:
+def test_closed_terminal_stops_training_like_a_signal(table: Path, tmp_path: Path) -> None:
     """Messages and the progress bar can no longer be printed, and that must not matter."""
     ours, theirs = pty.openpty()
     terminal = partial(in_terminal, os.ttyname(theirs))
-    command = training(table, tmp_path, partial(all_of, [SLOW, terminal]))
+    arguments = ["train", table, "--out", tmp_path / "models" / "model", "--iterations=60"]
+    command = Command(arguments, tmp_path / "log", partial(all_of, [SLOW, terminal]))
+    wait_until(lambda: b"Read" in os.read(ours, 1000))
     os.close(theirs)
     os.close(ours)
-    assert command.wait() == 128 + signal.SIGHUP
-    assert saved_iteration(tmp_path / "run") == logged_iteration(tmp_path / "run") < 60
-    resume(tmp_path, expected)
+    assert command.wait() == 130
+    assert not (tmp_path / "models").exists()
 
 
-def test_ignored_hang_up_stays_ignored(table: Path, tmp_path: Path, expected: Run) -> None:
+def test_ignored_hang_up_stays_ignored(table: Path, tmp_path: Path) -> None:
     """As after `nohup`."""
     command = training(table, tmp_path, partial(all_of, [SLOW, ignoring_hang_up]))
     command.send(signal.SIGHUP)
-    assert command.wait() == 0
-    require_same_result(tmp_path / "run", expected)
+    assert command.wait() == 0, command.output
+    TableModel.load(tmp_path / "models" / "model")
 
 
-def test_second_ctrl_c_stops_at_once(table: Path, tmp_path: Path, expected: Run) -> None:
-    """It comes inside the write of a checkpoint, whose file is not created."""
-    moment = partial(pause_in_write, "checkpoints/0*.safetensors", 3, "written")
-    folder = tmp_path / "run"
-    command = Command(["train", table, "--out", folder, *OPTIONS], tmp_path / "log", moment)
-    assert command.connection.poll(60)
-    assert hidden_files(folder) > {".lock"}
-    command.send(signal.SIGINT)
-    command.process.join(0.5)
-    assert command.process.exitcode is None
-    command.send(signal.SIGINT)
-    assert command.wait() == 130
-    assert (saved_iteration(folder), logged_iteration(folder)) == (10, 15)
-    assert "The last complete checkpoint: iteration 10. Continue with: fdsm" in command.output
-    assert "Traceback" not in command.output
-    assert hidden_files(folder) == {".lock"}
-    resume(tmp_path, expected)
-
-
-def test_signal_during_a_slow_write_waits_for_its_end(
-    table: Path, tmp_path: Path, expected: Run
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -15)])
+def test_signal_during_scoring_leaves_no_file(
+    number: signal.Signals, code: int, trained: Path, table: Path, tmp_path: Path
 ) -> None:
-    command = training(table, tmp_path, partial(slow_calls, "os:fsync", 0.1))
-    command.send(signal.SIGTERM)
-    assert command.wait() == 128 + signal.SIGTERM
-    assert saved_iteration(tmp_path / "run") == logged_iteration(tmp_path / "run") < 60
-    assert hidden_files(tmp_path / "run") == {".lock"}
-    resume(tmp_path, expected)
+    out = tmp_path / "scores.csv"
+    slow = partial(slow_calls, "fdsm.tables.scoring:write_frames", 5.0)
+    command = Command(["score", trained, table, "--out", out], tmp_path / "log", slow)
+    wait_until(lambda: [*tmp_path.glob(".scores.csv.*")] != [])
+    command.send(number)
+    assert command.wait() == code
+    assert not out.exists()
+    if number == signal.SIGINT:
+        assert command.output.endswith("interrupted. Files already written are complete.\n")
+        assert not [*tmp_path.glob(".*")]
