@@ -59,9 +59,10 @@ class EncodeColumns:
       two categories is always 2. The inverse is the largest element of $y + p$.
     - A missing cell, NaN, becomes NaN in all inputs of the column.
 
-    A scale that would be zero is 1. Inputs have torch's default dtype; learned numbers and
-    intermediate results are float64. `log_det` is that of the numeric cells that are not missing.
-    Categories contribute nothing: their density is that of the encoded values.
+    A scale that would be zero is 1. Inputs are float32, so that the same cell always has the same
+    input; learned numbers and intermediate results are float64. `log_det` is that of the numeric
+    cells that are not missing. Categories contribute nothing: their density is that of the encoded
+    values.
 
     Attributes:
         num_levels: Number of categories of each column, 0 for a numeric one.
@@ -127,7 +128,7 @@ class EncodeColumns:
         """Return model inputs, shape `(N, D)`."""
         mean, scale = self.mean.to(x.device), self.scale.to(x.device)
         inputs = ((self._expand(x) - mean) / scale).clamp(-LARGEST, LARGEST)
-        return inputs.to(torch.get_default_dtype())
+        return inputs.float()
 
     def inverse(self, y: Tensor) -> Tensor:
         """Return codes, shape `(N, C)`, float64. Categories are integers."""
@@ -147,7 +148,7 @@ class EncodeColumns:
         numeric = layout.numeric.to(x.device)
         present = ~x.double()[:, layout.column.to(x.device)][:, numeric].isnan()
         log_scale = self.scale.to(x.device)[numeric].log()
-        return -(present * log_scale).sum(1).to(torch.get_default_dtype())
+        return -(present * log_scale).sum(1)
 
     def _expand(self, x: Tensor) -> Tensor:
         """Return numbers, -1 or 1, and one-hot vectors, shape `(N, D)`, float64."""

@@ -11,6 +11,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import torch
@@ -36,6 +37,7 @@ from ..training import (
     IterationEvent,
     NonFiniteLossError,
     derived_seed,
+    keep_freed_memory,
     objective_loss,
 )
 from ..typing import Derivative, LogDensity, Objective, Score
@@ -127,6 +129,14 @@ class Ensemble:
     network: NoiseConditionalEnsemble
     objective: Objective
 
+    @cached_property
+    def joint(self) -> ProductOfMembers:
+        """The joint log-density of one row per member, which the objective trains.
+
+        It is built once, because a model that an objective has not seen before is inspected.
+        """
+        return ProductOfMembers(self.network)
+
     @property
     def log_density(self) -> LogDensity:
         """The mean log-density of the members at the first scored level, `(N, D) -> (N,)`."""
@@ -151,13 +161,12 @@ class Ensemble:
     def losses(self, x: Tensor, generator: torch.Generator) -> Tensor:
         """Return the objective of rows of which each member has its own, `(K, B, D) -> (B,)`."""
         with torch.no_grad():
-            model = ProductOfMembers(self.network)
-            return self.objective(model, x.transpose(0, 1), generator=generator)
+            return self.objective(self.joint, x.transpose(0, 1), generator=generator)
 
     def sample(self, n: int, generator: torch.Generator, progress: Progress) -> Tensor:
         """Return samples of ancestral sampling over `SAMPLING_LEVELS`, shape `(n, D)`."""
-        columns = self.network.rows.weight.shape[1]
-        z = torch.randn(n, columns, generator=generator, device=generator.device)
+        weight = self.network.rows.weight
+        z = weight.new_empty(n, weight.shape[1]).normal_(generator=generator)
         return ancestral_sampling(
             self.score,
             z * (1 + SAMPLING_LEVELS.first**2) ** 0.5,
@@ -236,14 +245,15 @@ def train_ensemble(
     width = 128 if len(inputs) >= LARGE else 64
     network = NoiseConditionalEnsemble(
         inputs.shape[1], FOLDS, width, generator=_generator(seed, "weights")
-    ).to(device)
+    ).to(device, inputs.dtype)
     ensemble = Ensemble(network, objective)
-    loss = objective_loss(objective, ProductOfMembers(network))
+    loss = objective_loss(objective, ensemble.joint)
     step = GradientStep(loss, network, OPTIMIZER, iterations)
     order, generator = _generator(seed, "order"), _generator(seed, "train", device)
     every = max(1, iterations // VALIDATIONS)
     losses: list[tuple[int, float]] = []
     best, best_iteration, best_weights = math.inf, 0, network.state_dict()
+    keep_freed_memory()
     began = time.perf_counter()
     with _threads(1 if width < 128 else None):
         for iteration in range(1, iterations + 1):

@@ -274,7 +274,7 @@ class TableModel:
             self._exact.member_log_densities, self.inputs(codes), leave_one_out=leave_one_out
         )
         log_z = 0.0 if self.log_partition is None else self.log_partition[0]
-        log_density = -measures[0].mean(0).cpu() + self.encoder.log_det(codes).double() - log_z
+        log_density = -measures[0].mean(0).cpu() + self.encoder.log_det(codes).cpu() - log_z
         score, p_value = calibration.score(measures), calibration.p_value(measures)
         return RowScores(score.cpu(), p_value.cpu(), log_density)
 
@@ -517,7 +517,7 @@ class TableModel:
         blocks = 1 + max(int(name.split(".")[1]) for name in weights if name.startswith("blocks."))
         network = NoiseConditionalEnsemble(encoder.dimension, FOLDS, width, blocks)
         network.load_state_dict(weights)
-        network.to(device).requires_grad_(requires_grad=False).eval()
+        network.to(device, torch.float32).requires_grad_(requires_grad=False).eval()
         detector = {name: _on(device, part) for name, part in state["detector"].items()}
         pair = config["log_partition"]
         return cls(
@@ -537,7 +537,9 @@ class TableModel:
         codes = self.encoder.inverse(torch.zeros(2, self.encoder.dimension))
         self.schema.decode(self.marginals.apply(codes).numpy())
         missing = torch.full_like(codes, torch.nan)
-        self.score_codes(torch.cat([codes, missing]))
+        scores = self.score_codes(torch.cat([codes, missing]))
+        if not bool(scores.log_density[: len(codes)].isfinite().all()):
+            raise ValueError("its log-density is not finite")
         self.loss(torch.cat([codes, missing]))
         self.detector.calibration.held_out_p_values()
 

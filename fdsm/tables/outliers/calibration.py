@@ -154,4 +154,4 @@ def _log_tail(held_out: Tensor, z: Tensor) -> Tensor:
     at_end = math.log(share) - (limit - ordered[0]) / excess
     shift = (at_end + math.log(n + 1)).clamp_min(0.0)
     tail = torch.where(z < ordered[0], tail - shift, tail)
-    return torch.where(z <= limit, tail, (index / n).clamp_min(share).log().to(z.dtype))
+    return torch.where(z <= limit, tail, (index.to(z.dtype) / n).clamp_min(share).log())
