@@ -12,7 +12,7 @@ from .callbacks import (
 )
 from .checkpoint import CheckpointError, Checkpoints
 from .compiled import CompiledUpdate, CompileWarning, compiled_step
-from .fit import Interrupted, OutOfMemory, fit
+from .fit import Interrupted, OutOfMemory, fit, keep_freed_memory
 from .loggers import JsonLines, TensorBoard, read_metrics
 from .metrics import NonFiniteLossError
 from .optimizers import Adam, OptimizerConfig, RMSprop
@@ -59,6 +59,7 @@ __all__ = [
     "compiled_step",
     "derived_seed",
     "fit",
+    "keep_freed_memory",
     "objective_loss",
     "read_metrics",
     "scale_step_size",
