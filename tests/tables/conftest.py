@@ -1,9 +1,27 @@
-"""Short samplings for tests that train models."""
+"""A trained model that tests share, and short samplings."""
+
+from pathlib import Path
 
 import pytest
+import torch
 
 from fdsm.noise import Geometric
-from fdsm.tables import ensemble
+from fdsm.tables import TableModel, ensemble
+
+from .table_cases import write_mixed_table
+
+
+@pytest.fixture(scope="session")
+def mixed_table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table with an identifier, dates, categories, a constant, numbers and gaps."""
+    return write_mixed_table(tmp_path_factory.mktemp("mixed") / "train.csv")
+
+
+@pytest.fixture(scope="session")
+def mixed(mixed_table: Path) -> TableModel:
+    """The model of `mixed_table`. Do not change it."""
+    torch.set_default_dtype(torch.float32)
+    return TableModel.fit(mixed_table, iterations=60)
 
 
 @pytest.fixture

@@ -5,14 +5,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from paper.data import DataError, Table, from_path
-from paper.data.tables import Categorical, Constant, Empty, Numeric
-from paper.recipes import prepare_source
-from paper.runs import RunError, SavedModel
-from fdsm.tables.scoring import score_file, table_schema
+from fdsm.tables import DataError, TableModel
+from fdsm.tables.schema import Categorical, Constant, Empty, Numeric
+from fdsm.tables.scoring import score_file
 
-from paper.tests.recipes.recipe_cases import silent
-from paper.tests.runs.run_cases import train_table, write_table
+from .table_cases import normal_model, write_table
 
 VALUES = torch.randn(40, 2, generator=torch.Generator().manual_seed(0)).tolist()
 NUMBERS = [f"{a:.3f},{b:.3f}" for a, b in VALUES]
@@ -43,85 +40,78 @@ def test_files_that_are_no_tables_are_refused(
     path = tmp_path / "data.csv"
     path.write_bytes(content)
     with pytest.raises(DataError, match=message) as error:
-        prepare_source(from_path(path)).load()
-    assert str(path) in str(error.value)
+        TableModel.fit(path)
+    assert path.name in str(error.value)
     assert list(tmp_path.iterdir()) == [path]
 
 
 def test_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises((DataError, FileNotFoundError), match=r"nothing\.csv"):
-        prepare_source(from_path(tmp_path / "nothing.csv")).load()
+        TableModel.fit(tmp_path / "nothing.csv")
 
 
-def test_column_without_cells_is_left_out_and_comes_back_empty(tmp_path: Path) -> None:
+def test_column_without_cells_is_left_out_and_comes_back_empty(
+    tmp_path: Path, few_levels: None
+) -> None:
     rows = [row.replace(",", ",,") for row in NUMBERS]
     path = write(tmp_path / "table.csv", "a,gone,b", rows)
-    saved = train_table(tmp_path / "run", path, iterations=20)
-    schema = table_schema(saved)
-    assert schema is not None
-    assert isinstance(schema.columns[1], Empty)
-    table = schema.decode(saved.sample(5, silent).double().numpy())
+    model = TableModel.fit(path, iterations=20)
+    assert isinstance(model.schema.columns[1], Empty)
+    table = model.sample(5)
     assert table.column_names == ["a", "gone", "b"]
     assert table["gone"].null_count == 5
     assert table["a"].null_count == table["b"].null_count == 0
 
 
-def test_a_few_words_among_numbers_are_missing_cells(tmp_path: Path) -> None:
+def test_a_few_words_among_numbers_are_missing_cells(tmp_path: Path, few_levels: None) -> None:
     """One cell of 40 is no number: the column stays numeric."""
     path = write(tmp_path / "table.csv", "a,b", [*NUMBERS[:39], "unknown,1.5"])
-    schema = Table(path).load().schema
-    assert schema is not None
-    first = schema.columns[0]
+    first = TableModel.fit(path, iterations=2).schema.columns[0]
     assert isinstance(first, Numeric)
     assert (first.missing, first.unreadable) == (1, 1)
-    saved = train_table(tmp_path / "run", path, iterations=20)
-    assert saved.sample(20, silent).shape == (20, 2)
 
 
-def test_column_of_numbers_and_words_in_equal_parts_is_categorical(tmp_path: Path) -> None:
+def test_column_of_numbers_and_words_in_equal_parts_is_categorical(
+    tmp_path: Path, few_levels: None
+) -> None:
     rows = [f"{'high' if i % 2 else '1.5'},{row.split(',')[1]}" for i, row in enumerate(NUMBERS)]
-    schema = Table(write(tmp_path / "table.csv", "level,b", rows)).load().schema
-    assert schema is not None
-    first = schema.columns[0]
+    path = write(tmp_path / "table.csv", "level,b", rows)
+    first = TableModel.fit(path, iterations=2).schema.columns[0]
     assert isinstance(first, Categorical)
     assert set(first.levels) == {"high", "1.5"}
 
 
-def test_constant_column_is_repeated_in_samples(tmp_path: Path) -> None:
+def test_constant_column_is_repeated_in_samples(tmp_path: Path, few_levels: None) -> None:
     path = write(tmp_path / "table.csv", "a,b,unit", [f"{row},7" for row in NUMBERS])
-    saved = train_table(tmp_path / "run", path, iterations=20)
-    schema = table_schema(saved)
-    assert schema is not None
-    assert isinstance(schema.columns[2], Constant)
-    table = schema.decode(saved.sample(4, silent).double().numpy())
+    model = TableModel.fit(path, iterations=20)
+    assert isinstance(model.schema.columns[2], Constant)
+    table = model.sample(4)
     assert table["unit"].to_pylist() == [7, 7, 7, 7]
 
 
-def test_ten_rows_are_enough(tmp_path: Path) -> None:
+def test_ten_rows_are_enough(tmp_path: Path, few_levels: None) -> None:
     """The smallest table: a far row has the smallest p-value, 1/11."""
     path = write(tmp_path / "table.csv", "a,b", NUMBERS[:10])
-    saved = train_table(tmp_path / "run", path, iterations=20)
-    scores = saved.score(torch.tensor([[50.0, -50.0], [0.0, 0.0]]).double())
+    model = TableModel.fit(path, iterations=20)
+    scores = model.score_codes(torch.tensor([[50.0, -50.0], [0.0, 0.0]]))
     assert scores.p_value[0].item() == pytest.approx(1 / 11)
     assert scores.p_value[1] > scores.p_value[0]
     assert scores.score[0] > scores.score[1]
-    assert saved.sample(3, silent).isfinite().all()
+    assert model.sample_codes(3).isfinite().all()
 
 
-def test_almost_constant_column_finds_the_other_value(tmp_path: Path) -> None:
+def test_almost_constant_column_finds_the_other_value(tmp_path: Path, few_levels: None) -> None:
     """39 of 40 rows are equal: the score of a different row is larger, and all are finite."""
     path = write(tmp_path / "table.csv", "a,b", [*["1,2.5"] * 39, "1,3.5"])
-    saved = train_table(tmp_path / "run", path, iterations=20)
-    scores = saved.score(torch.tensor([[2.5], [3.5], [9.0]]).double())
+    model = TableModel.fit(path, iterations=20)
+    scores = model.score_codes(torch.tensor([[2.5], [3.5], [9.0]]))
     assert scores.score.isfinite().all()
     assert scores.score[2] > scores.score[1] > scores.score[0]
 
 
 @pytest.fixture(scope="module")
-def saved(tmp_path_factory: pytest.TempPathFactory) -> SavedModel:
-    torch.set_default_dtype(torch.float32)
-    folder = tmp_path_factory.mktemp("run")
-    return train_table(folder / "run", write_table(folder / "train.csv", 40), iterations=20)
+def normal(tmp_path_factory: pytest.TempPathFactory) -> TableModel:
+    return normal_model(write_table(tmp_path_factory.mktemp("normal") / "train.csv", 40))
 
 
 @pytest.mark.parametrize(
@@ -138,23 +128,15 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> SavedModel:
     ids=["binary", "no bytes", "no rows", "other columns", "duplicate", "no cells", "ragged"],
 )
 def test_files_that_cannot_be_scored_leave_nothing_behind(
-    content: bytes, message: str, saved: SavedModel, tmp_path: Path
+    content: bytes, message: str, normal: TableModel, tmp_path: Path
 ) -> None:
     path = tmp_path / "new.csv"
     path.write_bytes(content)
     with pytest.raises(DataError, match=message):
-        score_file(saved, path, tmp_path / "out" / "scores.csv")
+        score_file(normal, path, tmp_path / "out" / "scores.csv")
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_one_row_is_scored(saved: SavedModel, tmp_path: Path) -> None:
+def test_one_row_is_scored(normal: TableModel, tmp_path: Path) -> None:
     path = write(tmp_path / "new.csv", "a,b", ["0.1,0.2"])
-    assert score_file(saved, path, tmp_path / "scores.csv")["rows"] == 1
-
-
-def test_run_of_a_changed_table_is_not_resumed(tmp_path: Path) -> None:
-    path = write(tmp_path / "table.csv", "a,b", NUMBERS)
-    run = train_table(tmp_path / "run", path, iterations=20).run
-    write(path, "a,b", NUMBERS[:39])
-    with pytest.raises(RunError, match="have changed since training started"):
-        run.require_same_data(run.recipe.data.load())
+    assert score_file(normal, path, tmp_path / "scores.csv").score.shape == (1,)

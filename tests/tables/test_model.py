@@ -38,18 +38,6 @@ def _float32(_float64: None) -> None:
 
 
 @pytest.fixture(scope="module")
-def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A table with an identifier, dates, categories, a constant, numbers and gaps."""
-    return write_mixed_table(tmp_path_factory.mktemp("mixed") / "train.csv")
-
-
-@pytest.fixture(scope="module")
-def mixed(table: Path) -> TableModel:
-    torch.set_default_dtype(torch.float32)
-    return TableModel.fit(table, iterations=60)
-
-
-@pytest.fixture(scope="module")
 def numbers(tmp_path_factory: pytest.TempPathFactory) -> TableModel:
     torch.set_default_dtype(torch.float32)
     path = write_table(tmp_path_factory.mktemp("numbers") / "train.csv", 200, seed=1)
@@ -134,9 +122,9 @@ def test_log_density_of_rows_with_missing_cells_is_the_mean_over_completions(
 
 
 def test_scores_are_float64_and_do_not_depend_on_the_other_rows(
-    mixed: TableModel, table: Path
+    mixed: TableModel, mixed_table: Path
 ) -> None:
-    rows = codes_of(mixed, table)[:30]
+    rows = codes_of(mixed, mixed_table)[:30]
     together = mixed.score_codes(rows)
     assert {values.dtype for values in together} == {torch.float64}
     for i in range(0, 30, 7):
@@ -146,27 +134,29 @@ def test_scores_are_float64_and_do_not_depend_on_the_other_rows(
 
 
 def test_scores_do_not_depend_on_the_default_dtype(
-    mixed: TableModel, folder: Path, table: Path
+    mixed: TableModel, folder: Path, mixed_table: Path
 ) -> None:
     """Otherwise the inputs of all categories would be new values."""
-    expected, samples = mixed.score(table), mixed.sample(5)
-    loss = mixed.loss(codes_of(mixed, table))
+    expected, samples = mixed.score(mixed_table), mixed.sample(5)
+    loss = mixed.loss(codes_of(mixed, mixed_table))
     torch.set_default_dtype(torch.float64)
     for trained in (mixed, TableModel.load(folder)):
-        require_equal(trained.score(table), expected)
+        require_equal(trained.score(mixed_table), expected)
         assert trained.sample(5).equals(samples)
-        assert trained.loss(codes_of(mixed, table)) == loss
-    assert mixed.summarize(table, mixed.sample_codes(20)).train_rows == 200
-    double = TableModel.fit(table, iterations=2)
-    assert double.score(table, reasons=0).p_value.mean() == pytest.approx(0.5, abs=0.1)
+        assert trained.loss(codes_of(mixed, mixed_table)) == loss
+    assert mixed.summarize(mixed_table, mixed.sample_codes(20)).train_rows == 200
+    double = TableModel.fit(mixed_table, iterations=2)
+    assert double.score(mixed_table, reasons=0).p_value.mean() == pytest.approx(0.5, abs=0.1)
 
 
 # Calibration
 
 
-def test_members_score_the_rows_that_they_have_not_seen(mixed: TableModel, table: Path) -> None:
+def test_members_score_the_rows_that_they_have_not_seen(
+    mixed: TableModel, mixed_table: Path
+) -> None:
     """The first measure is minus the log-density at noise 0.1, by the member of the fold."""
-    x = mixed.encoder(codes_of(mixed, table))
+    x = mixed.encoder(codes_of(mixed, mixed_table))
     folds = fold_of_rows(len(x))
     calibration = mixed.detector.calibration
     assert torch.equal(calibration.folds, folds)
@@ -389,12 +379,12 @@ def test_a_file_is_read_once_or_twice(
 
 
 def test_scoring_writes_nothing_into_the_folder_of_the_model(
-    folder: Path, tmp_path: Path, table: Path
+    folder: Path, tmp_path: Path, mixed_table: Path
 ) -> None:
     copy = Path(shutil.copytree(folder, tmp_path / "model"))
     before = {path.name: path.read_bytes() for path in copy.iterdir()}
     trained = TableModel.load(copy)
-    score_file(trained, table, tmp_path / "scores.csv")
+    score_file(trained, mixed_table, tmp_path / "scores.csv")
     trained.sample(3)
     assert {path.name: path.read_bytes() for path in copy.iterdir()} == before
     assert set(before) == FILES
@@ -403,12 +393,12 @@ def test_scoring_writes_nothing_into_the_folder_of_the_model(
 # Folders
 
 
-def test_loaded_model_is_identical(mixed: TableModel, folder: Path, table: Path) -> None:
+def test_loaded_model_is_identical(mixed: TableModel, folder: Path, mixed_table: Path) -> None:
     loaded = TableModel.load(folder)
-    require_equal(loaded.score(table), mixed.score(table))
-    assert loaded.explain(table) == mixed.explain(table)
+    require_equal(loaded.score(mixed_table), mixed.score(mixed_table))
+    assert loaded.explain(mixed_table) == mixed.explain(mixed_table)
     assert loaded.sample(5, seed=3).equals(mixed.sample(5, seed=3))
-    rows = codes_of(mixed, table)
+    rows = codes_of(mixed, mixed_table)
     assert loaded.loss(rows) == mixed.loss(rows)
     for name in ("schema", "log_partition", "file", "training"):
         assert getattr(loaded, name) == getattr(mixed, name)
@@ -471,7 +461,7 @@ def test_an_interrupted_save_leaves_nothing_behind(
 
 
 def test_an_interrupted_training_leaves_nothing_behind(
-    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    mixed_table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
 
@@ -481,7 +471,7 @@ def test_an_interrupted_training_leaves_nothing_behind(
 
     threads, state = torch.get_num_threads(), torch.get_rng_state()
     with pytest.raises(KeyboardInterrupt):
-        TableModel.fit(table, iterations=5, progress=interrupt)
+        TableModel.fit(mixed_table, iterations=5, progress=interrupt)
     assert list(tmp_path.iterdir()) == []
     assert torch.get_num_threads() == threads
     assert torch.equal(torch.get_rng_state(), state)
@@ -662,14 +652,14 @@ def test_summary_and_page_name_the_objective(tmp_path: Path, few_levels: None) -
     assert expected in page.read_text(encoding="utf-8")
 
 
-def test_a_seed_gives_the_same_model_also_in_threads(table: Path, few_levels: None) -> None:
+def test_a_seed_gives_the_same_model_also_in_threads(mixed_table: Path, few_levels: None) -> None:
     new = mixed_rows(5, seed=3)
     frame = {name: [row[i] for row in new] for i, name in enumerate(("id", "day", "kind"))}
     frame |= {name: [row[i + 3] for row in new] for i, name in enumerate(("unit", "a", "b", "c"))}
 
     def fit(seed: int) -> TableModel:
         torch.set_num_threads(1)
-        return TableModel.fit(table, iterations=3, seed=seed)
+        return TableModel.fit(mixed_table, iterations=3, seed=seed)
 
     with ThreadPoolExecutor(2) as pool:
         first, other = pool.map(fit, (7, 8))
@@ -679,6 +669,6 @@ def test_a_seed_gives_the_same_model_also_in_threads(table: Path, few_levels: No
     assert (first.score(frame).score != other.score(frame).score).any()
 
 
-def test_training_needs_an_iteration(table: Path) -> None:
+def test_training_needs_an_iteration(mixed_table: Path) -> None:
     with pytest.raises(ValueError, match="iterations must be at least 1, but is 0"):
-        TableModel.fit(table, iterations=0)
+        TableModel.fit(mixed_table, iterations=0)

@@ -2,11 +2,9 @@
 
 import csv
 import os
-import shutil
 import subprocess
 import sys
 import textwrap
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,23 +12,19 @@ import pytest
 import torch
 from pyarrow import parquet
 
-from paper.data import Identity, Table
-from paper.runs import Run, SavedModel, evaluate, score
-from paper.runs.samples import save_sample_file
-from fdsm.tables.scoring import score_file, table_schema
+from fdsm.tables import TableModel, scoring
+from fdsm.tables.scoring import score_file
 
-from paper.tests.recipes.recipe_cases import silent, tiny
-from paper.tests.runs.run_cases import StandardNormal, known_model, train_table, write_table
+from .table_cases import normal_model, write_table
 
 FORMULAS = ("=", "+", "-", "@", "\t", "\r", "＝")
 """How a formula of a spreadsheet begins."""
 
 
-@pytest.fixture
-def saved(tmp_path: Path) -> SavedModel:
-    """The log-density -‖x‖²/2 of a table with the columns a and b, calibrated on ten rows."""
-    source = Table(write_table(tmp_path / "train.csv"), transform=Identity())
-    return known_model(tmp_path / "run", StandardNormal(), replace(tiny, data=source))
+@pytest.fixture(scope="module")
+def normal(tmp_path_factory: pytest.TempPathFactory) -> TableModel:
+    """The log-density -‖x‖²/2 of a table with the columns a and b, calibrated on 100 rows."""
+    return normal_model(write_table(tmp_path_factory.mktemp("normal") / "train.csv"))
 
 
 def read(path: Path) -> list[list[str]]:
@@ -40,10 +34,10 @@ def read(path: Path) -> list[list[str]]:
 
 @pytest.mark.parametrize("block", [1, 2, 1000])
 def test_all_cells_of_the_file_are_written(
-    block: int, saved: SavedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    block: int, normal: TableModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows of another length, missing markers, quotes and line breaks at the end of a block."""
-    monkeypatch.setattr(score, "BLOCK", block)
+    monkeypatch.setattr(scoring, "BLOCK", block)
     rows = [
         ["1", "2", "x"],
         ["3"],
@@ -56,7 +50,7 @@ def test_all_cells_of_the_file_are_written(
     new, out = tmp_path / "new.csv", tmp_path / "scores.csv"
     with new.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([["a", "b", "note"], *rows])
-    score_file(saved, new, out)
+    score_file(normal, new, out)
     header, *found = read(out)
     assert header[:3] == ["a", "b", "note"]
     expected = [row + [""] * (3 - len(row)) for row in rows]
@@ -65,8 +59,8 @@ def test_all_cells_of_the_file_are_written(
     problems = {i: row[-1] for i, row in enumerate(found) if row[-1]}
     assert problems.pop(1) == "has 1 cells instead of 3"
     assert problems.pop(3) == "has 5 cells instead of 3"
-    assert set(problems) == {2, 5}
-    score_file(saved, new, tmp_path / "scores.parquet")
+    assert problems == {5: "all cells are missing"}
+    score_file(normal, new, tmp_path / "scores.parquet")
     table = parquet.read_table(tmp_path / "scores.parquet")
     assert table.column("a").to_pylist() == [1, 3, 0.5, 5, 7, None, 0]
     assert table.column("b").to_pylist() == [2, None, None, 6, 8, None, 1]
@@ -75,13 +69,13 @@ def test_all_cells_of_the_file_are_written(
 
 @pytest.mark.parametrize("block", [1, 2, 1000])
 def test_a_column_has_one_type_in_all_blocks(
-    block: int, saved: SavedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    block: int, normal: TableModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """1,500 is a number with a separator, which only text can keep as it is."""
-    monkeypatch.setattr(score, "BLOCK", block)
+    monkeypatch.setattr(scoring, "BLOCK", block)
     new, out = tmp_path / "new.csv", tmp_path / "scores.parquet"
     new.write_text('a,b\n1,2\n3,4\n"1,500",5\n6,7\n')
-    score_file(saved, new, out)
+    score_file(normal, new, out)
     table = parquet.read_table(out)
     assert table.column("a").to_pylist() == ["1", "3", "1,500", "6"]
     assert table.column("b").to_pylist() == [2.0, 4.0, 5.0, 7.0]
@@ -90,9 +84,9 @@ def test_a_column_has_one_type_in_all_blocks(
 
 @pytest.mark.parametrize("block", [2, 1000])
 def test_columns_of_parquet_files_keep_their_types(
-    block: int, saved: SavedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    block: int, normal: TableModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(score, "BLOCK", block)
+    monkeypatch.setattr(scoring, "BLOCK", block)
     table = pa.table({
         "a": pa.array([1, 2, 3], pa.int8()),
         "b": pa.array(["1", "2.5", "3"], pa.large_string()),
@@ -100,48 +94,49 @@ def test_columns_of_parquet_files_keep_their_types(
         "list": [[1], [2, 3], None],
     })
     parquet.write_table(table, tmp_path / "new.parquet")
-    score_file(saved, tmp_path / "new.parquet", tmp_path / "scores.parquet")
+    score_file(normal, tmp_path / "new.parquet", tmp_path / "scores.parquet")
     found = parquet.read_table(tmp_path / "scores.parquet").select(table.column_names)
     assert found.schema.types == parquet.read_table(tmp_path / "new.parquet").schema.types
     assert found.to_pydict() == table.to_pydict()
 
 
-def test_the_file_to_score_is_never_replaced(saved: SavedModel, tmp_path: Path) -> None:
+def test_the_file_to_score_is_never_replaced(normal: TableModel, tmp_path: Path) -> None:
     """Even if it holds scores, and by whatever name."""
     new, out = tmp_path / "new.csv", tmp_path / "scores.csv"
     new.write_text("a,b\n1,1\n")
-    score_file(saved, new, out)
+    score_file(normal, new, out)
     before = out.read_bytes()
+    (tmp_path / "sub").mkdir()
     (tmp_path / "symbolic.csv").symlink_to(out)
     (tmp_path / "hard.csv").hardlink_to(out)
-    for name in ("scores.csv", "symbolic.csv", "hard.csv", "run/../scores.csv"):
+    for name in ("scores.csv", "symbolic.csv", "hard.csv", "sub/../scores.csv"):
         with pytest.raises(FileExistsError, match="is the file to score"):
-            score_file(saved, out, tmp_path / name)
+            score_file(normal, out, tmp_path / name)
         assert out.read_bytes() == before
 
 
 def test_folders_that_cannot_be_written_are_found_before_scoring(
-    saved: SavedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    normal: TableModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(score, "_score_blocks", None)  # no row is scored
+    monkeypatch.setattr(scoring, "score_frames", None)  # no row is scored
     new, folder = write_table(tmp_path / "new.csv"), tmp_path / "folder.csv"
     folder.mkdir()
     with pytest.raises(FileExistsError, match="exists and does not hold scores"):
-        score_file(saved, new, folder)
+        score_file(normal, new, folder)
     with pytest.raises(NotADirectoryError, match=r"cannot be written: .*new\.csv is not a folder"):
-        score_file(saved, new, new / "deep" / "scores.csv")
+        score_file(normal, new, new / "deep" / "scores.csv")
     folder.chmod(0o500)
     if not os.access(folder, os.W_OK):  # root can write
         with pytest.raises(PermissionError, match=r"the folder .*folder\.csv is read-only"):
-            score_file(saved, new, folder / "scores.csv")
+            score_file(normal, new, folder / "scores.csv")
     assert list(folder.iterdir()) == []
 
 
 @pytest.mark.nightly
-def test_a_killed_process_leaves_the_old_scores(saved: SavedModel, tmp_path: Path) -> None:
+def test_a_killed_process_leaves_the_old_scores(normal: TableModel, tmp_path: Path) -> None:
     """The process is killed after the first block of a draft was written."""
     new, out = write_table(tmp_path / "new.csv"), tmp_path / "scores.csv"
-    score_file(saved, new, out)
+    score_file(normal, new, out)
     before = out.read_bytes()
     script = f"""
         import os, signal
@@ -160,21 +155,19 @@ def test_a_killed_process_leaves_the_old_scores(saved: SavedModel, tmp_path: Pat
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=False)
     assert done.returncode == -9
     assert out.read_bytes() == before
-    score_file(saved, new, out)
+    score_file(normal, new, out)
     assert out.read_bytes() == before
 
 
 @pytest.fixture(scope="module")
-def hostile(tmp_path_factory: pytest.TempPathFactory) -> SavedModel:
-    """The default model of a table whose names and categories are formulas."""
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> TableModel:
+    """A model of a table whose names and categories are formulas."""
     torch.set_default_dtype(torch.float32)
     folder = tmp_path_factory.mktemp("hostile")
     x = torch.randn(100, 2, generator=torch.Generator().manual_seed(0)).tolist()
     rows = [[f"{a:.3f}", f"{b:.3f}", "=up()" if a > 0 else "@down"] for a, b in x]
     write_rows(folder / "train.csv", [HOSTILE_NAMES, *rows])
-    found = train_table(folder / "run", folder / "train.csv")
-    evaluate(found, found.run.recipe.data.load(), silent)
-    return found
+    return TableModel.fit(folder / "train.csv", iterations=30)
 
 
 HOSTILE_NAMES = ['=HYPERLINK("http://x","y")', "-b", "@kind"]
@@ -187,7 +180,7 @@ def write_rows(path: Path, rows: list[list[str]]) -> Path:
 
 
 def test_reasons_are_never_formulas_and_cells_of_the_user_stay_as_they_are(
-    hostile: SavedModel, tmp_path: Path
+    hostile: TableModel, tmp_path: Path
 ) -> None:
     rows = [["90", "0.1", "=up()"], ["0.5", "-80", "=up()"], ["0.5", "0.1", "+new"]]
     score_file(
@@ -204,39 +197,19 @@ def test_reasons_are_never_formulas_and_cells_of_the_user_stay_as_they_are(
         assert not reason.startswith(FORMULAS)
 
 
-def test_problems_are_never_formulas(tmp_path: Path) -> None:
+def test_names_of_columns_with_unreadable_cells_are_never_formulas(tmp_path: Path) -> None:
     path = write_table(tmp_path / "train.csv")
     path.write_text(path.read_text().replace("a,b", "=a,\t+b", 1))
-    source = Table(path, transform=Identity())
-    saved = known_model(tmp_path / "run", StandardNormal(), replace(tiny, data=source))
     new = write_rows(tmp_path / "new.csv", [["=a", "\t+b"], ["1", "2"], ["x", "2"], ["1", "-x"]])
-    score_file(saved, new, tmp_path / "s.csv")
-    problems = [row[-1] for row in read(tmp_path / "s.csv")[1:]]
-    assert problems[1] == "column =a: 'x' is not a number"
-    assert problems[2].startswith("column ")
-    assert problems[2].endswith("+b: '-x' is not a number")
+    score_file(normal_model(path), new, tmp_path / "s.csv")
+    header, *rows = read(tmp_path / "s.csv")
+    reasons = [row[header.index("reasons")] for row in rows]
+    assert reasons[1].startswith("column =a: 'x' is not a number")
+    assert reasons[2].startswith("column ")
+    assert "+b: '-x' is not a number" in reasons[2]
 
 
-def test_samples_have_the_names_and_categories_of_the_training_data(
-    hostile: SavedModel, tmp_path: Path
-) -> None:
-    schema = table_schema(hostile)
-    samples = torch.tensor([[0.5, -1.5, 0.0], [0.5, 1.5, 1.0]]).double()
-    header, *rows = read(save_sample_file(tmp_path / "samples.csv", samples, 1.0, schema))
-    assert header == HOSTILE_NAMES
-    assert {row[2] for row in rows} == {"=up()", "@down"}
-
-
-def test_a_record_for_the_report_that_cannot_be_written_is_a_warning(
-    hostile: SavedModel, tmp_path: Path
-) -> None:
-    """A file is in the place of the folder, as on a disk that cannot be written."""
-    folder = Path(shutil.copytree(hostile.run.folder, tmp_path / "run"))
-    shutil.rmtree(folder / "scored", ignore_errors=True)
-    (folder / "scored").write_text("")
-    saved = SavedModel.load(Run.open(folder))
-    new = write_rows(tmp_path / "new.csv", [HOSTILE_NAMES, ["1", "2", "=up()"]])
-    summary = score_file(saved, new, tmp_path / "s.csv")
-    assert len(read(tmp_path / "s.csv")) == 2
-    expected = f"fdsm report will not show these scores: {folder / 'scored'}: File exists"
-    assert summary["warning"] == expected
+def test_samples_have_the_names_and_categories_of_the_training_data(hostile: TableModel) -> None:
+    samples = hostile.sample(30)
+    assert samples.column_names == HOSTILE_NAMES
+    assert set(samples.column(2).to_pylist()) == {"=up()", "@down"}

@@ -33,18 +33,6 @@ def normal(tmp_path_factory: pytest.TempPathFactory) -> TableModel:
     return normal_model(write_table(tmp_path_factory.mktemp("normal") / "train.csv"))
 
 
-@pytest.fixture(scope="module")
-def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A table with an identifier, dates, categories, a constant and gaps."""
-    return write_mixed_table(tmp_path_factory.mktemp("mixed") / "train.csv")
-
-
-@pytest.fixture(scope="module")
-def mixed(table: Path) -> TableModel:
-    torch.set_default_dtype(torch.float32)
-    return TableModel.fit(table, iterations=60)
-
-
 def read(path: Path) -> list[dict[str, str]]:
     with path.open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
@@ -383,13 +371,13 @@ def scores_of_all_and_some_training_rows(
 
 
 def test_training_rows_are_not_their_own_neighbors_in_any_file(
-    mixed: TableModel, table: Path, tmp_path: Path
+    mixed: TableModel, mixed_table: Path, tmp_path: Path
 ) -> None:
     """The training rows are different, so a copy of a row is that row."""
-    whole, part = scores_of_all_and_some_training_rows(mixed, table, tmp_path)
+    whole, part = scores_of_all_and_some_training_rows(mixed, mixed_table, tmp_path)
     assert part == pytest.approx(whole, rel=1e-6)
-    without_neighbors = mixed.score(table, reasons=0, leave_one_out=True)
-    assert mixed.score(table, reasons=0).score.tolist() == without_neighbors.score.tolist()
+    without_neighbors = mixed.score(mixed_table, reasons=0, leave_one_out=True)
+    assert mixed.score(mixed_table, reasons=0).score.tolist() == without_neighbors.score.tolist()
 
 
 def test_the_training_file_is_recognized_if_its_rows_repeat(
