@@ -28,13 +28,13 @@ from benchmarks.records import Case, Record
 from benchmarks.records.tables import ratio_tables
 from benchmarks.step import GRADIENT, bound, gradient_step, mean_of
 from benchmarks.timing import Build, Group, time_group
-from paper.data import Digits
 from fdsm.derivatives import Autodiff, FiniteDifference, PrecisionWarning, Taylor
 from fdsm.evaluation import peak_saved_bytes, sm_losses
 from fdsm.models import NICE, QuadraticResNet
 from fdsm.objectives import SSM
 from fdsm.projections import Sphere
 from fdsm.typing import Derivative
+from paper.data import Digits
 
 ENGINES: dict[str, Derivative] = {
     "FiniteDifference": FiniteDifference(),

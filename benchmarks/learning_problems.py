@@ -7,8 +7,8 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn.functional import avg_pool2d
 
-from paper.data import MNIST, WhiteWine
 from fdsm.models import GaussianTailMLP
+from paper.data import MNIST, WhiteWine
 
 
 @dataclass(frozen=True)

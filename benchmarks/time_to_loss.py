@@ -17,12 +17,12 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from paper.data import DataError
 from fdsm.derivatives import FiniteDifference, Taylor
 from fdsm.evaluation import exact_sm_loss, single_threaded
 from fdsm.objectives import SM, SSM
 from fdsm.projections import Sphere
 from fdsm.typing import Objective
+from paper.data import DataError
 
 from .learning_problems import PROBLEMS, LearningProblem, NoisyRows
 from .peers.by_hand import EPS, nested_ssm, sphere

@@ -11,9 +11,15 @@ from benchmarks.records import Case, Cost, Record
 from benchmarks.records.record import read_record
 from benchmarks.suite import Benchmark
 from benchmarks.timing import Group
-from tests.cli.cli_cases import run_fails
 
 from .benchmark_cases import FD, PLAIN, trainings
+
+
+def run_fails(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[object, str]:
+    """Return the exit code and the error of a benchmark that fails."""
+    with pytest.raises(SystemExit) as exit_:
+        main(arguments)
+    return exit_.value.code, capsys.readouterr().err
 
 
 @pytest.fixture
@@ -69,7 +75,7 @@ def test_check_passes_until_a_ratio_is_worse(
 def test_check_needs_committed_results(
     ratio: list[float], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, _ = run_fails(["step", "--check", "--committed", str(tmp_path)], capsys, main)
+    code, _ = run_fails(["step", "--check", "--committed", str(tmp_path)], capsys)
     assert "step.json" in str(code)
 
 
@@ -93,6 +99,6 @@ def test_trainings_are_shown(
 
 @pytest.mark.parametrize("option", ["--repeats", "--seconds", "--seeds"])
 def test_numbers_must_be_positive(option: str, capsys: pytest.CaptureFixture[str]) -> None:
-    code, error = run_fails(["step", option, "0"], capsys, main)
+    code, error = run_fails(["step", option, "0"], capsys)
     assert code == 2
     assert "must be positive" in error
