@@ -514,9 +514,10 @@ class TableModel:
         members, _, width = weights["rows.weight"].shape
         if members != FOLDS:
             raise ValueError(f"it has {members} members instead of {FOLDS}")
-        blocks = 1 + max(int(name.split(".")[1]) for name in weights if name.startswith("blocks."))
-        network = NoiseConditionalEnsemble(encoder.dimension, FOLDS, width, blocks)
-        network.load_state_dict(weights)
+        blocks = len({name.split(".")[1] for name in weights if name.startswith("blocks.")})
+        with torch.device("meta"):  # a network that is larger than its file takes no memory
+            network = NoiseConditionalEnsemble(encoder.dimension, FOLDS, width, blocks)
+        network.load_state_dict(weights, assign=True)
         network.to(device, torch.float32).requires_grad_(requires_grad=False).eval()
         detector = {name: _on(device, part) for name, part in state["detector"].items()}
         pair = config["log_partition"]
