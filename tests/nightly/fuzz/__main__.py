@@ -12,20 +12,24 @@ import signal
 import sys
 import tempfile
 from collections import Counter
+from importlib import import_module
 from pathlib import Path
 
 from .cases import Cases
-from .readers import READERS
-from .seeds import write_seeds
+from .readers import Reader
 from .workers import Summary, run_all
 
 CHUNK = 25
 """Number of cases that a worker is given at once."""
 
 
-def main() -> None:
-    """Parse the command line, run the cases and print the findings."""
-    parser = argparse.ArgumentParser(prog="python -m tests.nightly.fuzz", description=__doc__)
+def main(package: str = "tests.nightly.fuzz") -> None:
+    """Parse the command line, run the cases and print the findings.
+
+    Args:
+        package: A package with the modules `readers` and `seeds`.
+    """
+    parser = argparse.ArgumentParser(prog=f"python -m {package}", description=__doc__)
     parser.add_argument("--cases", type=int, default=1000, help="cases for each reader")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--reader", help="only the reader of this name")
@@ -34,11 +38,12 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
     signal.signal(signal.SIGINT, signal.default_int_handler)  # also in the background
-    readers = [r for r in READERS if options.reader in {None, r.name}]
+    module = f"{package}.readers"
+    readers = [r for r in import_module(module).READERS if options.reader in {None, r.name}]
     with tempfile.TemporaryDirectory() as name:
-        seeds = write_seeds(Path(name) / "seeds")
+        seeds = import_module(f"{package}.seeds").write_seeds(Path(name) / "seeds")
         if options.only is not None:
-            _run_one(seeds, Path(name), options)
+            _run_one(readers[0], seeds, Path(name), options)
             return
         jobs = [
             (reader.name, first, min(CHUNK, math.ceil(reader.share * options.cases) - first))
@@ -46,12 +51,11 @@ def main() -> None:
             for reader in readers
             if first < reader.share * options.cases
         ]
-        summary = run_all(seeds, options.seed, jobs, options.workers)
-    sys.exit(_print(summary, options.seed))
+        summary = run_all(module, seeds, options.seed, jobs, options.workers)
+    sys.exit(_print(summary, options.seed, package))
 
 
-def _run_one(seeds: Path, folder: Path, options: argparse.Namespace) -> None:
-    (reader,) = (r for r in READERS if r.name == options.reader)
+def _run_one(reader: Reader, seeds: Path, folder: Path, options: argparse.Namespace) -> None:
     cases = Cases(seeds, folder / "work", options.seed)
     cases.folder.mkdir()
     file, content = cases.content(reader, options.only)
@@ -60,11 +64,11 @@ def _run_one(seeds: Path, folder: Path, options: argparse.Namespace) -> None:
     print(file.name, len(content), cases.run(reader, options.only))
 
 
-def _print(summary: Summary, seed: int) -> int:
+def _print(summary: Summary, seed: int, package: str) -> int:
     """Print counts by reader and all findings. Returns the exit code."""
     for outcome in summary.findings:
         print(
-            f"{outcome.kind}: {outcome.details!r}\n    python -m tests.nightly.fuzz --seed {seed} "
+            f"{outcome.kind}: {outcome.details!r}\n    python -m {package} --seed {seed} "
             f"--reader {outcome.reader!r} --only {outcome.case}"
         )
     print(

@@ -7,60 +7,29 @@ the answer. A file of less than 10 MB must cost less than 10 s and 1 GB, or be r
 import gzip
 import json
 import resource
-import shutil
 import subprocess
 import sys
 import tempfile
 import time
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
-from PIL import Image
 from pyarrow import feather, parquet
 
 from fdsm.untrusted import InputError
 
-from paper.tests.data.file_cases import idx, write_cifar, write_mnist, write_tar
-from .readers import READERS
-from .seeds import mat
+from .readers import READERS, Reader
 
-READ = {reader.name: reader.read for reader in READERS}
 LIMITED = 12 * 10**6
 """Largest number of bytes of a bomb, a little more than the promised 10 MB."""
 
 Make = Callable[[Path], Path]
 """Writes the bomb into a folder and returns its path."""
-
-
-def pictures(count: int, side: int, mode: str) -> Make:
-    """Return a maker of a folder of PNG files with pixels of one color."""
-
-    def make(folder: Path) -> Path:
-        (folder / "photos").mkdir()
-        with Image.new(mode, (side, side)) as image:
-            image.save(folder / "photos" / "0.png")
-        for i in range(1, count):
-            shutil.copy(folder / "photos" / "0.png", folder / "photos" / f"{i}.png")
-        return folder / "photos" / "0.png"
-
-    return make
-
-
-def zipped_bitmaps(count: int, side: int) -> Make:
-    """Return a maker of a zip file of bitmaps, which deflate by a factor of a thousand."""
-
-    def make(folder: Path) -> Path:
-        with Image.new("RGB", (side, side)) as image:
-            image.save(folder / "a.bmp")
-        with zipfile.ZipFile(folder / "photos.zip", "w", zipfile.ZIP_DEFLATED) as archive:
-            for i in range(count):
-                archive.write(folder / "a.bmp", f"{i}.bmp")
-        return folder / "photos.zip"
-
-    return make
+Bombs = dict[str, tuple[str, Make]]
+"""The reader and the maker of each bomb."""
 
 
 def repeated(name: str, head: bytes, block: bytes, size: int) -> Make:
@@ -109,36 +78,18 @@ def zeros_npz(path: Path, count: int, dtype: str, *, declared: int | None = None
             file.write(block)
 
 
-def mat_bomb(path: Path) -> None:
-    content = mat(np.zeros((32, 32, 3, 300_000), np.uint8), np.zeros((1, 1)))
-    path.write_bytes(content)
-
-
-def in_run(name: str, content: bytes) -> Make:
-    """Return a maker of a run folder with one file of a given content."""
+def in_model(name: str, content: bytes) -> Make:
+    """Return a maker of a folder of a model with one file of a given content."""
 
     def make(folder: Path) -> Path:
-        (folder / "run").mkdir(exist_ok=True)
-        config = {"format": 2, "seed": 0, "device": "cpu", "recipe": {}}
-        (folder / "run" / "config.json").write_text(json.dumps(config), encoding="utf-8")
-        (folder / "run" / name).write_bytes(content)
-        return folder / "run" / name
+        (folder / "model").mkdir(exist_ok=True)
+        (folder / "model" / name).write_bytes(content)
+        return folder / "model" / name
 
     return make
 
 
-def grid_bomb(path: Path) -> None:
-    in_run("x", b"")(path.parents[1])
-    zeros_npz(path, 2**28, "<f8")
-
-
-BOMBS: dict[str, tuple[str, Make]] = {
-    "12 PNGs of 13,000 × 13,000": ("image folders", pictures(12, 13_000, "L")),
-    "12 PNGs of 8192 × 8192": ("image folders", pictures(12, 8192, "L")),
-    "12 RGBA PNGs of 4500 × 4500": ("image folders", pictures(12, 4500, "RGBA")),
-    "12 RGBA PNGs of 2048 × 2048": ("image folders", pictures(12, 2048, "RGBA")),
-    "zip of 12 bitmaps of 200 MB": ("zips of images", zipped_bitmaps(12, 8192)),
-    "zip of 12 bitmaps of 11 MB": ("zips of images", zipped_bitmaps(12, 1900)),
+BOMBS: Bombs = {
     "csv.gz of 4 GB": ("text tables", repeated("t.csv.gz", b"a,b\n", b"1,2\n3,4\n", 2**32)),
     "csv.gz of 130 MB of digits": ("text tables", repeated("t.csv.gz", b"a,b\n", b"1,2\n3,4\n", 130 * 10**6)),
     "csv.gz of 65 MB of digits": ("text tables", repeated("t.csv.gz", b"a,b\n", b"1,2\n3,4\n", 65 * 10**6)),
@@ -160,15 +111,9 @@ BOMBS: dict[str, tuple[str, Make]] = {
     "npz of 4 GB": ("arrays", written("x.npz", lambda p: zeros_npz(p, 2**29, "<f8"))),
     "npz of 130 MB of bytes": ("arrays", written("x.npz", lambda p: zeros_npz(p, 124 * 2**20, "|u1"))),
     "npz that declares 8 TB": ("arrays", written("x.npz", lambda p: zeros_npz(p, 2**20, "<f8", declared=2**38))),
-    "mat of 920 MB": ("SVHN", written("part.mat", mat_bomb)),
-    "idx.gz of 4 GB": ("MNIST", lambda folder: mnist_bomb(folder)),
-    "pickle of 10 million dictionaries": ("CIFAR-10", lambda folder: cifar_bomb(folder)),
-    "tar.gz of 1 GB": ("CIFAR-10 tar", written("cifar-10-python.tar.gz", lambda p: tar_bomb(p))),
-    "config of 3 million lists": ("configs", in_run("config.json", b'{"a": [' + b"[]," * 3_300_000 + b"[]]}")),
-    "config of 5 million brackets": ("configs", in_run("config.json", b"[" * 5_000_000 + b"]" * 5_000_000)),
-    "metrics of 600,000 lines": ("reports", in_run("metrics.jsonl", b'{"iteration":1}\n' * 600_000)),
-    "result of 3 million lists": ("reports", in_run("result.json", b'{"metrics": {"a": [' + b"[]," * 3_300_000 + b"[]]}}")),
-    "density grid of 2 GB": ("reports", written("run/density_grid.npz", grid_bomb)),
+    "config of 3 million lists": ("settings of models", in_model("config.json", b'{"a": [' + b"[]," * 3_300_000 + b"[]]}")),
+    "config of 5 million brackets": ("settings of models", in_model("config.json", b"[" * 5_000_000 + b"]" * 5_000_000)),
+    "summary of 3 million lists": ("reports", in_model("summary.json", b'{"metrics": {"a": [' + b"[]," * 3_300_000 + b"[]]}}")),
     "checkpoint with a header of 10 MB": ("checkpoints", written("c.safetensors", lambda p: p.write_bytes((10**7).to_bytes(8, "little") + b'{"a":[' + b"[]," * 3_300_000))),
 }  # fmt: skip
 
@@ -191,38 +136,14 @@ def long_text() -> pa.Table:
     )
 
 
-def mnist_bomb(folder: Path) -> Path:
-    write_mnist(folder / "mnist")
-    path = folder / "mnist" / "train-images-idx3-ubyte.gz"
-    head = (
-        idx(np.zeros((0, 28, 28), np.uint8))[:4]
-        + (5_000_000).to_bytes(4, "big")
-        + (28).to_bytes(4, "big") * 2
-    )
-    repeated("x.gz", head, bytes(1000), 2**32)(folder)
-    (folder / "x.gz").replace(path)
-    return path
-
-
-def cifar_bomb(folder: Path) -> Path:
-    write_cifar(folder / "cifar-10-batches-py", ["data_batch_1", "test_batch"], 2)
-    path = folder / "cifar-10-batches-py" / "data_batch_1"
-    path.write_bytes(b"\x80\x02" + b"}" * 10**7 + b".")
-    return path
-
-
-def tar_bomb(path: Path) -> None:
-    write_tar(path, {f"cifar-10-batches-py/{i}": bytes(2**25) for i in range(32)})
-
-
-def cost(name: str) -> None:
+def cost(name: str, bombs: Bombs, readers: Sequence[Reader], module: str) -> None:
     """Read a bomb in this process, and print the time, the memory and the answer."""
-    reader, _ = BOMBS[name]
+    read = next(reader.read for reader in readers if reader.name == bombs[name][0])
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) / "case"
         folder.mkdir()
         subprocess.run(
-            [sys.executable, "-m", "tests.nightly.fuzz.bombs", "--make", name, str(folder)],
+            [sys.executable, "-m", module, "--make", name, str(folder)],
             check=True,
         )
         path = Path((folder / "path").read_text(encoding="utf-8"))
@@ -231,7 +152,7 @@ def cost(name: str) -> None:
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         start = time.process_time()
         try:
-            list(READ[reader](folder, path))
+            list(read(folder, path))
             answer = "accepted"
         except (InputError, OSError) as error:
             answer = str(error).replace(temporary, "")
@@ -248,22 +169,33 @@ def cost(name: str) -> None:
     )
 
 
-def main() -> None:
-    """Read all bombs, or make or read the one that is named."""
+def main(
+    bombs: Bombs | None = None,
+    readers: Sequence[Reader] = READERS,
+    module: str = "tests.nightly.fuzz.bombs",
+) -> None:
+    """Read all bombs, or make or read the one that is named.
+
+    Args:
+        bombs: The bombs. Default: those of this module.
+        readers: The readers.
+        module: The module that calls this function with these arguments.
+    """
+    bombs = BOMBS if bombs is None else bombs
     arguments = sys.argv[1:]
     if arguments[:1] == ["--make"]:
         folder = Path(arguments[2])
-        path = BOMBS[arguments[1]][1](folder)
+        path = bombs[arguments[1]][1](folder)
         (folder / "path").write_text(str(path), encoding="utf-8")
         return
     if arguments[:1] == ["--cost"]:
-        cost(arguments[1])
+        cost(arguments[1], bombs, readers, module)
         return
-    for name in BOMBS:
+    for name in bombs:
         if any(text not in name for text in arguments):
             continue
         done = subprocess.run(
-            [sys.executable, "-m", "tests.nightly.fuzz.bombs", "--cost", name],
+            [sys.executable, "-m", module, "--cost", name],
             capture_output=True,
             text=True,
             check=False,

@@ -9,12 +9,13 @@ import time
 import traceback
 import unicodedata
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from .mutations import mutate
-from .readers import ALLOWED, READERS, STRUCTURE, Reader
+from .readers import ALLOWED, STRUCTURE, Reader
 
 MAX_SECONDS = 10.0
 """Longest time of a case, in seconds of the processor."""
@@ -135,9 +136,9 @@ class Cases:
         os.environ["FUZZ_SEEDS"] = str(self.seeds)
         os.environ["XDG_CACHE_HOME"] = str(self.folder / "cache")
 
-    def warm_up(self) -> None:
+    def warm_up(self, readers: Iterable[Reader]) -> None:
         """Read all seeds, so that everything is imported before a case is watched and timed."""
-        for reader in READERS:
+        for reader in readers:
             for file in self.files(reader)[: None if reader.share == 1 else 1]:
                 outcome = self._read(reader, -1, file, file.read_bytes())
                 if outcome.kind != "accepted":
@@ -200,8 +201,9 @@ def _judge(error: Exception, name: str) -> tuple[str, str]:
     is_named = isinstance(error, OSError) and error.errno is not None
     if not (isinstance(error, ALLOWED) or is_named):
         where = traceback.extract_tb(error.__traceback__)
-        own = [f"{Path(f.filename).name}:{f.lineno}" for f in where if "fdsm" in f.filename]
-        return "foreign exception", f"{details[:300]} (in {' '.join(own[-3:])})"
+        own = [f for f in where if "site-packages" not in f.filename]
+        places = " ".join(f"{Path(f.filename).name}:{f.lineno}" for f in own[-3:])
+        return "foreign exception", f"{details[:300]} (in {places})"
     if name not in str(error):
         return "file is not named", details[:500]
     if _unprintable(str(error)):

@@ -1,36 +1,26 @@
 """Every function of fdsm that reads a file, and what the fuzzer changes in its files."""
 
 import os
-import shutil
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from paper.data import (
-    CIFAR10,
-    MNIST,
-    SVHN,
-    CelebA,
-    DataError,
-    ImageFolder,
-    RedWine,
-    Table,
-    from_path,
-)
-from paper.recipes.settings import SettingError, change_settings
-from paper.runs import Run, RunError, SavedModel
+from fdsm.tables import TableModel
+from fdsm.tables.errors import problems_of
+from fdsm.tables.frame import read_table
+from fdsm.tables.report import write_page
+from fdsm.tables.schema import TableSchema, training_rows
 from fdsm.tables.scoring import score_file
-from fdsm.serialize import RecordError
+from fdsm.tables.summary import read_scores, read_summary
 from fdsm.training import checkpoint
-from fdsm.training.checkpoint import CheckpointError
+from fdsm.untrusted import InputError
 
-from .archive_mutations import change_gzip, change_tar, change_zip
+from .archive_mutations import change_gzip, change_zip
 from .binary_mutations import (
     change_idx,
     change_mat,
     change_npy,
-    change_pickle,
     change_png,
     change_safetensors,
     change_state,
@@ -38,9 +28,7 @@ from .binary_mutations import (
 from .mutations import Mutation
 from .text_mutations import change_cells, change_json, change_lines
 
-ALLOWED: tuple[type[Exception], ...] = (
-    DataError, RunError, CheckpointError, SettingError, RecordError, OSError,
-)  # fmt: skip
+ALLOWED: tuple[type[Exception], ...] = (InputError, OSError)
 """Errors that a reader may raise. The command line prints them in one line. `OSError` is for what
 the system refuses, such as a file that must not be read, or must not be replaced."""
 
@@ -88,76 +76,45 @@ STRUCTURE: dict[str, tuple[Mutation, ...]] = {
 }
 
 
-def _load(folder: Path, file: Path) -> Iterable[str]:
-    from_path(file).load()
+def _train(folder: Path, file: Path) -> Iterable[str]:
+    """Read a table as `fdsm train` does, up to the training."""
+    table = read_table(file)
+    with problems_of(file):
+        schema = TableSchema.infer(table.table)
+        training_rows(table.table, schema)
     return []
 
 
-def _load_keyed(folder: Path, file: Path) -> Iterable[str]:
-    from_path(file, "X").load()
+def _train_keyed(folder: Path, file: Path) -> Iterable[str]:
+    read_table(file, key="X")
     return []
-
-
-def _load_folder(folder: Path, file: Path) -> Iterable[str]:
-    ImageFolder(folder / "photos", size=8).load()
-    return []
-
-
-def _in_data_folder(source: Callable[[Path, Path], object]) -> Read:
-    def read(folder: Path, file: Path) -> Iterable[str]:
-        os.environ["FDSM_DATA"] = str(folder)
-        source(folder, file)
-        return []
-
-    return read
 
 
 @cache
-def _trained(folder: Path) -> SavedModel:
-    return SavedModel.load(Run.open(folder / "run"))
+def _trained(folder: Path) -> TableModel:
+    return TableModel.load(folder / "model")
 
 
 def _score(folder: Path, file: Path) -> Iterable[str]:
     """Score a changed table with a model that was trained on the unchanged one."""
-    seeds = Path(os.environ["FUZZ_SEEDS"]) / "run"
-    for name in ("config.json", "table.json"):  # a summary is written beside them
-        (folder / "run").mkdir(exist_ok=True)
-        shutil.copy(seeds / "run" / name, folder / "run")
-    saved = _trained(seeds)
-    saved = replace(saved, run=replace(saved.run, folder=folder / "run"))
-    out = folder / (
-        "out.parquet" if file.suffix == ".csv" and file.stat().st_size % 2 else "out.csv"
-    )
-    summary = score_file(saved, file, out)
-    return [str(summary)]
+    model = _trained(Path(os.environ["FUZZ_SEEDS"]) / "model")
+    is_odd = file.suffix == ".csv" and file.stat().st_size % 2
+    scored = score_file(model, file, folder / ("out.parquet" if is_odd else "out.csv"))
+    return [str(scored.reasons), str(scored.problems)]
 
 
-def _open_run(folder: Path, file: Path) -> Iterable[str]:
-    run = Run.open(folder / "run")
-    return [run.name]
+def _replace_scores(folder: Path, file: Path) -> Iterable[str]:
+    """Score a table whose file of scores was changed."""
+    model = _trained(Path(os.environ["FUZZ_SEEDS"]) / "model")
+    score_file(model, folder / "t.csv", file)
+    return []
 
 
 def _load_model(folder: Path, file: Path) -> Iterable[str]:
-    """Open a run and use its model, as `fdsm sample` and `fdsm score` do."""
-    saved = SavedModel.load(Run.open(folder / "run"))
-    data = Table(Path(os.environ["FUZZ_SEEDS"]) / "run" / "t.csv").load()
-    saved.score(data.train[:3])
-    return []
-
-
-def _score_with_run(folder: Path, file: Path) -> Iterable[str]:
-    """Score a table with a run of which one file was changed."""
-    saved = SavedModel.load(Run.open(folder / "run"))
-    score_file(saved, folder / "t.csv", folder / "t.scores.csv")
-    return []
-
-
-def _evaluate_sentences(folder: Path, file: Path) -> Iterable[str]:
-    from fdsm.cli.evaluate import _best_iteration, warn_of_problems
-
-    run = Run.open(folder / "run")
-    warn_of_problems(run)
-    _best_iteration(run)
+    """Open a model and use it, as `fdsm score` and `fdsm sample` do."""
+    model = TableModel.load(folder / "model")
+    score_file(model, folder / "t.csv", folder / "out.csv")
+    model.sample(2)
     return []
 
 
@@ -167,99 +124,32 @@ def _load_checkpoint(folder: Path, file: Path) -> Iterable[str]:
 
 
 def _read_report(folder: Path, file: Path) -> Iterable[str]:
-    """Return the notes of a report, and what is shown in the terminal."""
-    from rich.console import Console
-
-    from paper.report import read_folders, terminal
-
-    collection = read_folders([folder])
-    with open(os.devnull, "w", encoding="utf-8") as null:
-        console = Console(file=null, record=True, width=200)
-        console.print(terminal(collection))
-    return [*collection.notes, console.export_text()]
-
-
-def _write_report(folder: Path, file: Path) -> Iterable[str]:
-    from paper.report import read_folders, write_page
-
-    write_page(read_folders([folder]), folder / "report.html", title="fuzz")
+    summary = read_summary(folder / "model" / "summary.json")
+    read_scores(folder / "t.scores.csv", summary)
     return []
 
 
-def _settings(folder: Path, file: Path) -> Iterable[str]:
-    """Change settings of a recipe as `--set` does. Each line of the file is a setting."""
-    run = _trained(Path(os.environ["FUZZ_SEEDS"]) / "run").run
-    lines = file.read_bytes().decode("utf-8", "replace").split("\n")
-    change_settings(run.recipe, [line for line in lines if line])
+def _write_report(folder: Path, file: Path) -> Iterable[str]:
+    summary = read_summary(folder / "model" / "summary.json")
+    scored = read_scores(folder / "t.scores.csv", summary)
+    write_page(folder / "report.html", summary, [scored], title="fuzz")
     return []
 
 
 TABLES = ("t.csv", "t.tsv", "t.txt", "semicolon.data", "t.csv.gz")
 BINARY_TABLES = ("t.parquet", "t.feather", "plain.feather", "t.arrow")
-REPORTED = tuple(f"run/{name}" for name in (
-    "config.json", "metrics.jsonl", "result.json", "table.json", "scored/*", "density_grid.npz",
-    "samples.png",
-))  # fmt: skip
+REPORTED = ("model/summary.json", "t.scores.csv")
 
 READERS: Sequence[Reader] = (
-    Reader("text tables", "tables", TABLES, _load),
-    Reader("binary tables", "tables", BINARY_TABLES, _load),
-    Reader("arrays", "arrays", ("x.npy", "one.npz", "images.npy"), _load),
-    Reader("arrays by key", "arrays", ("two.npz",), _load_keyed),
-    Reader("image folders", "folder", ("photos/*",), _load_folder),
-    Reader("zips of images", "zip", ("photos.zip",), _load),
-    Reader(
-        "MNIST",
-        "mnist",
-        ("mnist/*",),
-        _in_data_folder(lambda *_: MNIST().load()),
-        (change_gzip((change_idx,)), change_idx),
-    ),
-    Reader(
-        "CIFAR-10",
-        "cifar",
-        ("cifar-10-batches-py/*",),
-        _in_data_folder(lambda *_: CIFAR10((1,)).load()),
-        (change_pickle,),
-    ),
-    Reader(
-        "CIFAR-10 tar",
-        "cifar_tar",
-        ("*.gz",),
-        _in_data_folder(lambda *_: CIFAR10((1,)).load()),
-        (change_tar((change_pickle,)),),
-    ),
-    Reader(
-        "SVHN", "svhn", ("part.mat",), _in_data_folder(lambda *_: SVHN(part="part.mat").load())
-    ),
-    Reader(
-        "CelebA",
-        "celeba",
-        ("faces.zip", "list.txt"),
-        _in_data_folder(
-            lambda *_: CelebA(crop=16, size=8, part="faces.zip", partition="list.txt").load()
-        ),
-        names="/case/",
-    ),
-    Reader("UCI", "uci", ("uci/*",), _in_data_folder(lambda *_: RedWine().load())),
+    Reader("text tables", "tables", TABLES, _train),
+    Reader("binary tables", "tables", BINARY_TABLES, _train),
+    Reader("arrays", "arrays", ("x.npy", "one.npz"), _train),
+    Reader("arrays by key", "arrays", ("two.npz",), _train_keyed),
     Reader("scored tables", "tables", (*TABLES, "mixed.*"), _score),
-    Reader("existing scores", "run", ("t.scores.csv",), _score_with_run),
-    Reader("checkpoints", "run", ("run/checkpoints/*",), _load_checkpoint),
-    Reader("configs", "run", ("run/config.json",), _open_run),
-    Reader("configs and models", "run", ("run/config.json",), _load_model),
-    Reader("models", "run", ("run/model.safetensors",), _load_model),
-    Reader(
-        "runs that score",
-        "run",
-        ("run/config.json", "run/table.json", "run/model.safetensors"),
-        _score_with_run,
-    ),
-    Reader(
-        "results and metrics", "run", ("run/result.json", "run/metrics.jsonl"), _evaluate_sentences
-    ),
-    Reader("reports", "run", REPORTED, _read_report),
-    Reader("reports of studies", "study", ("study/study.json",), _read_report),
-    Reader("report pages", "run", REPORTED, _write_report, share=0.05),
-    Reader("pages of studies", "study", ("study/study.json",), _write_report, share=0.05),
-    Reader("settings", "settings", ("settings.txt",), _settings, (change_cells,), " "),
+    Reader("existing scores", "model", ("t.scores.csv",), _replace_scores),
+    Reader("checkpoints", "model", ("model/model.safetensors",), _load_checkpoint),
+    Reader("settings of models", "model", ("model/config.json",), _load_model, names="model"),
+    Reader("weights of models", "model", ("model/model.safetensors",), _load_model, names="model"),
+    Reader("reports", "model", REPORTED, _read_report),
+    Reader("report pages", "model", REPORTED, _write_report, share=0.05),
 )

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from paper.data import DataError
+from fdsm.tables import DataError
 
 from .cases import Cases, Outcome
 from .readers import READERS, Reader
@@ -29,7 +29,7 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cases]:
     with pytest.MonkeyPatch.context() as patch:
         _keep_environment(patch)
         made = Cases(seeds, folder / "work", seed=0)
-        made.warm_up()
+        made.warm_up(READERS)
         yield made
 
 

@@ -6,12 +6,12 @@ import tempfile
 import time
 from collections import Counter
 from contextlib import suppress
+from importlib import import_module
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import NamedTuple
 
 from .cases import MAX_SECONDS, Cases, Outcome
-from .readers import READERS
 
 MAX_MEMORY = 2**30
 """Memory that a worker may use in addition to what it needs to import everything."""
@@ -20,16 +20,16 @@ Job = tuple[str, int, int]
 """Name of a reader, the first case, and the number of cases."""
 
 
-def work(connection: Connection, seeds: Path, seed: int) -> None:
+def work(connection: Connection, module: str, seeds: Path, seed: int) -> None:
     """Run the cases that the parent asks for. The number of a case is sent before it starts."""
     import torch
 
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as name:
         cases = Cases(seeds, Path(name), seed)
-        cases.warm_up()
+        readers = {reader.name: reader for reader in import_module(module).READERS}
+        cases.warm_up(readers.values())
         _limit_memory()
-        readers = {reader.name: reader for reader in READERS}
         while (job := connection.recv()) is not None:
             reader, first, count = job
             for case in range(first, first + count):
@@ -63,14 +63,14 @@ class Summary(NamedTuple):
 class Worker:
     """A worker process and the cases that it has to run."""
 
-    def __init__(self, seeds: Path, seed: int, jobs: list[Job]) -> None:
+    def __init__(self, module: str, seeds: Path, seed: int, jobs: list[Job]) -> None:
         """Start the process and give it a job."""
         context = multiprocessing.get_context("spawn")
         self.connection, other = context.Pipe()
-        self.process = context.Process(target=work, args=(other, seeds, seed), daemon=True)
+        self.process = context.Process(target=work, args=(other, module, seeds, seed), daemon=True)
         self.process.start()
         other.close()
-        self._jobs, self._seeds, self._seed = jobs, seeds, seed
+        self._jobs, self._module, self._seeds, self._seed = jobs, module, seeds, seed
         self._is_ready = False
         self._next_job()
 
@@ -109,7 +109,7 @@ class Worker:
         summary.add(Outcome(reader, self._case, kind))
         if rest := first + count - self._case - 1:
             self._jobs.append((reader, self._case + 1, rest))
-        return Worker(self._seeds, self._seed, self._jobs)
+        return Worker(self._module, self._seeds, self._seed, self._jobs)
 
     def stop(self) -> None:
         """Kill the process."""
@@ -117,12 +117,12 @@ class Worker:
         self.process.join()
 
 
-def run_all(seeds: Path, seed: int, jobs: list[Job], count: int) -> Summary:
-    """Run jobs in worker processes. Ctrl-C ends it early."""
-    names = [reader.name for reader in READERS]
+def run_all(module: str, seeds: Path, seed: int, jobs: list[Job], count: int) -> Summary:
+    """Run jobs of the readers of a module in worker processes. Ctrl-C ends it early."""
+    names = [reader.name for reader in import_module(module).READERS]
     summary = Summary({n: Counter() for n in names}, dict.fromkeys(names, 0.0), [])
     jobs = jobs[::-1]
-    workers = [Worker(seeds, seed, jobs) for _ in range(count)]
+    workers = [Worker(module, seeds, seed, jobs) for _ in range(count)]
     with suppress(KeyboardInterrupt):
         while any(worker.job for worker in workers):
             wait([worker.connection for worker in workers if worker.job], timeout=1)

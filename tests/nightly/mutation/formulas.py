@@ -24,7 +24,7 @@ class Mutation:
 
 TAYLOR = "tests/derivatives/taylor"
 RULES = f"{TAYLOR}/rules"
-OUTLIERS = "tests/outliers"
+OUTLIERS = "tests/tables/outliers"
 FORMULAS = (
     Mutation("SSM: no ½", "objectives/sliced.py", "sum(0), alpha=0.5)", "sum(0), alpha=1.0)"),
     Mutation("SSM: sign of the curvature", "objectives/sliced.py", "torch.add(curvature,", "torch.add(-curvature,"),
@@ -67,8 +67,8 @@ FORMULAS = (
     Mutation("acceptance ratio: sign", "samplers/bidirectional.py", "(c - reverse).sigmoid()", "(reverse - c).sigmoid()", "tests/samplers/test_bidirectional.py"),
     Mutation("exact SM of a density: no ½", "evaluation/score_matching.py", "slopes.double().square().sum(0) / 2", "slopes.double().square().sum(0)", "tests/evaluation/test_score_matching.py"),
     Mutation("AUC: ties count as failures", "evaluation/ood.py", "(below + not_above)", "(below + below)", "tests/evaluation/test_ood.py"),
-    Mutation("calibration: no 1 in the p-value", "outliers/calibration.py", "count = torch.ones_like(new[0])", "count = torch.zeros_like(new[0])", OUTLIERS),
-    Mutation("calibration: ties are less unusual", "outliers/calibration.py", "torch.searchsorted(fold, own.contiguous())", "torch.searchsorted(fold, own.contiguous(), right=True)", OUTLIERS),
-    Mutation("calibration: rows of the own fold", "outliers/calibration.py", "scores[~own]", "scores[own]", OUTLIERS),
-    Mutation("false discoveries: no 1/n", "outliers/false_discovery.py", "* rate / max(n, 1)", "* rate", OUTLIERS),
+    Mutation("calibration: no 1 in the p-value", "tables/outliers/calibration.py", "count = torch.ones_like(new[0])", "count = torch.zeros_like(new[0])", OUTLIERS),
+    Mutation("calibration: ties are less unusual", "tables/outliers/calibration.py", "torch.searchsorted(fold, own.contiguous())", "torch.searchsorted(fold, own.contiguous(), right=True)", OUTLIERS),
+    Mutation("calibration: rows of the own fold", "tables/outliers/calibration.py", "scores[~own]", "scores[own]", OUTLIERS),
+    Mutation("false discoveries: no 1/n", "tables/outliers/false_discovery.py", "* rate / max(n, 1)", "* rate", OUTLIERS),
 )  # fmt: skip
