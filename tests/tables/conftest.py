@@ -1,4 +1,4 @@
-"""A trained model that tests share, and short samplings."""
+"""A trained model that tests share, and quick training."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fdsm.noise import Geometric
-from fdsm.tables import TableModel, ensemble
+from fdsm.tables import TableModel, ensemble, model
 
 from .table_cases import write_mixed_table
 
@@ -25,6 +25,11 @@ def mixed(mixed_table: Path) -> TableModel:
 
 
 @pytest.fixture
-def few_levels(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Draw samples in four steps, which takes most of the time of a short training otherwise."""
-    monkeypatch.setattr(ensemble, "SAMPLING_LEVELS", Geometric(2.0, 0.05, 5))
+def quick_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out most of what a short training spends its time on.
+
+    There is one validation, no normalizing constant, and samples take eleven steps.
+    """
+    monkeypatch.setattr(ensemble, "VALIDATIONS", 1)
+    monkeypatch.setattr(ensemble, "SAMPLING_LEVELS", Geometric(2.0, 0.05, 12))
+    monkeypatch.setattr(model, "kernel_log_partition", lambda *_: None)

@@ -51,7 +51,7 @@ def test_missing_file_is_named(tmp_path: Path) -> None:
 
 
 def test_column_without_cells_is_left_out_and_comes_back_empty(
-    tmp_path: Path, few_levels: None
+    tmp_path: Path, quick_training: None
 ) -> None:
     rows = [row.replace(",", ",,") for row in NUMBERS]
     path = write(tmp_path / "table.csv", "a,gone,b", rows)
@@ -63,7 +63,7 @@ def test_column_without_cells_is_left_out_and_comes_back_empty(
     assert table["a"].null_count == table["b"].null_count == 0
 
 
-def test_a_few_words_among_numbers_are_missing_cells(tmp_path: Path, few_levels: None) -> None:
+def test_a_few_words_among_numbers_are_missing_cells(tmp_path: Path, quick_training: None) -> None:
     """One cell of 40 is no number: the column stays numeric."""
     path = write(tmp_path / "table.csv", "a,b", [*NUMBERS[:39], "unknown,1.5"])
     first = TableModel.fit(path, iterations=2).schema.columns[0]
@@ -72,7 +72,7 @@ def test_a_few_words_among_numbers_are_missing_cells(tmp_path: Path, few_levels:
 
 
 def test_column_of_numbers_and_words_in_equal_parts_is_categorical(
-    tmp_path: Path, few_levels: None
+    tmp_path: Path, quick_training: None
 ) -> None:
     rows = [f"{'high' if i % 2 else '1.5'},{row.split(',')[1]}" for i, row in enumerate(NUMBERS)]
     path = write(tmp_path / "table.csv", "level,b", rows)
@@ -81,7 +81,7 @@ def test_column_of_numbers_and_words_in_equal_parts_is_categorical(
     assert set(first.levels) == {"high", "1.5"}
 
 
-def test_constant_column_is_repeated_in_samples(tmp_path: Path, few_levels: None) -> None:
+def test_constant_column_is_repeated_in_samples(tmp_path: Path, quick_training: None) -> None:
     path = write(tmp_path / "table.csv", "a,b,unit", [f"{row},7" for row in NUMBERS])
     model = TableModel.fit(path, iterations=20)
     assert isinstance(model.schema.columns[2], Constant)
@@ -89,7 +89,7 @@ def test_constant_column_is_repeated_in_samples(tmp_path: Path, few_levels: None
     assert table["unit"].to_pylist() == [7, 7, 7, 7]
 
 
-def test_ten_rows_are_enough(tmp_path: Path, few_levels: None) -> None:
+def test_ten_rows_are_enough(tmp_path: Path, quick_training: None) -> None:
     """The smallest table: a far row has the smallest p-value, 1/11."""
     path = write(tmp_path / "table.csv", "a,b", NUMBERS[:10])
     model = TableModel.fit(path, iterations=20)
@@ -100,7 +100,9 @@ def test_ten_rows_are_enough(tmp_path: Path, few_levels: None) -> None:
     assert model.sample_codes(3).isfinite().all()
 
 
-def test_almost_constant_column_finds_the_other_value(tmp_path: Path, few_levels: None) -> None:
+def test_almost_constant_column_finds_the_other_value(
+    tmp_path: Path, quick_training: None
+) -> None:
     """39 of 40 rows are equal: the score of a different row is larger, and all are finite."""
     path = write(tmp_path / "table.csv", "a,b", [*["1,2.5"] * 39, "1,3.5"])
     model = TableModel.fit(path, iterations=20)

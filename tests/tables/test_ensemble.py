@@ -360,7 +360,7 @@ def test_chains_start_at_the_density_of_the_largest_level(
 ) -> None:
     monkeypatch.setattr(ensemble, "ancestral_sampling", lambda score, start, *_, **__: start)
     start = trained[0].sample(20_000, Generator().manual_seed(0), lambda steps: steps)
-    torch.testing.assert_close(start.T.cov(), 5 * torch.eye(2), atol=0.2, rtol=0)  # 1 + 2²
+    torch.testing.assert_close(start.T.cov(), 5 * torch.eye(2).float(), atol=0.2, rtol=0)  # 1 + 2²
 
 
 def test_log_densities_are_read_at_the_scored_levels(

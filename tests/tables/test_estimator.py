@@ -61,13 +61,13 @@ def test_score_is_the_smallest_denoising_loss_of_a_gaussian(
 ) -> None:
     r"""With $ε$ of dimension d, the mean of $‖σ s(x + σε) + ε‖²$ is $Σ_i λ_i / (λ_i + σ²)$.
 
-    Here $λ_i$ are the eigenvalues of the correlation matrix, and the loss is half of it per
-    dimension, on average over $\log σ$.
+    Here $λ_i$ are the eigenvalues of the correlation matrix. The loss is divided by d and averaged
+    over $\log σ$.
     """
     deviations = np.sqrt(np.diag(COVARIANCE))
     eigenvalues = np.linalg.eigvalsh(COVARIANCE / np.outer(deviations, deviations))
     sigma = np.array(Geometric(2.0, 0.05, 1000).levels)[:, None]
-    smallest = (eigenvalues / (eigenvalues + sigma**2)).mean() / 2
+    smallest = (eigenvalues / (eigenvalues + sigma**2)).mean()
     found = of_gaussian.score(gaussian(4000, 1))
     assert -1.03 * smallest < found < -0.98 * smallest
 
@@ -83,7 +83,7 @@ def test_score_does_not_depend_on_the_order_of_the_rows(
 
 
 @pytest.mark.parametrize("alpha", [0.05, 0.3])
-def test_predict_flags_a_share_alpha_of_normal_rows(alpha: float) -> None:
+def test_predict_flags_a_share_alpha_of_normal_rows(alpha: float, quick_training: None) -> None:
     """Training rows are close to a row, themselves, so they are called outliers less often."""
     train, fresh = gaussian(1000, 0), gaussian(2000, 1)
     model = small(alpha=alpha).fit(train)
@@ -153,7 +153,7 @@ CHECKS = {
 """Checks of scikit-learn that train few models."""
 
 
-def test_some_checks_of_scikit_learn_pass() -> None:
+def test_some_checks_of_scikit_learn_pass(quick_training: None) -> None:
     """The nightly test runs all of them."""
     checks = estimator_checks_generator(ScoreMatchingDensity(iterations=3))
     chosen = [(model, check) for model, check in checks if check.func.__name__ in CHECKS]
@@ -183,7 +183,7 @@ print(json.dumps([(r["check_name"], r["status"], str(r["exception"])) for r in r
     assert [result for result in results if result[1] != "passed"] == []
 
 
-def test_grid_search_prefers_a_trained_model() -> None:
+def test_grid_search_prefers_a_trained_model(quick_training: None) -> None:
     grid = {"iterations": [1, 40]}
     search = GridSearchCV(small(), grid, cv=2).fit(gaussian(200, 0))
     assert search.best_params_ == {"iterations": 40}
@@ -191,7 +191,7 @@ def test_grid_search_prefers_a_trained_model() -> None:
     assert untrained < trained - 0.05 < 0
 
 
-def test_a_pipeline_changes_the_log_density_by_the_jacobian() -> None:
+def test_a_pipeline_changes_the_log_density_by_the_jacobian(quick_training: None) -> None:
     """Scaled data have the same model inputs, so only the volume changes."""
     train, new = gaussian(300, 0), gaussian(50, 1)
     pipeline = make_pipeline(StandardScaler(), small()).fit(train)
@@ -255,7 +255,7 @@ def test_a_seed_gives_the_same_numbers_also_in_other_threads_and_processes(backe
     assert (jobs[1] != jobs[0]).any()
 
 
-def test_random_states_and_the_generator_of_numpy_are_used() -> None:
+def test_random_states_and_the_generator_of_numpy_are_used(quick_training: None) -> None:
     x = gaussian(100, 0)
     score = lambda state: small(iterations=2, random_state=state).fit(x).score(x)
     state = np.random.RandomState(3)
@@ -266,10 +266,10 @@ def test_random_states_and_the_generator_of_numpy_are_used() -> None:
     assert score(None) == first
 
 
-def test_torch_is_left_as_it_was(two_threads: None) -> None:
+def test_torch_is_left_as_it_was(two_threads: None, quick_training: None) -> None:
     torch.manual_seed(5)
     state = torch.get_rng_state()
-    model = small().fit(gaussian(50, 0))
+    model = small(iterations=2).fit(gaussian(50, 0))
     model.score(gaussian(5, 0))
     model.sample(2)
     assert torch.equal(torch.get_rng_state(), state)
@@ -322,7 +322,7 @@ def test_the_number_of_samples_must_be_positive(of_gaussian: ScoreMatchingDensit
         of_gaussian.sample(0)
 
 
-def test_outliers_among_the_training_rows_are_found() -> None:
+def test_outliers_among_the_training_rows_are_found(quick_training: None) -> None:
     """A row is not its own neighbor, because the rows are different."""
     X = np.random.default_rng(0).normal(size=(200, 3))
     X[:5] = 6 * np.array([[1, 1, 1], [-1, 1, 1], [1, -1, 1], [1, 1, -1], [-1, -1, -1]])
@@ -334,7 +334,9 @@ def test_outliers_among_the_training_rows_are_found() -> None:
 
 
 @pytest.mark.parametrize(("columns", "times"), [(3, 3), (1, 2)])
-def test_copies_are_left_out_and_do_not_change_p_values(columns: int, times: int) -> None:
+def test_copies_are_left_out_and_do_not_change_p_values(
+    columns: int, times: int, quick_training: None
+) -> None:
     """With copies, all new rows have p-values below 0.05 (three times), or 36 % (one column)."""
     random = np.random.default_rng(0)
     x = random.normal(size=(150, columns))

@@ -21,13 +21,13 @@ def with_cell(column: str, value: object) -> pa.Table:
     rows = machine_records(30, seed=1, gaps=0.0)
     cells = rows.column(column).to_pylist()
     cells[5] = value
-    place = rows.column_names.index(column)
-    return rows.set_column(place, column, pa.array(cells, rows.schema.types[place]))
+    index = rows.column_names.index(column)
+    return rows.set_column(index, column, pa.array(cells, rows.schema.types[index]))
 
 
 @pytest.fixture(scope="module")
 def of_records() -> ScoreMatchingDensity:
-    return ScoreMatchingDensity(iterations=200, random_state=0).fit(machine_records())
+    return ScoreMatchingDensity(iterations=120, random_state=0).fit(machine_records())
 
 
 def test_types_of_columns_are_inferred(of_records: ScoreMatchingDensity) -> None:
@@ -151,7 +151,7 @@ def test_samples_of_an_arrow_table_have_its_types(of_records: ScoreMatchingDensi
     require_like_training(samples)
 
 
-def test_pandas_frames_go_in_and_come_out() -> None:
+def test_pandas_frames_go_in_and_come_out(quick_training: None) -> None:
     pd = pytest.importorskip("pandas")
     frame = machine_records().to_pandas()
     frame["kind"] = frame["kind"].cat.reorder_categories(["c", "b", "a"], ordered=True)
@@ -171,7 +171,7 @@ def test_pandas_frames_go_in_and_come_out() -> None:
     assert list(samples.columns) == [0, 1, 2]
 
 
-def test_polars_frames_go_in_and_come_out() -> None:
+def test_polars_frames_go_in_and_come_out(quick_training: None) -> None:
     pl = pytest.importorskip("polars")
     frame = pl.from_arrow(machine_records())
     frame = frame.with_columns(
@@ -186,7 +186,7 @@ def test_polars_frames_go_in_and_come_out() -> None:
     np.testing.assert_allclose(model.outlier_scores(frame), arrow.outlier_scores(frame))
 
 
-def test_rare_categories_are_merged_in_samples() -> None:
+def test_rare_categories_are_merged_in_samples(quick_training: None) -> None:
     """No type of polars or pandas with these 60 categories can hold the merged ones."""
     pl = pytest.importorskip("polars")
     pytest.importorskip("pandas")
@@ -202,7 +202,7 @@ def test_rare_categories_are_merged_in_samples() -> None:
     assert set(of_pandas[~merged]) <= set(levels)
 
 
-def test_arrays_of_objects_may_have_categories() -> None:
+def test_arrays_of_objects_may_have_categories(quick_training: None) -> None:
     rows = machine_records().select(["load", "kind"])
     x = np.array([list(row.values()) for row in rows.to_pylist()], object)
     model = small().fit(x)
@@ -214,7 +214,7 @@ def test_arrays_of_objects_may_have_categories() -> None:
     assert model.explain(np.array([[1.0, "z"]], object))[0][0].column == "1"
 
 
-def test_columns_of_arrays_of_numbers_are_numeric_unless_named() -> None:
+def test_columns_of_arrays_of_numbers_are_numeric_unless_named(quick_training: None) -> None:
     rng = np.random.default_rng(0)
     x = np.stack([np.arange(60), rng.integers(0, 3, 60), rng.integers(0, 50, 60)], 1)
     kinds = lambda model: [kind for _, kind, *_ in model.fit(x).schema_.summary()]

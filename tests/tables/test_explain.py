@@ -106,7 +106,7 @@ def test_row_with_several_unusual_columns_names_them_all(
 
 
 def test_new_values_are_named_if_the_values_of_the_column_repeat(
-    tmp_path: Path, few_levels: None
+    tmp_path: Path, quick_training: None
 ) -> None:
     """Prices have two digits and end in 9, but for three rows in 300."""
     generator = torch.Generator().manual_seed(0)

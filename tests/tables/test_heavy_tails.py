@@ -67,7 +67,7 @@ def test_the_outermost_values_do_not_change_the_map(n: int, table: Tensor) -> No
         torch.testing.assert_close(getattr(changed, name), value, msg=name)
 
 
-def test_columns_with_few_levels_are_not_mapped(generator: Generator) -> None:
+def test_columns_with_quick_training_are_not_mapped(generator: Generator) -> None:
     rare = torch.where(torch.rand(5000, generator=generator) < 0.01, 1.0, 0.0)
     levels = torch.randint(10, (5000,), generator=generator).double() ** 6
     more = torch.randint(11, (5000,), generator=generator).double() ** 6

@@ -381,7 +381,7 @@ def test_training_rows_are_not_their_own_neighbors_in_any_file(
 
 
 def test_the_training_file_is_recognized_if_its_rows_repeat(
-    tmp_path: Path, few_levels: None
+    tmp_path: Path, quick_training: None
 ) -> None:
     """In another file, copies of rows that repeat are expected, and normal."""
     x = torch.randint(0, 7, (150, 2), generator=torch.Generator().manual_seed(0)).tolist()
