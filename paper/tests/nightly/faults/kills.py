@@ -1,6 +1,6 @@
-"""Kill `fdsm train` again and again, and compare its result with that of an uninterrupted run.
+"""Kill `python -m paper train` again and again, and compare the results with those of whole runs.
 
-    python -m tests.nightly.faults.kills --count 600 --writes 150
+    python -m paper.tests.nightly.faults.kills --count 600 --writes 150
 
 Half of the kills come at random times, the others inside the write of a checkpoint. After each
 kill every file must be complete, and at most one interval between checkpoints may be lost. A run
@@ -21,21 +21,22 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from paper.runs import Run
+import numpy as np
+
 from fdsm.training import checkpoint
 from fdsm.training.loggers import read_metrics
-
-from ...cli.cli_cases import write_measurements
+from paper.runs import Run
 from paper.tests.runs.run_cases import identical, last_checkpoint, logged_metrics, model_file
+from tests.nightly.faults.moments import PHASES, pause_in_write
+
 from .commands import Command, Prepare
-from .moments import PHASES, pause_in_write
 from .pairs import Pair
 
 INTERVAL = 5
 """Iterations between two checkpoints."""
 OPTIONS = [
-    "--iterations=60", "--compile=off", "--set=width=16", "--set=levels.count=5",
-    "--set=validation_rows=20", "--set=plan.num_samples=15", "--set=plan.log_every=1",
+    "--iterations=60", "--compile=off", "--set=network.width=2", "--set=sampling_levels=2",
+    "--set=validation_rows=8", "--set=plan.num_samples=4", "--set=plan.log_every=1",
     "--set=plan.validate_every=10", f"--set=plan.checkpoint_every={INTERVAL}",
 ]  # fmt: skip
 
@@ -66,7 +67,7 @@ class Kills:
     runs: int = 0
 
     def __post_init__(self) -> None:
-        self.table = write_measurements(self.folder / "table.csv")
+        self.images = write_images(self.folder / "images.npy")
         self.whole = self.folder / "whole"
         times = []
         for _ in range(3):  # the first one starts the server
@@ -102,7 +103,7 @@ class Kills:
     def _begin(self, folder: Path) -> list[str | Path]:
         if (folder / "config.json").exists():
             return ["train", "--resume", folder, "--compile=off"]
-        return ["train", self.table, "--out", folder, *OPTIONS]
+        return ["train", self.images, "--out", folder, *OPTIONS]
 
     def _kill_at_random(self, folder: Path) -> bool:
         """Return whether a run was killed before its end."""
@@ -139,9 +140,15 @@ class Kills:
         assert identical(last_checkpoint(run), last_checkpoint(whole)), "the checkpoints differ"
         assert logged_metrics(run) == logged_metrics(whole), "the metrics differ"
         assert run.result["metrics"] == whole.result["metrics"], "the results differ"
-        for name in ("samples.csv", "table.json"):
-            assert (folder / name).read_bytes() == (self.whole / name).read_bytes(), name
+        samples = [(path / "samples.npy").read_bytes() for path in (folder, self.whole)]
+        assert samples[0] == samples[1], "the samples differ"
         assert {path.name for path in folder.rglob(".*")} == {".lock"}, "a draft is left"
+
+
+def write_images(path: Path) -> Path:
+    """Write an array of 40 images of noise."""
+    np.save(path, np.random.default_rng(0).integers(0, 256, (40, 8, 8), dtype=np.uint8))
+    return path
 
 
 def _paused(command: Command | Pair) -> bool:
