@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from paper.runs import Run
-
 from paper.tests.runs.run_cases import identical, last_checkpoint, logged_metrics, model_file
 
 

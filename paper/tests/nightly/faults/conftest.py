@@ -8,9 +8,8 @@ import pytest
 import torch
 
 from paper.runs import Run, SavedModel, TrainingInterrupted, evaluate, train
-
 from paper.tests.recipes.recipe_cases import silent
-from paper.tests.runs.run_cases import interrupt_after, table_recipe, write_table
+from paper.tests.runs.run_cases import array_recipe, interrupt_after, write_array
 
 if sys.platform != "linux":
     collect_ignore_glob = ["test_*.py"]  # they use /proc, limits and capabilities of Linux
@@ -29,24 +28,26 @@ def _working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session")
-def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A table with two columns. Do not change it."""
-    return write_table(tmp_path_factory.mktemp("data") / "table.csv")
+def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An array of images. Do not change it."""
+    return write_array(tmp_path_factory.mktemp("data") / "images.npy")
 
 
 @pytest.fixture(scope="session")
-def whole(table: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+def whole(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A run that was trained and evaluated without a fault. Do not change it."""
     torch.set_default_dtype(torch.float32)
-    run = Run.create(tmp_path_factory.mktemp("whole") / "run", table_recipe(table, *SETTINGS))
+    run = Run.create(tmp_path_factory.mktemp("whole") / "run", array_recipe(images, *SETTINGS))
     evaluate(train(run), run.recipe.data.load(), silent)
     return run
 
 
 @pytest.fixture(scope="session")
-def _unfinished(table: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def _unfinished(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.set_default_dtype(torch.float32)
-    run = Run.create(tmp_path_factory.mktemp("unfinished") / "run", table_recipe(table, *SETTINGS))
+    run = Run.create(
+        tmp_path_factory.mktemp("unfinished") / "run", array_recipe(images, *SETTINGS)
+    )
     with pytest.MonkeyPatch.context() as patch:
         interrupt_after(27, patch)
         with pytest.raises(TrainingInterrupted):

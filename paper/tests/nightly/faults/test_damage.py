@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 import torch
 
-from fdsm.cli import main
+from fdsm.serialize import to_json
+from fdsm.training import CheckpointError, Checkpoints, checkpoint
+from paper.__main__ import main
 from paper.report import Experiment, read_folders
 from paper.runs import Run, RunError, SavedModel, train
 from paper.runs.train import Training
-from fdsm.serialize import to_json
-from fdsm.training import CheckpointError, Checkpoints, checkpoint
+from tests.nightly.faults.damages import DAMAGES, cut, damage_file, flip
 
 from .commands import run
 from .comparison import hidden_files, require_same_result
-from .damages import DAMAGES, cut, damage_file, flip
 
 
 def resume(folder: Path) -> list[str]:
@@ -90,8 +90,8 @@ def test_best_weights_of_another_model_are_named_before_training_goes_on(
     code, output = run(["train", "--resume", unfinished], tmp_path / "log")
     assert code == 1
     assert "Traceback" not in output
-    [line] = [line for line in output.splitlines() if line.startswith("fdsm: ")]
-    assert line.startswith(f"fdsm: {path} does not fit: ")
+    [line] = [line for line in output.splitlines() if line.startswith("paper: ")]
+    assert line.startswith(f"paper: {path} does not fit: ")
     assert f"Restore it, or delete {path.parent} and resume: training then starts aga" in line
     assert {file: file.read_bytes() for file in before} == before
     shutil.rmtree(path.parent)
@@ -178,7 +178,7 @@ def test_damaged_model_is_named_and_can_be_rebuilt(name: str, finished: Path, wh
     require_same_result(finished, whole)
 
 
-@pytest.mark.parametrize("file", ["result.json", "samples.csv", "density_grid.npz", ".lock"])
+@pytest.mark.parametrize("file", ["result.json", "samples.npy", ".lock"])
 def test_damaged_results_do_not_stop_the_report_and_can_be_written_again(
     file: str, finished: Path, whole: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -192,7 +192,7 @@ def test_damaged_results_do_not_stop_the_report_and_can_be_written_again(
     main(["evaluate", str(finished), "--json"])
     capsys.readouterr()
     assert Run.open(finished).result["metrics"] == whole.result["metrics"]
-    if file == "samples.csv":
+    if file == "samples.npy":
         assert (finished / file).read_bytes() == content
     assert hidden_files(finished) <= {".lock"}
 

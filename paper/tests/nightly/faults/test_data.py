@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fdsm.cli import main
-from paper.runs import Run, RunError, train
 from fdsm.training import CheckpointError, checkpoint
+from paper.__main__ import main
+from paper.runs import Run, RunError, train
+from paper.tests.commands.command_cases import QUICK, run_fails, run_json
+from paper.tests.runs.run_cases import array_recipe, write_array
 
-from ...cli.cli_cases import QUICK, run_fails, run_json, run_text
-from paper.tests.runs.run_cases import table_recipe, write_table
 from .comparison import require_same_result
 
 
 @pytest.fixture
-def own_table(unfinished: Path, table: Path, tmp_path: Path) -> Path:
+def own_images(unfinished: Path, images: Path, tmp_path: Path) -> Path:
     """A copy of the data of the unfinished run, which the run is pointed to."""
-    own = Path(shutil.copy(table, tmp_path / "own.csv"))
+    own = Path(shutil.copy(images, tmp_path / "own.npy"))
     config = json.loads((unfinished / "config.json").read_text())
     config["recipe"]["data"]["path"] = str(own)
     (unfinished / "config.json").write_text(json.dumps(config))
@@ -29,39 +29,42 @@ def own_table(unfinished: Path, table: Path, tmp_path: Path) -> Path:
 
 
 def test_changed_data_are_refused(
-    unfinished: Path, own_table: Path, whole: Run, capsys: pytest.CaptureFixture[str]
+    unfinished: Path, own_images: Path, whole: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    content = own_table.read_text()
-    own_table.write_text(content.replace("1", "2", 1))
+    content = own_images.read_bytes()
+    own_images.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     before = {path: path.read_bytes() for path in unfinished.rglob("*") if path.is_file()}
     code, error = run_fails(["train", "--resume", str(unfinished)], capsys)
     assert code == 1
     assert f"the data of {unfinished} have changed since training started: sha256" in error
     assert "Restore them, or train a new model" in error
     assert {path: path.read_bytes() for path in before} == before
-    own_table.write_text(content)
+    own_images.write_bytes(content)
     main(["train", "--resume", str(unfinished)])
     require_same_result(unfinished, whole)
 
 
 def test_vanished_data_are_named_with_the_way_to_give_their_new_place(
-    unfinished: Path, own_table: Path, whole: Run, capsys: pytest.CaptureFixture[str]
+    unfinished: Path, own_images: Path, whole: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    moved = own_table.rename(own_table.with_name("moved.csv"))
+    moved = own_images.rename(own_images.with_name("moved.npy"))
     code, error = run_fails(["train", "--resume", str(unfinished)], capsys)
     assert code == 1
-    assert str(own_table) in error
-    assert f"If the data were moved, run: fdsm train --resume {unfinished} NEW_PATH" in error
+    assert str(own_images) in error
+    assert (
+        f"If the data were moved, run: python -m paper train --resume {unfinished} NEW_PATH"
+        in error
+    )
     main(["train", "--resume", str(unfinished), str(moved)])
     require_same_result(unfinished, whole)
 
 
 def test_data_that_vanish_during_training_are_not_needed(
-    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    images: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """They are read once. Only a new process needs them again."""
-    own = Path(shutil.copy(table, tmp_path / "own.csv"))
-    run = Run.create(tmp_path / "run", table_recipe(own))
+    own = Path(shutil.copy(images, tmp_path / "own.npy"))
+    run = Run.create(tmp_path / "run", array_recipe(own))
     data = run.recipe.data.load()
     own.unlink()
     train(run, data)
@@ -71,7 +74,7 @@ def test_data_that_vanish_during_training_are_not_needed(
 
 def test_run_and_data_moved_to_another_machine(
     unfinished: Path,
-    own_table: Path,
+    own_images: Path,
     whole: Run,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -80,44 +83,14 @@ def test_run_and_data_moved_to_another_machine(
     """The checksum of the data must match, and the result is the same, bit for bit."""
     there = tmp_path / "machine"
     there.mkdir()
-    folder, data = shutil.move(unfinished, there / "run"), shutil.move(own_table, there / "x.csv")
-    other = write_table(there / "other.csv", seed=1)
+    folder, data = shutil.move(unfinished, there / "run"), shutil.move(own_images, there / "x.npy")
+    other = write_array(there / "other.npy", seed=1)
     monkeypatch.chdir(there)
     code, error = run_fails(["train", other.name, "--resume", "run"], capsys)
     assert code == 1
     assert "the data of run have changed since training started: sha256" in error
     main(["train", Path(data).name, "--resume", "run"])
     require_same_result(Path(folder), whole)
-
-
-CELLS = ["nan", "inf", "-inf", "1e999", "NaN", "Infinity"]
-
-
-def test_cells_that_are_not_finite_count_as_missing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = write_table(tmp_path / "table.csv", rows=60)
-    header, *lines = path.read_text().splitlines()
-    for i, cell in enumerate(CELLS):
-        lines[i] = f"{cell},{lines[i].partition(',')[2]}"
-    path.write_text("\n".join([header, *lines]) + "\n")
-    result = run_json(["train", str(path), *QUICK], capsys)
-    [a, _] = result["columns"]
-    assert a["missing"] == len(CELLS)
-    assert all(np.isfinite(one["value"]) for one in result["metrics"].values())
-
-
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_rows_of_an_array_that_are_not_finite(
-    value: float, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rows = np.random.default_rng(0).normal(size=(60, 2))
-    rows[3, 0] = rows[5] = value
-    np.save(tmp_path / "rows.npy", rows)
-    _, log = run_text(["train", str(tmp_path / "rows.npy"), *QUICK], capsys)
-    assert "Read" in log
-    assert "1 rows without any value were left out" in log
-    assert "% of the cells missing" in log
 
 
 def test_images_that_are_not_finite_are_refused(

@@ -11,14 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from fdsm.atomic_io import create_folder, flush_folder, replace_file
 from paper.runs import Run, train
+from tests.nightly.faults.disks import Recorder, fail_to_flush, limit_file_size, obey_permissions
+from tests.nightly.faults.moments import slow_calls
 
 from .commands import run
 from .comparison import hidden_files, require_same_result
-from .disks import Recorder, fail_to_flush, limit_file_size, obey_permissions
 from .kills import saved_iteration
-from .moments import slow_calls
 
 
 def resume(folder: Path, tmp_path: Path, whole: Run) -> None:
@@ -52,7 +51,7 @@ def test_full_disk(unfinished: Path, small_disk: Path, tmp_path: Path, whole: Ru
     assert "No space left on device while writing " in output
     assert f"{folder}/" in output
     assert "The last complete checkpoint: iteration 27. Free some space and run: " in output
-    assert f"fdsm train --resume {folder}" in output
+    assert f"python -m paper train --resume {folder}" in output
     assert "Traceback" not in output
     assert hidden_files(folder) == {".lock"}
     filler.unlink()
@@ -67,19 +66,22 @@ def test_limit_of_the_size_of_files(unfinished: Path, tmp_path: Path, whole: Run
     assert code == 1
     path = unfinished / "checkpoints" / "00000030.safetensors"
     assert f"File too large while writing {path}. The last complete checkpoint" in output
-    assert f"iteration 27. Free some space and run: fdsm train --resume {unfinished}" in output
+    assert (
+        f"iteration 27. Free some space and run: python -m paper train --resume {unfinished}"
+        in output
+    )
     assert not path.exists()
     resume(unfinished, tmp_path, whole)
 
 
 def test_full_disk_in_the_evaluation(finished: Path, tmp_path: Path, whole: Run) -> None:
-    for name in ("result.json", "samples.csv"):
+    for name in ("result.json", "samples.npy"):
         (finished / name).unlink()
     fault = partial(fail_to_flush, 1, errno.ENOSPC)
     code, output = run(["train", "--resume", finished], tmp_path / "log", fault)
     assert code == 1
-    assert f"the model is saved. Evaluate it with: fdsm evaluate {finished}" in output
-    assert f"No space left on device: '{finished / 'samples.csv'}'" in output
+    assert f"the model is saved. Evaluate it with: python -m paper evaluate {finished}" in output
+    assert f"No space left on device: '{finished / 'samples.npy'}'" in output
     resume(finished, tmp_path, whole)
     assert Run.open(finished).result["metrics"] == whole.result["metrics"]
 
@@ -95,15 +97,25 @@ def test_read_only_folder(inner: str, unfinished: Path, tmp_path: Path, whole: R
     assert "Permission denied" in output
     assert f"{folder}/" in output
     assert "Traceback" not in output
-    assert "The last complete checkpoint: iteration 27. Solve this and run: fdsm train" in output
+    assert (
+        "The last complete checkpoint: iteration 27. Solve this and run: python -m paper train"
+        in output
+    )
     assert all(path.read_bytes() == before[path] for path in before if path.parent == folder)
     resume(unfinished, tmp_path, whole)
 
 
-def test_new_run_in_a_read_only_folder(table: Path, tmp_path: Path) -> None:
+def test_new_run_in_a_read_only_folder(images: Path, tmp_path: Path) -> None:
     parent = tmp_path / "parent"
     parent.mkdir(mode=0o555)
-    arguments = ["train", table, "--out", parent / "run", "--iterations=5"]
+    arguments = [
+        "train",
+        images,
+        "--out",
+        parent / "run",
+        "--iterations=5",
+        "--set=network.width=2",
+    ]
     code, output = run(arguments, tmp_path / "log", obey_permissions)
     assert code == 1
     assert "Permission denied" in output
@@ -113,30 +125,13 @@ def test_new_run_in_a_read_only_folder(table: Path, tmp_path: Path) -> None:
     assert not list(parent.iterdir())
 
 
-def test_model_on_a_read_only_disk_scores_data(
-    finished: Path, table: Path, tmp_path: Path
-) -> None:
-    """Only the summary for the report is missing, and the command says so."""
-    scored, out = finished / "scored", tmp_path / "scores.csv"
-    (finished / "table.json").write_text('{"scores": {"edges": [0, 1]}}')  # for the report
-    finished.chmod(0o555)
-    log = tmp_path / "log"
-    code, output = run(["score", finished, table, "--out", out], log, obey_permissions)
-    finished.chmod(0o755)
-    assert code == 0, output
-    warning = f"WARNING: fdsm report will not show these scores: {scored}: Permission denied"
-    assert warning in output.splitlines()
-    assert len(out.read_text().splitlines()) == len(table.read_text().splitlines())
-    assert not scored.exists()
-
-
 def test_disk_that_reports_an_error(unfinished: Path, tmp_path: Path, whole: Run) -> None:
     """A file that could not be flushed does not replace the old one."""
     fault = partial(fail_to_flush, 5, errno.EIO)
     code, output = run(["train", "--resume", unfinished], tmp_path / "log", fault)
     assert code == 1
     assert "Input/output error while writing" in output
-    assert f"Solve this and run: fdsm train --resume {unfinished}" in output
+    assert f"Solve this and run: python -m paper train --resume {unfinished}" in output
     assert saved_iteration(unfinished) == 27
     resume(unfinished, tmp_path, whole)
 
@@ -157,26 +152,6 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> Recorder:
     return recorder
 
 
-def test_file_is_flushed_before_and_its_folder_after_it_is_renamed(
-    recorded: Recorder, tmp_path: Path
-) -> None:
-    path = tmp_path / "result.json"
-    with replace_file(path) as draft:
-        draft.write_text("text")
-    assert recorded.calls == [
-        ("flush", str(draft)), ("rename", f"{draft} {path}"), ("flush", str(tmp_path)),
-        ("delete", str(draft)),
-    ]  # fmt: skip
-
-
-def test_new_folders_are_flushed(recorded: Recorder, tmp_path: Path) -> None:
-    create_folder(tmp_path / "a" / "b")
-    assert {name for _, name in recorded.calls} == {str(tmp_path), str(tmp_path / "a")}
-    recorded.calls.clear()
-    create_folder(tmp_path / "a" / "b")
-    assert recorded.calls == []
-
-
 def test_old_checkpoint_is_deleted_after_the_new_one_is_on_the_disk(
     unfinished: Path, recorded: Recorder
 ) -> None:
@@ -190,19 +165,3 @@ def test_old_checkpoint_is_deleted_after_the_new_one_is_on_the_disk(
     assert before[-1][0] == "flush"
     assert before[-1][1].startswith(".00000030.safetensors.")
     assert after.index(("flush", "checkpoints")) < after.index(("delete", "00000020.safetensors"))
-
-
-def test_failing_flush_of_a_folder_is_an_error_unless_the_system_has_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for number in (errno.EINVAL, errno.ENOTSUP):
-        with monkeypatch.context() as patch:
-            patch.setattr(os, "fsync", lambda _, n=number: _fail(n))
-            flush_folder(tmp_path)
-    monkeypatch.setattr(os, "fsync", lambda _: _fail(errno.EIO))
-    with pytest.raises(OSError, match="Input/output"):
-        flush_folder(tmp_path)
-
-
-def _fail(number: int) -> None:
-    raise OSError(number, os.strerror(number))

@@ -1,7 +1,6 @@
 """kill -9 at any moment: every file stays complete, and the run ends like an uninterrupted one."""
 
 import random
-import shutil
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -9,12 +8,11 @@ from pathlib import Path
 import pytest
 
 from paper.runs import Run
+from tests.nightly.faults.moments import PHASES, pause_in_call, pause_in_write
 
-from paper.tests.runs.run_cases import write_table
 from .commands import Command, run
 from .comparison import hidden_files, require_same_result
 from .kills import Kills
-from .moments import PHASES, pause_in_call, pause_in_write
 from .pairs import Pair
 
 
@@ -64,17 +62,16 @@ def killed(arguments: list[str | Path], moment: object, folder: Path) -> None:
 
 def test_kill_inside_the_evaluation(whole: Run, finished: Path, tmp_path: Path) -> None:
     """The model is complete, and the same command evaluates it."""
-    shutil.rmtree(finished / "scored", ignore_errors=True)
     (finished / "result.json").unlink()
     resume: list[str | Path] = ["train", "--resume", finished]
-    killed(resume, partial(pause_in_write, "samples.csv", 1, "half"), tmp_path)
+    killed(resume, partial(pause_in_write, "samples.npy", 1, "half"), tmp_path)
     assert not (finished / "result.json").exists()
     assert hidden_files(finished) > {".lock"}
     killed(resume, partial(pause_in_write, "result.json", 1, "written"), tmp_path)
     code, output = run(resume, tmp_path / "log")
     assert code == 0, output
     assert Run.open(finished).result["metrics"] == whole.result["metrics"]
-    assert (finished / "samples.csv").read_bytes() == (whole.folder / "samples.csv").read_bytes()
+    assert (finished / "samples.npy").read_bytes() == (whole.folder / "samples.npy").read_bytes()
     assert hidden_files(finished) == {".lock"}
     require_same_result(finished, whole)
 
@@ -84,7 +81,7 @@ def test_kill_between_the_last_checkpoint_and_the_model(
 ) -> None:
     (finished / "model.safetensors").unlink()
     resume: list[str | Path] = ["train", "--resume", finished]
-    killed(resume, partial(pause_in_call, "fdsm.runs.saved_model:SavedModel.save", 1), tmp_path)
+    killed(resume, partial(pause_in_call, "paper.runs.saved_model:SavedModel.save", 1), tmp_path)
     assert not (finished / "model.safetensors").exists()
     assert run(resume, tmp_path / "log")[0] == 0
     require_same_result(finished, whole)
@@ -105,18 +102,14 @@ def test_kill_inside_the_report_keeps_the_old_one(
     assert not any(name.startswith(".report.html.") for name in hidden_files(tmp_path))
 
 
-@pytest.mark.parametrize(("command", "name"), [("score", "new.scores.csv"), ("sample", "out.csv")])
-def test_kill_while_scores_or_samples_are_written(
-    command: str, name: str, finished: Path, tmp_path: Path
-) -> None:
-    data, out = write_table(tmp_path / "new.csv", seed=1), tmp_path / name
-    arguments = ["score", finished, data] if command == "score" else ["sample", finished]
-    arguments += ["--out", out]
+def test_kill_while_samples_are_written(finished: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.npy"
+    arguments: list[str | Path] = ["sample", finished, "--out", out]
     assert run(arguments, tmp_path / "log")[0] == 0
     before = out.read_bytes()
-    killed(arguments, partial(pause_in_write, name, 1, "half"), tmp_path)
+    killed(arguments, partial(pause_in_write, "out.npy", 1, "half"), tmp_path)
     assert out.read_bytes() == before
-    assert any(one.startswith(f".{name}.") for one in hidden_files(tmp_path))
+    assert any(name.startswith(".out.npy.") for name in hidden_files(tmp_path))
     assert run(arguments, tmp_path / "log")[0] == 0
     assert out.read_bytes() == before
-    assert not any(one.startswith(f".{name}.") for one in hidden_files(tmp_path))
+    assert not any(name.startswith(".out.npy.") for name in hidden_files(tmp_path))

@@ -7,11 +7,11 @@ import pytest
 
 from fdsm.atomic_io import replace_file
 from paper.runs import Run, RunError, TrainingInterrupted, train
+from paper.tests.runs.run_cases import array_recipe, interrupt_after
+from tests.nightly.faults.moments import pause_in_write
 
-from paper.tests.runs.run_cases import interrupt_after, table_recipe
 from .commands import Command, run
 from .comparison import hidden_files, require_same_result
-from .moments import pause_in_write
 
 
 def test_second_process_in_one_folder_is_refused(
@@ -64,14 +64,14 @@ def test_run_with_other_settings_does_not_continue_that_of_another_process(
     settings: tuple[str, ...],
     seed: int,
     message: str,
-    table: Path,
+    images: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Both start in an empty folder; one of them trains first, and is killed or ends."""
     folder = tmp_path / "run"
-    ours = Run.create(folder, table_recipe(table), seed=0)
-    theirs = Run.create(folder, table_recipe(table, *settings), seed=seed)
+    ours = Run.create(folder, array_recipe(images), seed=0)
+    theirs = Run.create(folder, array_recipe(images, *settings), seed=seed)
     if after is None:
         train(ours)
     else:

@@ -14,11 +14,12 @@ from typing import Any
 
 import pytest
 
-from paper.runs import Run
 from fdsm.training.distributed.world import Launch, LaunchError, join
+from paper.runs import Run
+from paper.tests.runs.run_cases import identical, last_checkpoint, logged_metrics
+from tests.conftest import Launched
 
-from ...conftest import Launched
-from paper.tests.runs.run_cases import identical, last_checkpoint, logged_metrics, write_table
+from .kills import write_images
 
 LAUNCHER = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
 
@@ -27,16 +28,17 @@ LAUNCHER = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "
 def launch(
     folder: Path, *launcher: str, options: tuple[str, ...] = ()
 ) -> Generator[subprocess.Popen[str]]:
-    """Start to train a table in two processes."""
-    data = folder.parent / "t.csv"
+    """Start to train on images in two processes."""
+    data = folder.parent / "images.npy"
     if not data.exists():
-        write_table(data, rows=200)
-    command = [*LAUNCHER, *launcher, "-m", "fdsm", "train", str(data), "--out", str(folder)]
+        write_images(data)
+    command = [*LAUNCHER, *launcher, "-m", "paper", "train", str(data), "--out", str(folder)]
     command += ["--iterations", "300", "--set", "plan.checkpoint_every=10", *options]
-    command += ["--set", "plan.validate_every=100", "--set", "plan.num_samples=20"]
+    command += ["--set", "plan.validate_every=100", "--set", "plan.num_samples=4"]
+    command += ["--set", "network.width=2", "--set", "sampling_levels=2"]
     environment = os.environ | {
         "OMP_NUM_THREADS": "1",
-        "PYTHONPATH": str(Path(__file__).parents[3]),
+        "PYTHONPATH": str(Path(__file__).parents[4]),
     }
     with subprocess.Popen(
         command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=environment
@@ -101,10 +103,10 @@ def test_a_killed_process_without_restarts_is_reported(undisturbed: Run) -> None
         os.kill(process_of_rank(1, process), signal.SIGKILL)
         _, errors = process.communicate(timeout=120)
     assert process.returncode == 1
-    lines = [line for line in errors.splitlines() if line.startswith("fdsm: ")]
+    lines = [line for line in errors.splitlines() if line.startswith("paper: ")]
     assert len(lines) == 1
     assert "process 0 of 2 lost another one, which has ended or does not answer" in lines[0]
-    assert lines[0].endswith(f"Continue with: fdsm train --resume {folder}")
+    assert lines[0].endswith(f"Continue with: python -m paper train --resume {folder}")
 
 
 @pytest.mark.nightly
@@ -134,9 +136,9 @@ def test_a_signal_to_torchrun_stops_all_processes_after_a_checkpoint(
                 os.kill(process_of_rank(rank, process), number)
         process.send_signal(number)
         _, errors = process.communicate(timeout=120)
-    lines = [line for line in errors.splitlines() if line.startswith("fdsm: ")]
+    lines = [line for line in errors.splitlines() if line.startswith("paper: ")]
     assert len(lines) == 1
-    assert "A checkpoint was written. Continue with: fdsm train --resume" in lines[0]
+    assert "A checkpoint was written. Continue with: python -m paper train --resume" in lines[0]
     iteration = int(lines[0].split("iteration ")[1].split()[0])
     assert int(Run.open(folder).checkpoints.numbered()[0].stem) == iteration
 
@@ -151,7 +153,7 @@ def test_a_nan_in_one_process_stops_the_update_of_all(by_rank: dict[str, list[An
 def test_a_loss_that_is_not_finite_is_reported_once(launched: Launched) -> None:
     (code, _, errors), (other_code, *other) = (one["diverges"] for one in launched.printed)
     assert (code, other_code) == (1, 1)
-    assert errors.count("fdsm: ") == 1
+    assert errors.count("paper: ") == 1
     assert "Likely causes: the learning rate is too high" in errors.splitlines()[-1]
     assert other == ["", ""]
 

@@ -12,10 +12,6 @@ import pytest
 import torch
 from torch import Generator, Tensor
 
-from paper.data import Dataset
-from paper.recipes import EBM
-from paper.runs import Run, train
-from paper.runs.train import Training
 from fdsm.training import (
     Checkpoints,
     GradientStep,
@@ -26,11 +22,15 @@ from fdsm.training import (
     fit,
 )
 from fdsm.typing import Step
+from paper.data import Dataset
+from paper.recipes import EBM
+from paper.runs import Run, train
+from paper.runs.train import Training
+from paper.tests.runs.run_cases import array_recipe
+from tests.nightly.faults.memory import limit_memory
 
-from paper.tests.runs.run_cases import table_recipe
 from .commands import Command, run, wait_until
 from .comparison import require_same_result
-from .memory import limit_memory
 
 
 def test_too_little_memory_names_a_batch_that_fits(tmp_path: Path) -> None:
@@ -97,18 +97,18 @@ def test_other_errors_of_a_step_are_not_changed(generator: Generator) -> None:
 
 @pytest.mark.parametrize("largest", [7, 0])
 def test_batch_is_halved_until_it_fits(
-    largest: int, table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    largest: int, images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     patch_loss(monkeypatch, lambda loss, batch, _: _limited(loss, batch, largest))
-    run = Run.create(tmp_path / "run", table_recipe(table, "plan.batch=32"))
+    run = Run.create(tmp_path / "run", array_recipe(images, "plan.batch=32"))
     expected = "Train again with --set plan.batch=4$" if largest else "Not even one row fits$"
     with pytest.raises(OutOfMemory, match=expected):
         train(run)
 
 
-def test_half_of_the_batch_of_a_compiled_step_is_suggested(table: Path, tmp_path: Path) -> None:
+def test_half_of_the_batch_of_a_compiled_step_is_suggested(images: Path, tmp_path: Path) -> None:
     """It is not tried, since that would compile the step again."""
-    run = Run.create(tmp_path / "run", table_recipe(table, "plan.batch=32"))
+    run = Run.create(tmp_path / "run", array_recipe(images, "plan.batch=32"))
     training = Training(run, run.recipe.data.load())
     training.compiled, training.step = True, Failing(AssertionError("the step was called"))
     assert training._smaller_batch() == "Train again with --set plan.batch=16"
@@ -207,7 +207,7 @@ def test_callback_of_a_run_that_raises(
 
 
 def test_clock_that_is_set_back_changes_nothing(
-    table: Path, whole: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    images: Path, whole: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An hour at each reading. The times of files are not used either."""
     ticks = count()
@@ -218,7 +218,7 @@ def test_clock_that_is_set_back_changes_nothing(
             return cls(1999, 1, 1, tzinfo=UTC)
 
     monkeypatch.setattr(time, "time", lambda: 4e9 - 3600 * next(ticks))
-    monkeypatch.setattr("fdsm.runs.run.datetime", Past)
+    monkeypatch.setattr("paper.runs.run.datetime", Past)
     run = Run.create(tmp_path / "run", whole.recipe)
     train(run)
     require_same_result(run.folder, whole)

@@ -1,0 +1,1 @@
+"""The fuzzer of tests/nightly/fuzz for images, data sets and runs."""
