@@ -419,7 +419,8 @@ def test_failures_of_training_are_one_line(
     monkeypatch.setattr("fdsm.tables.model.train_ensemble", fail)
     code, printed = run_fails(["train", str(table)], capsys)
     assert code == 1
-    assert printed.splitlines()[-1] == f"fdsm: {error}"
+    prefix = "there is not enough memory: " if isinstance(error, MemoryError) else ""
+    assert printed.splitlines()[-1] == f"fdsm: {prefix}{error}"
     assert not Path("runs").exists()
 
 
