@@ -39,6 +39,7 @@ def test_training_killed_at_random_times_leaves_a_whole_model_or_nothing(
     table: Path, tmp_path: Path
 ) -> None:
     choose, parent = random.Random(0), tmp_path / "models"
+    assert run(train(table, parent / "first"), tmp_path / "log")[0] == 0  # starts the server
     began = time.monotonic()
     assert run(train(table, parent / "model"), tmp_path / "log")[0] == 0
     seconds, outcomes = time.monotonic() - began, {"nothing": 0, "model": 0}

@@ -11,6 +11,8 @@ from paper.runs import Run, SavedModel, TrainingInterrupted, evaluate, train
 from paper.tests.recipes.recipe_cases import silent
 from paper.tests.runs.run_cases import array_recipe, interrupt_after, write_array
 
+from .kills import write_images
+
 if sys.platform != "linux":
     collect_ignore_glob = ["test_*.py"]  # they use /proc, limits and capabilities of Linux
 
@@ -31,6 +33,12 @@ def _working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An array of images. Do not change it."""
     return write_array(tmp_path_factory.mktemp("data") / "images.npy")
+
+
+@pytest.fixture(scope="session")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An array of images of 8 × 8, which the default recipe can be trained on."""
+    return write_images(tmp_path_factory.mktemp("data") / "pictures.npy")
 
 
 @pytest.fixture(scope="session")

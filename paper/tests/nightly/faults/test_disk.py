@@ -17,7 +17,7 @@ from tests.nightly.faults.moments import slow_calls
 
 from .commands import run
 from .comparison import hidden_files, require_same_result
-from .kills import saved_iteration
+from .kills import OPTIONS, saved_iteration
 
 
 def resume(folder: Path, tmp_path: Path, whole: Run) -> None:
@@ -105,17 +105,10 @@ def test_read_only_folder(inner: str, unfinished: Path, tmp_path: Path, whole: R
     resume(unfinished, tmp_path, whole)
 
 
-def test_new_run_in_a_read_only_folder(images: Path, tmp_path: Path) -> None:
+def test_new_run_in_a_read_only_folder(pictures: Path, tmp_path: Path) -> None:
     parent = tmp_path / "parent"
     parent.mkdir(mode=0o555)
-    arguments = [
-        "train",
-        images,
-        "--out",
-        parent / "run",
-        "--iterations=5",
-        "--set=network.width=2",
-    ]
+    arguments = ["train", pictures, "--out", parent / "run", *OPTIONS]
     code, output = run(arguments, tmp_path / "log", obey_permissions)
     assert code == 1
     assert "Permission denied" in output

@@ -21,16 +21,16 @@ SLOW = partial(slow_calls, "fdsm.training.update:Update.__call__", 0.05)
 
 
 @pytest.fixture(scope="module")
-def expected(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+def expected(pictures: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder = tmp_path_factory.mktemp("expected")
-    code, output = run(["train", images, "--out", folder / "run", *OPTIONS], folder / "log")
+    code, output = run(["train", pictures, "--out", folder / "run", *OPTIONS], folder / "log")
     assert code == 0, output
     return Run.open(folder / "run")
 
 
-def training(images: Path, tmp_path: Path, prepare: Prepare = SLOW) -> Command:
+def training(pictures: Path, tmp_path: Path, prepare: Prepare = SLOW) -> Command:
     """Return a command that has trained ten iterations."""
-    arguments = ["train", images, "--out", tmp_path / "run", *OPTIONS]
+    arguments = ["train", pictures, "--out", tmp_path / "run", *OPTIONS]
     command = Command(arguments, tmp_path / "log", prepare)
     wait_until(lambda: logged_iteration(tmp_path / "run") > 10)
     return command
@@ -46,9 +46,9 @@ def resume(tmp_path: Path, expected: Run) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_signal_writes_a_checkpoint_and_prints_the_command_that_continues(
-    number: signal.Signals, images: Path, tmp_path: Path, expected: Run
+    number: signal.Signals, pictures: Path, tmp_path: Path, expected: Run
 ) -> None:
-    command = training(images, tmp_path)
+    command = training(pictures, tmp_path)
     command.send(number)
     assert command.wait() == 128 + number
     folder = tmp_path / "run"
@@ -61,12 +61,12 @@ def test_signal_writes_a_checkpoint_and_prints_the_command_that_continues(
 
 
 def test_closed_terminal_stops_training_like_a_signal(
-    images: Path, tmp_path: Path, expected: Run
+    pictures: Path, tmp_path: Path, expected: Run
 ) -> None:
     """Messages and the progress bar can no longer be printed, and that must not matter."""
     ours, theirs = pty.openpty()
     terminal = partial(in_terminal, os.ttyname(theirs))
-    command = training(images, tmp_path, partial(all_of, [SLOW, terminal]))
+    command = training(pictures, tmp_path, partial(all_of, [SLOW, terminal]))
     os.close(theirs)
     os.close(ours)
     assert command.wait() == 128 + signal.SIGHUP
@@ -74,19 +74,19 @@ def test_closed_terminal_stops_training_like_a_signal(
     resume(tmp_path, expected)
 
 
-def test_ignored_hang_up_stays_ignored(images: Path, tmp_path: Path, expected: Run) -> None:
+def test_ignored_hang_up_stays_ignored(pictures: Path, tmp_path: Path, expected: Run) -> None:
     """As after `nohup`."""
-    command = training(images, tmp_path, partial(all_of, [SLOW, ignoring_hang_up]))
+    command = training(pictures, tmp_path, partial(all_of, [SLOW, ignoring_hang_up]))
     command.send(signal.SIGHUP)
     assert command.wait() == 0
     require_same_result(tmp_path / "run", expected)
 
 
-def test_second_ctrl_c_stops_at_once(images: Path, tmp_path: Path, expected: Run) -> None:
+def test_second_ctrl_c_stops_at_once(pictures: Path, tmp_path: Path, expected: Run) -> None:
     """It comes inside the write of a checkpoint, whose file is not created."""
     moment = partial(pause_in_write, "checkpoints/0*.safetensors", 3, "written")
     folder = tmp_path / "run"
-    command = Command(["train", images, "--out", folder, *OPTIONS], tmp_path / "log", moment)
+    command = Command(["train", pictures, "--out", folder, *OPTIONS], tmp_path / "log", moment)
     assert command.connection.poll(60)
     assert hidden_files(folder) > {".lock"}
     command.send(signal.SIGINT)
@@ -95,16 +95,16 @@ def test_second_ctrl_c_stops_at_once(images: Path, tmp_path: Path, expected: Run
     command.send(signal.SIGINT)
     assert command.wait() == 130
     assert (saved_iteration(folder), logged_iteration(folder)) == (10, 15)
-    assert "The last complete checkpoint: iteration 10. Continue with: fdsm" in command.output
+    assert "The last complete checkpoint: iteration 10. Continue with: python" in command.output
     assert "Traceback" not in command.output
     assert hidden_files(folder) == {".lock"}
     resume(tmp_path, expected)
 
 
 def test_signal_during_a_slow_write_waits_for_its_end(
-    images: Path, tmp_path: Path, expected: Run
+    pictures: Path, tmp_path: Path, expected: Run
 ) -> None:
-    command = training(images, tmp_path, partial(slow_calls, "os:fsync", 0.1))
+    command = training(pictures, tmp_path, partial(slow_calls, "os:fsync", 0.1))
     command.send(signal.SIGTERM)
     assert command.wait() == 128 + signal.SIGTERM
     assert saved_iteration(tmp_path / "run") == logged_iteration(tmp_path / "run") < 60

@@ -26,7 +26,7 @@ from paper.data import Dataset
 from paper.recipes import EBM
 from paper.runs import Run, train
 from paper.runs.train import Training
-from paper.tests.runs.run_cases import array_recipe
+from paper.tests.runs.run_cases import TINY, array_recipe
 from tests.nightly.faults.memory import limit_memory
 
 from .commands import Command, run, wait_until
@@ -37,9 +37,9 @@ def test_too_little_memory_names_a_batch_that_fits(tmp_path: Path) -> None:
     """Memory is limited by the system. With the batch in the message, training succeeds."""
     folder = tmp_path / "run"
     arguments = [
-        "train", "gaussian-ring", "--objective=ssm", "--iterations=2", "--compile=off",
+        "train", "gaussian-ring", "--recipe", TINY, "--iterations=2", "--compile=off",
         "--set=data.n=40000", "--set=network.widths=64,64", "--set=plan.num_samples=0",
-        "--set=plan.patience=none", "--set=plan.validate_every=0",
+        "--set=plan.validate_every=0",
     ]  # fmt: skip
     limit = partial(limit_memory, 100 * 2**20)
     code, output = run(

@@ -1,91 +1,19 @@
-"""Every function of fdsm that reads a file, and what the fuzzer changes in its files."""
+"""Every function of the reproduction that reads a file, and what is changed in its files."""
 
 import os
-import shutil
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 
-from fdsm.serialize import RecordError
-from fdsm.tables.scoring import score_file
+
 from fdsm.training import checkpoint
-from fdsm.training.checkpoint import CheckpointError
-from paper.data import (
-    CIFAR10,
-    MNIST,
-    SVHN,
-    CelebA,
-    DataError,
-    ImageFolder,
-    RedWine,
-    Table,
-    from_path,
-)
-from paper.recipes.settings import SettingError, change_settings
-from paper.runs import Run, RunError, SavedModel
-
-from .archive_mutations import change_gzip, change_tar, change_zip
-from .binary_mutations import (
-    change_idx,
-    change_mat,
-    change_npy,
-    change_pickle,
-    change_png,
-    change_safetensors,
-    change_state,
-)
-from .mutations import Mutation
-from .text_mutations import change_cells, change_json, change_lines
-
-ALLOWED: tuple[type[Exception], ...] = (
-    DataError, RunError, CheckpointError, SettingError, RecordError, OSError,
-)  # fmt: skip
-"""Errors that a reader may raise. The command line prints them in one line. `OSError` is for what
-the system refuses, such as a file that must not be read, or must not be replaced."""
-
-Read = Callable[[Path, Path], Iterable[str]]
-"""Reads the files of a folder, one of which is changed. Returns what is shown to the user."""
-
-
-@dataclass(frozen=True)
-class Reader:
-    """A reader, and the files that are changed for it.
-
-    Attributes:
-        name: Name in the list of findings.
-        seeds: Subfolder of the seeds, which each case gets a copy of.
-        files: Patterns of the files that are changed.
-        read: The reader.
-        structure: Changes of the structure of the files. Default: those of their suffix.
-        names: What an error must contain besides the type. Default: the name of the file.
-        share: Share of the cases that this reader gets, because it is slow.
-    """
-
-    name: str
-    seeds: str
-    files: tuple[str, ...]
-    read: Read
-    structure: tuple[Mutation, ...] = ()
-    names: str = ""
-    share: float = 1.0
-
-
-STRUCTURE: dict[str, tuple[Mutation, ...]] = {
-    ".csv": (change_cells,),
-    ".tsv": (change_cells,),
-    ".txt": (change_cells,),
-    ".data": (change_cells,),
-    ".gz": (change_gzip((change_cells, change_idx)),),
-    ".npy": (change_npy,),
-    ".npz": (change_zip((change_npy,)),),
-    ".zip": (change_zip((change_png,)),),
-    ".png": (change_png,),
-    ".mat": (change_mat,),
-    ".json": (change_json,),
-    ".jsonl": (change_lines,),
-    ".safetensors": (change_safetensors, change_state),
-}
+from paper.commands.evaluate import warn_of_problems
+from paper.data import CIFAR10, MNIST, SVHN, CelebA, ImageFolder, RedWine, from_path
+from paper.recipes.settings import change_settings
+from paper.runs import Run, SavedModel
+from tests.nightly.fuzz.archive_mutations import change_gzip, change_tar
+from tests.nightly.fuzz.binary_mutations import change_idx, change_pickle
+from tests.nightly.fuzz.readers import Read, Reader
+from tests.nightly.fuzz.text_mutations import change_cells
 
 
 def _load(folder: Path, file: Path) -> Iterable[str]:
@@ -112,52 +40,20 @@ def _in_data_folder(source: Callable[[Path, Path], object]) -> Read:
     return read
 
 
-@cache
-def _trained(folder: Path) -> SavedModel:
-    return SavedModel.load(Run.open(folder / "run"))
-
-
-def _score(folder: Path, file: Path) -> Iterable[str]:
-    """Score a changed table with a model that was trained on the unchanged one."""
-    seeds = Path(os.environ["FUZZ_SEEDS"]) / "run"
-    for name in ("config.json", "table.json"):  # a summary is written beside them
-        (folder / "run").mkdir(exist_ok=True)
-        shutil.copy(seeds / "run" / name, folder / "run")
-    saved = _trained(seeds)
-    saved = replace(saved, run=replace(saved.run, folder=folder / "run"))
-    out = folder / (
-        "out.parquet" if file.suffix == ".csv" and file.stat().st_size % 2 else "out.csv"
-    )
-    summary = score_file(saved, file, out)
-    return [str(summary)]
-
-
 def _open_run(folder: Path, file: Path) -> Iterable[str]:
     run = Run.open(folder / "run")
     return [run.name]
 
 
 def _load_model(folder: Path, file: Path) -> Iterable[str]:
-    """Open a run and use its model, as `fdsm sample` and `fdsm score` do."""
+    """Open a run and use its model, as `python -m paper sample` does."""
     saved = SavedModel.load(Run.open(folder / "run"))
-    data = Table(Path(os.environ["FUZZ_SEEDS"]) / "run" / "t.csv").load()
-    saved.score(data.train[:3])
+    saved.sample(2, lambda steps: steps)
     return []
 
 
-def _score_with_run(folder: Path, file: Path) -> Iterable[str]:
-    """Score a table with a run of which one file was changed."""
-    saved = SavedModel.load(Run.open(folder / "run"))
-    score_file(saved, folder / "t.csv", folder / "t.scores.csv")
-    return []
-
-
-def _evaluate_sentences(folder: Path, file: Path) -> Iterable[str]:
-    from fdsm.cli.evaluate import _best_iteration, warn_of_problems
-
-    run = Run.open(folder / "run")
-    warn_of_problems(run)
-    _best_iteration(run)
+def _problems(folder: Path, file: Path) -> Iterable[str]:
+    warn_of_problems(Run.open(folder / "run"))
     return []
 
 
@@ -188,23 +84,19 @@ def _write_report(folder: Path, file: Path) -> Iterable[str]:
 
 def _settings(folder: Path, file: Path) -> Iterable[str]:
     """Change settings of a recipe as `--set` does. Each line of the file is a setting."""
-    run = _trained(Path(os.environ["FUZZ_SEEDS"]) / "run").run
+    run = Run.open(Path(os.environ["FUZZ_SEEDS"]) / "run" / "run")
     lines = file.read_bytes().decode("utf-8", "replace").split("\n")
     change_settings(run.recipe, [line for line in lines if line])
     return []
 
 
-TABLES = ("t.csv", "t.tsv", "t.txt", "semicolon.data", "t.csv.gz")
-BINARY_TABLES = ("t.parquet", "t.feather", "plain.feather", "t.arrow")
 REPORTED = tuple(f"run/{name}" for name in (
-    "config.json", "metrics.jsonl", "result.json", "table.json", "scored/*", "density_grid.npz",
+    "config.json", "metrics.jsonl", "result.json", "density_grid.npz",
     "samples.png",
 ))  # fmt: skip
 
 READERS: Sequence[Reader] = (
-    Reader("text tables", "tables", TABLES, _load),
-    Reader("binary tables", "tables", BINARY_TABLES, _load),
-    Reader("arrays", "arrays", ("x.npy", "one.npz", "images.npy"), _load),
+    Reader("arrays", "arrays", ("images.npy", "one.npz"), _load),
     Reader("arrays by key", "arrays", ("two.npz",), _load_keyed),
     Reader("image folders", "folder", ("photos/*",), _load_folder),
     Reader("zips of images", "zip", ("photos.zip",), _load),
@@ -242,21 +134,11 @@ READERS: Sequence[Reader] = (
         names="/case/",
     ),
     Reader("UCI", "uci", ("uci/*",), _in_data_folder(lambda *_: RedWine().load())),
-    Reader("scored tables", "tables", (*TABLES, "mixed.*"), _score),
-    Reader("existing scores", "run", ("t.scores.csv",), _score_with_run),
     Reader("checkpoints", "run", ("run/checkpoints/*",), _load_checkpoint),
     Reader("configs", "run", ("run/config.json",), _open_run),
     Reader("configs and models", "run", ("run/config.json",), _load_model),
     Reader("models", "run", ("run/model.safetensors",), _load_model),
-    Reader(
-        "runs that score",
-        "run",
-        ("run/config.json", "run/table.json", "run/model.safetensors"),
-        _score_with_run,
-    ),
-    Reader(
-        "results and metrics", "run", ("run/result.json", "run/metrics.jsonl"), _evaluate_sentences
-    ),
+    Reader("results", "run", ("run/result.json",), _problems),
     Reader("reports", "run", REPORTED, _read_report),
     Reader("reports of studies", "study", ("study/study.json",), _read_report),
     Reader("report pages", "run", REPORTED, _write_report, share=0.05),

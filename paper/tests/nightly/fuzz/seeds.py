@@ -1,16 +1,12 @@
-"""Small valid files of every format that fdsm reads, from which the fuzzer starts."""
+"""Small valid files of images, data sets and runs, from which the fuzzer starts."""
 
-import gzip
 import struct
 import zlib
-from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa  # type: ignore[import-untyped]
-from pyarrow import csv as arrow_csv
-from pyarrow import feather, parquet
 
+from paper.runs import Run, evaluate, train
 from paper.tests.data.file_cases import (
     encode_png,
     random_bytes,
@@ -20,7 +16,8 @@ from paper.tests.data.file_cases import (
     write_tar,
     write_zip,
 )
-from paper.tests.runs.run_cases import train_table, write_mixed_table
+from paper.tests.recipes.recipe_cases import silent
+from paper.tests.runs.run_cases import array_recipe, write_array
 
 ROWS = 40
 
@@ -31,7 +28,7 @@ def write_seeds(folder: Path) -> Path:
     Returns:
         The folder.
     """
-    for write in (_write_tables, _write_arrays, _write_images, _write_published, _write_runs):
+    for write in (_write_arrays, _write_images, _write_published, _write_run):
         write(folder)
     return folder
 
@@ -41,54 +38,12 @@ def _folder(parent: Path, name: str) -> Path:
     return parent / name
 
 
-def _write_tables(parent: Path) -> None:
-    folder = _folder(parent, "tables")
-    text = write_mixed_table(folder / "t.csv", ROWS).read_bytes()
-    (folder / "t.tsv").write_bytes(text.replace(b",", b"\t"))
-    (folder / "t.txt").write_bytes(text.replace(b",,", b",NA,").replace(b",", b" "))
-    (folder / "semicolon.data").write_bytes(text.replace(b",", b";").replace(b".", b","))
-    (folder / "t.csv.gz").write_bytes(gzip.compress(text, mtime=0))
-    table = typed_table()
-    parquet.write_table(table, folder / "t.parquet")
-    mixed = arrow_csv.read_csv(folder / "t.csv")
-    parquet.write_table(mixed, folder / "mixed.parquet", compression="zstd")
-    feather.write_feather(mixed, folder / "mixed.feather", compression="zstd")
-    feather.write_feather(table, folder / "t.feather", compression="lz4")
-    feather.write_feather(table, folder / "plain.feather", compression="uncompressed")
-    with pa.ipc.new_stream(folder / "t.arrow", table.schema) as writer:
-        writer.write_table(table)
-
-
-def typed_table(rows: int = ROWS) -> pa.Table:
-    """Return a table with a column of each type that files can have."""
-    x = np.random.default_rng(0).normal(size=rows)
-    day, moment = date(2024, 1, 1), datetime(2024, 1, 1, tzinfo=UTC)
-    return pa.table({
-        "x": x,
-        "half": pa.array(x.astype(np.float16)),
-        "n": pa.array(range(rows), pa.int32()),
-        "kind": pa.array(["a", "b", None, "c"] * (rows // 4)).dictionary_encode(),
-        "text": [f"text {i % 7}" for i in range(rows)],
-        "flag": [i % 3 == 0 for i in range(rows)],
-        "day": [day + timedelta(days=i * i) for i in range(rows)],
-        "moment": [moment + timedelta(hours=i * i) for i in range(rows)],
-        "time": [time(i % 24, i % 60) for i in range(rows)],
-        "duration": pa.array([timedelta(minutes=i * i) for i in range(rows)], pa.duration("us")),
-        "price": pa.array([i * i for i in range(rows)], pa.decimal128(12, 2)),
-        "list": [[i] * (i % 3) for i in range(rows)],
-        "struct": [{"a": i, "b": str(i)} for i in range(rows)],
-        "binary": [bytes([i]) for i in range(rows)],
-        "none": pa.nulls(rows),
-    })
-
-
 def _write_arrays(parent: Path) -> None:
     folder, rng = _folder(parent, "arrays"), np.random.default_rng(0)
-    x = rng.normal(size=(ROWS, 3))
-    np.save(folder / "x.npy", x)
-    np.savez_compressed(folder / "one.npz", x=x.astype(np.float32))
-    np.savez(folder / "two.npz", X=x, y=rng.integers(0, 2, ROWS))
-    np.save(folder / "images.npy", random_bytes(ROWS, 4, 5))
+    images = random_bytes(ROWS, 4, 5)
+    np.save(folder / "images.npy", images)
+    np.savez_compressed(folder / "one.npz", x=images)
+    np.savez(folder / "two.npz", X=images, y=rng.integers(0, 2, ROWS))
 
 
 def _write_images(parent: Path) -> None:
@@ -149,16 +104,11 @@ def mat(x: np.ndarray, y: np.ndarray) -> bytes:
     return head + matrix("X", x, 9, 2) + matrix("y", y, 6, 9)
 
 
-def _write_runs(parent: Path) -> None:
-    """Write the folder of a run of a table with everything that a run can have."""
-    from fdsm.tables.scoring import score_file
-    from paper.runs import evaluate
-
+def _write_run(parent: Path) -> None:
+    """Write the folder of a run with everything that a run can have."""
     folder = _folder(parent, "run")
-    table = write_mixed_table(folder / "t.csv", 60)
-    saved = train_table(folder / "run", table, iterations=20)
-    evaluate(saved, saved.run.recipe.data.load(), lambda steps: steps)
-    score_file(saved, table, folder / "t.scores.csv")
+    run = Run.create(folder / "run", array_recipe(write_array(folder / "images.npy")))
+    evaluate(train(run), run.recipe.data.load(), silent)
     axis = np.linspace(-1, 1, 5)
     np.savez_compressed(
         folder / "run" / "density_grid.npz",
@@ -167,7 +117,7 @@ def _write_runs(parent: Path) -> None:
         model_score=np.zeros((5, 5, 2)),
     )
     (folder / "run" / "samples.png").write_bytes(encode_png(random_bytes(40, 40, 3)))
-    settings = ("optimizer.lr=1e-3", "plan.iterations=5", "width=16", "levels.count=3", "name=x")
+    settings = ("optimizer.lr=1e-3", "plan.iterations=5", "network.widths=4", "name=x")
     (_folder(parent, "settings") / "settings.txt").write_text(
         "\n".join(settings), encoding="utf-8"
     )

@@ -1,9 +1,8 @@
-"""Run folders of strangers, and names that contain markup or control a terminal."""
+"""Run folders of strangers."""
 
 import json
 import os
 import shutil
-import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,13 +10,12 @@ from typing import Any
 import pytest
 import torch
 
-from fdsm.cli import main
 from fdsm.training import checkpoint
+from paper.__main__ import main
 from paper.report import read_folders
-from paper.runs import Run, RunError, SavedModel
-from paper.tests.runs.run_cases import train_table, write_mixed_table
-
-from ...cli.cli_cases import QUICK, run_fails
+from paper.runs import Run, RunError, SavedModel, train
+from paper.tests.commands.command_cases import run_fails
+from paper.tests.runs.run_cases import array_recipe, write_array
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +27,7 @@ def _float32(_float64: None) -> None:
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.set_default_dtype(torch.float32)
     folder = tmp_path_factory.mktemp("stranger")
-    train_table(folder / "run", write_mixed_table(folder / "t.csv", 60), iterations=20)
+    train(Run.create(folder / "run", array_recipe(write_array(folder / "images.npy"))))
     return folder / "run"
 
 
@@ -55,14 +53,13 @@ def edit(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
         lambda c: c.update(data=[1]),
         lambda c: c.update(data={"files": "x"}),
         lambda c: c.update(data={"files": [1]}),
-        lambda c: c.update(data={"columns": [1]}),
         lambda c: c.update(stored_shape={"a": 1}),
         lambda c: c.update(origin=3),
-        lambda c: c["recipe"].update(width=float("inf")),
-        lambda c: c["recipe"].update(width="x" * 10**5),
-        lambda c: c["recipe"].update(plan={"class": "fdsm.recipes.TrainingPlan", "batch": -1}),
+        lambda c: c["recipe"]["network"].update(widths=[float("inf")]),
+        lambda c: c["recipe"]["network"].update(widths="x" * 10**5),
+        lambda c: c["recipe"].update(plan={"class": "paper.recipes.TrainingPlan", "batch": -1}),
         lambda c: c["recipe"].pop("data"),
-        lambda c: c["recipe"]["data"].update(schema={"class": "fdsm.runs.Run"}),
+        lambda c: c["recipe"]["data"].update(transform={"class": "paper.runs.Run"}),
     ],
 )
 def test_damaged_configs_are_refused_by_name(
@@ -87,9 +84,9 @@ def test_configs_that_are_not_objects_are_refused_by_name(run: Path, content: by
 
 
 def test_a_model_that_is_larger_than_its_file_is_not_built(run: Path) -> None:
-    """A width of a million would take terabytes, and a million blocks take hours."""
-    for name, value in (("width", 10**6), ("blocks", 10**9)):
-        edit(run / "config.json", lambda c, n=name, v=value: c["recipe"].update({n: v}))
+    """A width of a million would take terabytes, and a million layers take hours."""
+    for widths in ([10**6, 10**6], [8] * 10**6):
+        edit(run / "config.json", lambda c, w=widths: c["recipe"]["network"].update(widths=w))
         with pytest.raises(RunError, match=r"model\.safetensors does not match|was edited"):
             SavedModel.load(Run.open(run))
 
@@ -104,11 +101,8 @@ def test_a_model_that_is_larger_than_its_file_is_not_built(run: Path) -> None:
         lambda s: s.update(shape=[10**6]),
         lambda s: s.update(progress=None),
         lambda s: s.update(max_value="large"),
-        lambda s: s.update(detector=None),
-        lambda s: s["detector"].popitem(),
-        lambda s: s.update(transform={}),
-        lambda s: s.update(marginals={"x": 1}),
-        lambda s: s.update(log_partition=[]),
+        lambda s: s.pop("transform"),
+        lambda s: s.pop("is_integer"),
     ],
 )
 def test_models_with_a_valid_digest_and_another_content_are_refused_by_name(
@@ -139,10 +133,10 @@ def test_a_device_as_the_data_of_a_config_is_not_read(
 ) -> None:
     edit(run / "config.json", lambda c: c["recipe"]["data"].update(path="/dev/zero"))
     code, error = run_fails(["evaluate", str(run)], capsys)
-    assert (code, error) == (1, "fdsm: /dev/zero is a device, but a file is needed\n")
+    assert (code, error) == (1, "paper: /dev/zero is a device, but a file is needed\n")
 
 
-@pytest.mark.parametrize("name", ["checkpoints", "scored", "samples", ".lock"])
+@pytest.mark.parametrize("name", ["checkpoints", "samples", ".lock"])
 def test_links_out_of_a_run_are_not_followed(run: Path, tmp_path: Path, name: str) -> None:
     (tmp_path / "outside").mkdir()
     shutil.rmtree(run / name, ignore_errors=True)
@@ -162,48 +156,12 @@ def test_code_of_a_stranger_is_not_executed_by_any_command(
     code = tmp_path / "code.py"
     code.write_text(f"open({str(tmp_path / 'executed')!r}, 'w')")
     edit(run / "config.json", lambda c: c.update(origin={"file": str(code), "name": "x"}))
-    for command in (["sample"], ["evaluate"], ["check"], ["score"], ["train", "--resume"]):
-        more = [str(tmp_path / "t.csv")] if command == ["score"] else []
-        status, error = run_fails([*command, str(run), *more], capsys)
+    for command in (["sample"], ["evaluate"], ["check"], ["train", "--resume"]):
+        status, error = run_fails([*command, str(run)], capsys)
         assert status == 2
         assert error.endswith("Add --trust to execute it\n")
     main(["report", str(run), "--out", str(tmp_path / "report.html")])
     assert not (tmp_path / "executed").exists()
-
-
-def test_training_and_scoring_use_no_network(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise AssertionError("a connection was attempted")
-
-    monkeypatch.setattr(socket.socket, "connect", refuse)
-    monkeypatch.setattr(socket, "getaddrinfo", refuse)
-    table = write_mixed_table(tmp_path / "t.csv", 60)
-    main(["train", str(table), "--out", str(tmp_path / "run"), *QUICK])
-    main(["score", str(tmp_path / "run"), str(table)])
-    main(["sample", str(tmp_path / "run"), "-n", "3"])
-    main(["report", str(tmp_path / "run"), "--out", str(tmp_path / "r.html")])
-    assert "Wrote" in capsys.readouterr().err
-
-
-def test_names_with_markup_and_escape_sequences_are_shown_as_text(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A column called [/bold] was a traceback, and an escape sequence changed the terminal."""
-    rows = write_mixed_table(tmp_path / "x", 80).read_text(encoding="utf-8").split("\n")
-    rows[0] = "[/bold],day,\x1b]0;title\x07,unit,[red]a,:smile:,\x9b31m"
-    table = tmp_path / "[bold]\x1b[31m.csv"
-    table.write_text("\n".join(rows), encoding="utf-8")
-    main(["train", str(table), "--out", str(tmp_path / "[bold]\x1b[31m"), *QUICK])
-    main(["score", str(tmp_path / "[bold]\x1b[31m"), str(table)])
-    main(["report", str(tmp_path / "[bold]\x1b[31m"), "--out", str(tmp_path / "r.html")])
-    shown = "".join(capsys.readouterr())
-    assert not {"\x1b", "\x07", "\x9b"} & set(shown)
-    for name in ("[/bold]", "[red]a", ":smile:", "\N{REPLACEMENT CHARACTER}]0;title"):
-        assert name in shown
-    page = (tmp_path / "r.html").read_text(encoding="utf-8")
-    assert not {"\x1b", "\x07", "\x9b"} & set(page)
 
 
 def test_metrics_that_are_numbers_or_empty_objects_are_noted(run: Path) -> None:
