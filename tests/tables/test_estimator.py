@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import joblib
@@ -286,18 +286,27 @@ def two_threads() -> Iterator[None]:
 
 
 @pytest.fixture
-def interrupt() -> Iterator[None]:
-    timer = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
-    yield
-    timer.join()
+def interrupt() -> Iterator[Callable[[], None]]:
+    """Press Ctrl-C until it is noticed. Python loses an interruption inside a weakref callback."""
+    noticed = threading.Event()
+
+    def press() -> None:
+        while not noticed.wait(1.0):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=press)
+    thread.start()
+    yield noticed.set
+    noticed.set()
+    thread.join()
 
 
-def test_ctrl_c_stops_the_training(interrupt: None) -> None:
+def test_ctrl_c_stops_the_training(interrupt: Callable[[], None]) -> None:
     state = torch.get_rng_state()
     model = small(iterations=10**7)
     with pytest.raises(KeyboardInterrupt):
         model.fit(gaussian(50, 0))
+    interrupt()
     assert torch.equal(torch.get_rng_state(), state)
     with pytest.raises(NotFittedError):
         model.predict(gaussian(5, 0))
