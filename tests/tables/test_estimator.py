@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import joblib
@@ -285,10 +285,11 @@ def two_threads() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-@pytest.fixture
-def interrupt() -> Iterator[Callable[[], None]]:
-    """Press Ctrl-C until it is noticed. Python loses an interruption inside a weakref callback."""
-    noticed = threading.Event()
+def test_ctrl_c_stops_the_training() -> None:
+    """It is pressed until it is noticed: Python loses an interruption in a weakref callback."""
+    model, noticed = small(iterations=10**7), threading.Event()
+    small(iterations=2).fit(gaussian(50, 0))  # an interrupted import cannot be repeated
+    state = torch.get_rng_state()
 
     def press() -> None:
         while not noticed.wait(1.0):
@@ -296,17 +297,12 @@ def interrupt() -> Iterator[Callable[[], None]]:
 
     thread = threading.Thread(target=press)
     thread.start()
-    yield noticed.set
-    noticed.set()
-    thread.join()
-
-
-def test_ctrl_c_stops_the_training(interrupt: Callable[[], None]) -> None:
-    state = torch.get_rng_state()
-    model = small(iterations=10**7)
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(gaussian(50, 0))
-    interrupt()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(gaussian(50, 0))
+    finally:
+        noticed.set()
+        thread.join()
     assert torch.equal(torch.get_rng_state(), state)
     with pytest.raises(NotFittedError):
         model.predict(gaussian(5, 0))

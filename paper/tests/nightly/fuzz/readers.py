@@ -4,7 +4,6 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-
 from fdsm.training import checkpoint
 from paper.commands.evaluate import warn_of_problems
 from paper.data import CIFAR10, MNIST, SVHN, CelebA, ImageFolder, RedWine, from_path
