@@ -286,7 +286,10 @@ def two_threads() -> Iterator[None]:
 
 
 def test_ctrl_c_stops_the_training() -> None:
-    """It is pressed until it is noticed: Python loses an interruption in a weakref callback."""
+    """It is pressed until it is noticed: Python loses an interruption in a weakref callback.
+
+    A shell starts background jobs with a SIGINT that is ignored, so the handler is set here.
+    """
     model, noticed = small(iterations=10**7), threading.Event()
     small(iterations=2).fit(gaussian(50, 0))  # an interrupted import cannot be repeated
     state = torch.get_rng_state()
@@ -296,6 +299,7 @@ def test_ctrl_c_stops_the_training() -> None:
             os.kill(os.getpid(), signal.SIGINT)
 
     thread = threading.Thread(target=press)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     thread.start()
     try:
         with pytest.raises(KeyboardInterrupt):
@@ -303,6 +307,7 @@ def test_ctrl_c_stops_the_training() -> None:
     finally:
         noticed.set()
         thread.join()
+        signal.signal(signal.SIGINT, before)
     assert torch.equal(torch.get_rng_state(), state)
     with pytest.raises(NotFittedError):
         model.predict(gaussian(5, 0))
