@@ -45,7 +45,7 @@ def test_a_hundred_kills_change_nothing(kills: Kills) -> None:
 
 @pytest.mark.nightly
 @pytest.mark.timeout(3600)
-def test_kills_of_two_processes_change_nothing(tmp_path: Path) -> None:
+def test_kills_of_two_processes_leave_complete_files(tmp_path: Path) -> None:
     kills = Kills(tmp_path, random.Random(0), Pair)
     while kills.count < 20:
         kills.kill_one_run(in_writes=kills.phases.total() < 8)
