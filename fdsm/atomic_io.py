@@ -8,9 +8,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from .extras import name_missing_extra
-
-__all__ = ["BusyError", "create_folder", "exclusive", "flush", "replace_file", "sweep"]
+__all__ = ["create_folder", "flush", "replace_file", "sweep"]
 
 try:
     import fcntl
@@ -128,39 +126,6 @@ def require_writable(path: Path) -> None:
         raise NotADirectoryError(f"{path} cannot be written: {folder} is not a folder")
     if not os.access(folder, os.W_OK):
         raise PermissionError(f"{path} cannot be written: the folder {folder} is read-only")
-
-
-class BusyError(OSError):
-    """Another process holds the lock of a folder."""
-
-
-@contextmanager
-def exclusive(folder: Path) -> Generator[None, None, None]:
-    """Lock a folder against other processes. The lock ends with the process that holds it.
-
-    Args:
-        folder: An existing folder.
-
-    Yields:
-        Nothing, while the folder is locked.
-
-    Raises:
-        BusyError: If another process holds the lock.
-    """
-    with name_missing_extra("a run folder"):
-        from filelock import FileLock, Timeout
-
-    lock = FileLock(folder / ".lock", timeout=0)
-    try:
-        lock.acquire()
-    except Timeout as error:
-        raise BusyError(
-            f"another process is writing to {folder}. Wait until it has finished"
-        ) from error
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def sweep(folder: Path, names: str) -> None:

@@ -6,10 +6,10 @@ from contextlib import contextmanager
 __all__ = ["name_missing_extra"]
 
 EXTRAS = {
-    "filelock": "tables",
+    "filelock": "all",
     "jinja2": "tables",
     "matplotlib": "tables",
-    "pillow": "tables",
+    "pillow": "all",
     "pooch": "all",
     "pyarrow": "tables",
     "rich": "tables",

@@ -8,13 +8,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from fdsm.atomic_io import BusyError, exclusive, replace_file
+from fdsm.atomic_io import replace_file
 from fdsm.samplers import Progress
 from fdsm.serialize import Json, differences, to_json
 from fdsm.training import NonFiniteLossError
 
 from .catalogue import Target, UnknownTargetError, find_recipes
 from .data import DataError
+from .lock import BusyError, exclusive
 from .recipes import Recipe
 from .run_store import RunStore
 from .runs import Run, RunError, environment_info, measure_step_costs

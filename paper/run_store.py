@@ -8,11 +8,11 @@ from pathlib import Path
 
 from rich.console import Console
 
-from fdsm.atomic_io import exclusive
 from fdsm.samplers import Progress
 from fdsm.serialize import differences, to_json
 
 from .catalogue import recipe_of
+from .lock import exclusive
 from .runs import Run, RunError, SavedModel, evaluate, train
 from .targets import Scale
 

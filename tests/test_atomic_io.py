@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fdsm.atomic_io import BusyError, exclusive, replace_file, sweep
+from fdsm.atomic_io import replace_file, sweep
 
 
 def test_a_file_is_replaced_completely_or_not_at_all(tmp_path: Path) -> None:
@@ -46,17 +46,6 @@ def test_draft_that_is_being_written_is_kept(tmp_path: Path) -> None:
         assert first.exists()
     assert path.read_text() == "first"
     assert list(tmp_path.iterdir()) == [path]
-
-
-def test_only_one_process_can_lock_a_folder(tmp_path: Path) -> None:
-    with (
-        exclusive(tmp_path),
-        pytest.raises(BusyError, match="another process"),
-        exclusive(tmp_path),
-    ):
-        pass
-    with exclusive(tmp_path):
-        pass
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])

@@ -8,6 +8,7 @@ from .checks import (
     as_log_density,
     checked,
     full_precision,
+    tracing,
 )
 from .finite_difference import FiniteDifference
 from .stencil import central_nodes, stencil
@@ -33,4 +34,5 @@ __all__ = [
     "score_of",
     "stencil",
     "step_size",
+    "tracing",
 ]

@@ -57,7 +57,6 @@ def run_command(arguments: Sequence[str]) -> None:
 def _report_error(error: Exception) -> int:
     """Print an error and return the exit code. Unexpected errors are raised again."""
     from fdsm.training import NonFiniteLossError, OutOfMemory
-    from fdsm.training.distributed.world import FailedElsewhere, LaunchError
 
     from ..catalogue import UnknownTargetError
     from ..recipes.settings import SettingError
@@ -68,6 +67,7 @@ def _report_error(error: Exception) -> int:
         UntrustedFileError,
     )
     from ..runs.distributed import LostProcessError
+    from ..runs.distributed.world import FailedElsewhere, LaunchError
 
     if isinstance(error, FailedElsewhere):
         return 1  # the other process prints the error

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Literal, NoReturn
 from .options import UsageError
 
 if TYPE_CHECKING:
-    from fdsm.training.distributed.world import World
-
     from ..runs.distributed import Parallel
+    from ..runs.distributed.world import World
 
 WAITING = 600.0
 """Seconds that a process waits for another one, by default."""
@@ -42,7 +41,7 @@ def prepare_launch(command: str = "") -> None:
 
 def _refuse(message: str) -> NoReturn:
     """Refuse something that is the same in all processes, before they have joined."""
-    from fdsm.training.distributed.world import FailedElsewhere
+    from ..runs.distributed.world import FailedElsewhere
 
     raise UsageError(message) if os.environ.get("RANK", "0") == "0" else FailedElsewhere(0)
 
@@ -61,7 +60,7 @@ def joined(device: str | None, seconds: float) -> "Generator[World]":
     Raises:
         LaunchError: If they do not find each other, or have different options.
     """
-    from fdsm.training.distributed.world import Launch, LaunchError, join
+    from ..runs.distributed.world import Launch, LaunchError, join
 
     launch = Launch.of_environment()
     if seconds <= 0:
@@ -111,9 +110,8 @@ def in_parallel(
     Raises:
         UsageError: If the options contradict each other.
     """
-    from fdsm.training.distributed.world import Launch
-
     from ..runs.distributed import Parallel
+    from ..runs.distributed.world import Launch
 
     if accumulate < 1:
         raise UsageError(f"--accumulate must be at least 1, but is {accumulate}")
@@ -144,7 +142,7 @@ def folder_of_restarted(folder: Path) -> Path | None:
     Returns:
         The folder; `None` if they were not restarted, or had not begun to train.
     """
-    from fdsm.training.distributed.world import Launch
+    from ..runs.distributed.world import Launch
 
     launch = Launch.of_environment()
     if not launch.restarts:

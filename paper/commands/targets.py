@@ -8,11 +8,11 @@ from pathlib import Path
 
 from rich.table import Table
 
-from fdsm.atomic_io import BusyError
 from fdsm.cli.printing import console, log, print_json, progress, report_files
 from fdsm.untrusted import InputError
 
 from ..catalogue import DEMOS, TARGETS, Target, UnknownTargetError, target, target_infos
+from ..lock import BusyError
 from ..report import read_folders, terminal, write_page
 from ..reproduce import reproduce
 from ..run_store import RunStore

@@ -12,7 +12,7 @@ import torch
 
 import fdsm
 import fdsm.training.checkpoint as checkpoint
-from fdsm.atomic_io import create_folder, exclusive, flush, sweep
+from fdsm.atomic_io import create_folder, flush, sweep
 from fdsm.training import (
     EMA,
     Callback,
@@ -32,10 +32,11 @@ from fdsm.training import (
     derived_seed,
     fit,
 )
-from fdsm.training.compiled.decision import estimate_saving
 from fdsm.training.loggers import Log
 
 from ..data import Dataset
+from ..lock import exclusive
+from .compile_decision import estimate_saving
 from .run import Run, new_config
 from .saved_model import SavedModel
 

@@ -16,6 +16,7 @@ from .backward import WrongGradientWarning
 from .findings import Finding
 from .guard import BareModel, CheckedModel, checked
 from .precision import PrecisionWarning, full_precision
+from .state import tracing
 
 __all__ = [
     "BareModel",
@@ -27,4 +28,5 @@ __all__ = [
     "check_arguments",
     "checked",
     "full_precision",
+    "tracing",
 ]

@@ -7,13 +7,10 @@ objectives may take gradients themselves, so the loss has to be inside the modul
 
 from .checks import UnsynchronizedGradients, require_same_gradients
 from .loss import DistributedLoss, LossModule
-from .world import SINGLE_PROCESS, World
 
 __all__ = [
-    "SINGLE_PROCESS",
     "DistributedLoss",
     "LossModule",
     "UnsynchronizedGradients",
-    "World",
     "require_same_gradients",
 ]

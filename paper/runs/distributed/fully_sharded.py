@@ -11,10 +11,11 @@ from torch.distributed.fsdp import FSDPModule
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from fdsm.training import Update
-from fdsm.training.distributed import LossModule, World
+from fdsm.training.distributed import LossModule
 from fdsm.training.distributed.fully_sharded import Units, fully_sharded
 
 from .update import DistributedUpdate
+from .world import World
 
 
 class FullyShardedUpdate(DistributedUpdate):

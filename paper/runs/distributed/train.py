@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from fdsm.atomic_io import create_folder, exclusive
+from fdsm.atomic_io import create_folder
 from fdsm.training import (
     AlternatingSteps,
     Callback,
@@ -21,7 +21,17 @@ from fdsm.training import (
     Update,
     derived_seed,
 )
-from fdsm.training.distributed.world import (
+from fdsm.training.loggers import Log
+from fdsm.training.signals import SIGNALS
+from fdsm.typing import Step
+
+from ...data import Dataset
+from ...lock import exclusive
+from ..run import Run
+from ..saved_model import SavedModel
+from ..train import Training, TrainingInterrupted, train
+from .update import DistributedUpdate
+from .world import (
     SINGLE_PROCESS,
     AgreedStop,
     FailedElsewhere,
@@ -29,15 +39,6 @@ from fdsm.training.distributed.world import (
     World,
     is_lost,
 )
-from fdsm.training.loggers import Log
-from fdsm.training.signals import SIGNALS
-from fdsm.typing import Step
-
-from ...data import Dataset
-from ..run import Run
-from ..saved_model import SavedModel
-from ..train import Training, TrainingInterrupted, train
-from .update import DistributedUpdate
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -8,7 +8,9 @@ from torch import Generator, Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from fdsm.training import Update
-from fdsm.training.distributed import LossModule, World, require_same_gradients
+from fdsm.training.distributed import LossModule, require_same_gradients
+
+from .world import World
 
 
 class DistributedUpdate(Update):

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from fdsm.training.distributed.world import SINGLE_PROCESS, World
 from paper.__main__ import main
 from paper.commands.options import UsageError
 from paper.commands.processes import folder_of_restarted, in_parallel, parts_sentence
 from paper.runs import Run
 from paper.runs.distributed import LostProcessError
+from paper.runs.distributed.world import SINGLE_PROCESS, World
 
 from ..conftest import Launched
 

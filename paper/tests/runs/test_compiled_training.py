@@ -9,8 +9,8 @@ import torch
 from rich.console import Console
 
 from fdsm.training import CompiledUpdate, CompileWarning, ConstantSchedule, GradientStep
-from fdsm.training.compiled.decision import Estimate
 from paper.runs import Run, TrainingInterrupted, train
+from paper.runs.compile_decision import Estimate
 from paper.runs.train import Training
 
 from ..recipes.recipe_cases import tiny

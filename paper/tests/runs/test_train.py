@@ -8,11 +8,11 @@ import torch
 from torch import nn
 
 import fdsm.training.checkpoint as checkpoint
-from fdsm.atomic_io import BusyError, exclusive
 from fdsm.training import GradientStep, IterationEvent, NonFiniteLossError
 from fdsm.training.loggers import read_metrics
 from fdsm.typing import Step
 from paper.data import Dataset
+from paper.lock import BusyError, exclusive
 from paper.recipes import EBM
 from paper.recipes.settings import change_settings
 from paper.runs import Run, RunError, SavedModel, TrainingInterrupted, recipe_from_file, train

@@ -7,10 +7,11 @@ from itertools import product
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import Generator, Tensor, nn
 
 from fdsm import DSM, SSM, SSMVR, Autodiff, FiniteDifference, SlicedDSM, Sphere, Taylor
-from fdsm.training.distributed import DistributedLoss, LossModule, World
+from fdsm.training.distributed import DistributedLoss, LossModule
 from fdsm.training.distributed.fully_sharded import InnerGradientError, Units, fully_sharded
 from fdsm.typing import Objective
 
@@ -67,12 +68,10 @@ def rows_and_given(name: str, dtype: torch.dtype, rank: int = 0, size: int = 1) 
     return [x.chunk(size, -2)[rank] for x in whole]
 
 
-def gradient_of(
-    name: str, dtype: torch.dtype, method: str = "", world: World | None = None
-) -> Gradient:
+def gradient_of(name: str, dtype: torch.dtype, method: str = "alone") -> Gradient:
     """Return loss and gradient of the rows of this process, averaged over processes by torch."""
     model, objective = network(name, dtype), given(OBJECTIVES[name].at)
-    if world is None:
+    if method == "alone":
         loss: Any = LossModule(partial(objective, model), model)
         rows = rows_and_given(name, dtype)
     else:
@@ -81,7 +80,7 @@ def gradient_of(
         else:
             units: Units = "layers" if method == "layers" else "root"
             loss = fully_sharded(LossModule(partial(objective, model), model), units)
-        rows = rows_and_given(name, dtype, world.rank, world.size)
+        rows = rows_and_given(name, dtype, dist.get_rank(), dist.get_world_size())
     for _ in range(3):  # models are inspected at their first two evaluations
         model.zero_grad()
         value = loss(*rows)
@@ -97,12 +96,12 @@ def _whole(parameter: nn.Parameter) -> Tensor:
     return whole.detach().clone()
 
 
-def all_gradients(world: World) -> dict[tuple[str, str, torch.dtype], Gradient | str]:
+def all_gradients(rank: int, size: int) -> dict[tuple[str, str, torch.dtype], Gradient | str]:
     """Return the gradient of every case, or the reason of its refusal."""
     gradients: dict[tuple[str, str, torch.dtype], Gradient | str] = {}
     for name, method, dtype in CASES:
         try:
-            gradients[name, method, dtype] = gradient_of(name, dtype, method, world)
+            gradients[name, method, dtype] = gradient_of(name, dtype, method)
         except InnerGradientError as error:
             gradients[name, method, dtype] = str(error)
     return gradients

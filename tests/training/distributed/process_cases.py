@@ -15,10 +15,8 @@ from fdsm import DSM, SSM, Autodiff
 from fdsm.training.distributed import (
     DistributedLoss,
     UnsynchronizedGradients,
-    World,
     require_same_gradients,
 )
-from fdsm.training.distributed.world import FailedElsewhere
 
 from ...derivatives.processes import free_port
 from .gradient_cases import all_gradients, given, network
@@ -27,11 +25,11 @@ STEPS = torch.randn(2, 3, 8, 3, generator=torch.Generator().manual_seed(4), dtyp
 """Rows and directions of a training loop of one's own: three steps of eight rows."""
 
 
-def gradient_outside(world: World) -> str:
+def gradient_outside(rank: int, size: int) -> str:
     """Wrap the model alone in `DistributedDataParallel` and train it with DSM."""
     model = network("DSM", torch.float64)
     wrapped = DistributedDataParallel(model)
-    DSM(0.3)(wrapped, STEPS[0, 0].chunk(world.size)[world.rank]).mean().backward()
+    DSM(0.3)(wrapped, STEPS[0, 0].chunk(size)[rank]).mean().backward()
     try:
         require_same_gradients(model.parameters())
     except UnsynchronizedGradients as error:
@@ -39,12 +37,12 @@ def gradient_outside(world: World) -> str:
     return "no error"
 
 
-def own_loop(world: World) -> list[Tensor]:
+def own_loop(rank: int, size: int) -> list[Tensor]:
     """Train with `DistributedLoss`. The fourth step adds the gradients of two batches."""
     model = network("SSM", torch.float64)
     optimizer = torch.optim.Adam(model.parameters())
     loss = DistributedLoss(given(SSM(Autodiff()).at), model, optimizer)
-    mine = STEPS.chunk(world.size, 2)[world.rank]
+    mine = STEPS.chunk(size, 2)[rank]
     for x, v in mine.unbind(1):
         optimizer.zero_grad()
         loss(x, v).backward()
@@ -57,24 +55,24 @@ def own_loop(world: World) -> list[Tensor]:
     return [p.detach() for p in model.parameters()]
 
 
-def own_generators(world: World) -> tuple[float, list[Tensor]]:
+def own_generators(rank: int, size: int) -> tuple[float, list[Tensor]]:
     """Train with a generator of its own in each process. Return the loss and the weights."""
     model = network("DSM", torch.float64)
     optimizer = torch.optim.Adam(model.parameters())
     loss = DistributedLoss(DSM(0.3), model, optimizer)
-    value = loss(STEPS[0, 0], generator=torch.Generator().manual_seed(world.rank))
+    value = loss(STEPS[0, 0], generator=torch.Generator().manual_seed(rank))
     value.backward()
     optimizer.step()
     return value.item(), [p.detach() for p in model.parameters()]
 
 
-def own_loop_refusals(world: World) -> list[str]:
+def own_loop_refusals(rank: int, size: int) -> list[str]:
     """Use `DistributedLoss` wrongly, and return the errors."""
     model = network("DSM", torch.float64)
     optimizer = torch.optim.Adam(model.parameters())
     mistakes: list[Callable[[], object]] = [
         lambda: DistributedLoss(DSM(0.3), DistributedDataParallel(model), optimizer),
-        lambda: DistributedLoss(DSM(0.3), model, optimizer)(STEPS[0, 0][: 3 + world.rank]),
+        lambda: DistributedLoss(DSM(0.3), model, optimizer)(STEPS[0, 0][: 3 + rank]),
     ]
     messages = []
     for mistake in mistakes:
@@ -85,31 +83,7 @@ def own_loop_refusals(world: World) -> list[str]:
     return messages
 
 
-def world_methods(world: World) -> dict[str, object]:
-    """Return the results of the methods of `World` in this process."""
-
-    def fails_in(rank: int) -> str:
-        def function() -> str:
-            if world.rank >= rank:
-                raise ArithmeticError(f"failed in {world.rank}")
-            return "worked"
-
-        try:
-            return world.together(function)
-        except (ArithmeticError, FailedElsewhere) as error:
-            return f"{type(error).__name__}: {error}"
-
-    return {
-        "gather": world.gather(world.rank * 10),
-        "broadcast": world.broadcast(f"from {world.rank}"),
-        "by_leader": world.by_leader(lambda: world.rank),
-        "all work": fails_in(world.size),
-        "one fails": fails_in(1),
-        "all fail": fails_in(0),
-    }
-
-
-CASES: dict[str, Callable[[World], object]] = {
+CASES: dict[str, Callable[[int, int], object]] = {
     case.__name__: case
     for case in (
         all_gradients,
@@ -117,7 +91,6 @@ CASES: dict[str, Callable[[World], object]] = {
         own_loop,
         own_generators,
         own_loop_refusals,
-        world_methods,
     )
 }
 
@@ -129,8 +102,7 @@ def run_cases(rank: int, size: int, port: int, folder: str) -> None:
     os.environ["GLOO_SOCKET_IFNAME"] = "lo" if sys.platform == "linux" else "lo0"
     address = f"tcp://127.0.0.1:{port}"
     dist.init_process_group("gloo", init_method=address, rank=rank, world_size=size)
-    world = World(rank, size, dist.group.WORLD)
-    found = {name: case(world) for name, case in CASES.items()}
+    found = {name: case(rank, size) for name, case in CASES.items()}
     torch.save(found, Path(folder) / f"{rank}.pt")
     dist.barrier()
     dist.destroy_process_group()

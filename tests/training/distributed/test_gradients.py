@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from fdsm.training.distributed import SINGLE_PROCESS, LossModule
+from fdsm.training.distributed import LossModule
 from fdsm.training.distributed.fully_sharded import (
     InnerGradientError,
     fully_sharded,
@@ -55,7 +55,7 @@ def test_two_processes_compute_the_gradient_of_one(
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", ["FD-SSM", "FD-DSM", "FD-SSMVR", "Taylor-SSM"])
 def test_one_process_of_a_group_computes_the_same(name: str, method: str) -> None:
-    actual = gradient_of(name, torch.float64, method, SINGLE_PROCESS)
+    actual = gradient_of(name, torch.float64, method)
     assert largest_difference(actual, gradient_of(name, torch.float64)) < 1e-13
 
 
@@ -64,10 +64,10 @@ def test_one_process_of_a_group_computes_the_same(name: str, method: str) -> Non
 def test_gradients_inside_need_all_weights_at_once(name: str) -> None:
     expected = gradient_of(name, torch.float64)
     for method in ("ddp", "root"):
-        actual = gradient_of(name, torch.float64, method, SINGLE_PROCESS)
+        actual = gradient_of(name, torch.float64, method)
         assert largest_difference(actual, expected) < 1e-13
     with pytest.raises(InnerGradientError, match=r'units="root", or use FiniteDifference\(\)'):
-        gradient_of(name, torch.float64, "layers", SINGLE_PROCESS)
+        gradient_of(name, torch.float64, "layers")
 
 
 def test_single_numbers_cannot_be_divided() -> None:

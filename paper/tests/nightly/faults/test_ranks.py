@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from fdsm.training.distributed.world import Launch, LaunchError, join
 from paper.runs import Run
+from paper.runs.distributed.world import Launch, LaunchError, join
 from paper.tests.runs.run_cases import last_checkpoint, logged_metrics
 from tests.conftest import Launched
 

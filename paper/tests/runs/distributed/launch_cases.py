@@ -19,13 +19,13 @@ import torch.multiprocessing as mp
 from torch.distributed import TCPStore
 
 from fdsm import DSM, SM, Taylor
-from fdsm.atomic_io import exclusive
-from fdsm.training.distributed.world import Launch, World, join
 from paper.__main__ import main
+from paper.lock import exclusive
 from paper.recipes import MLP, Recipe
 from paper.runs import Run, train
 from paper.runs.distributed import Parallel, train_together
 from paper.runs.distributed.train import DistributedTraining
+from paper.runs.distributed.world import Launch, World, join
 
 from ...recipes.recipe_cases import tiny
 from ..run_cases import RECIPE_FILE, TINY, write_array

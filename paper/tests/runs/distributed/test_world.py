@@ -1,23 +1,58 @@
-from typing import Any
+from pathlib import Path
 
 import pytest
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
 
-from fdsm.training.distributed.world import (
+from paper.runs.distributed.world import (
     SINGLE_PROCESS,
+    FailedElsewhere,
     Launch,
     LaunchError,
     World,
     is_lost,
     join,
 )
+from tests.derivatives.processes import free_port, meet, part
 
 
-def test_processes_agree_on_results_and_failures(by_rank: dict[str, list[Any]]) -> None:
-    first, second = by_rank["world_methods"]
-    for one in (first, second):
-        assert one["gather"] == [0, 10]
-        assert one["broadcast"] == "from 0"
-        assert one["all work"] == "worked"
+def use_world(rank: int, port: int, folder: str) -> None:
+    """Write the results of the methods of `World` in one of two processes."""
+    meet(rank, port)
+    world = World(rank, 2, dist.group.WORLD)
+
+    def fails_from(first: int) -> str:
+        def function() -> str:
+            if rank >= first:
+                raise ArithmeticError(f"failed in {rank}")
+            return "worked"
+
+        try:
+            return world.together(function)
+        except (ArithmeticError, FailedElsewhere) as error:
+            return f"{type(error).__name__}: {error}"
+
+    results = {
+        "gather": world.gather(rank * 10),
+        "broadcast": world.broadcast(f"from {rank}"),
+        "by_leader": world.by_leader(lambda: rank),
+        "all work": fails_from(2),
+        "one fails": fails_from(1),
+        "all fail": fails_from(0),
+    }
+    torch.save(results, Path(folder) / f"{rank}.pt")
+    part()
+
+
+@pytest.mark.nightly
+def test_processes_agree_on_results_and_failures(tmp_path: Path) -> None:
+    mp.spawn(use_world, (free_port(), str(tmp_path)), nprocs=2)
+    first, second = (torch.load(tmp_path / f"{rank}.pt") for rank in (0, 1))
+    for results in (first, second):
+        assert results["gather"] == [0, 10]
+        assert results["broadcast"] == "from 0"
+        assert results["all work"] == "worked"
     assert first["by_leader"] == 0
     assert second["by_leader"] is None
     assert first["one fails"] == "FailedElsewhere: process 1 has failed"

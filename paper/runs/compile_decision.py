@@ -9,9 +9,8 @@ import torch
 from torch import Generator
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ...derivatives.checks.state import tracing
-from ..update import Update
-from .graph import Batch, random_state_kept
+from fdsm.derivatives import tracing
+from fdsm.training import Update
 
 __all__ = ["Estimate", "estimate_saving"]
 
@@ -50,7 +49,7 @@ class Estimate:
 
 
 def estimate_saving(
-    update: Update, batch: Batch, generator: Generator | None, progress: float
+    update: Update, batch: tuple[torch.Tensor, ...], generator: Generator | None, progress: float
 ) -> Estimate:
     """Count the operations of a step, and measure what calling one costs.
 
@@ -60,14 +59,13 @@ def estimate_saving(
     Args:
         update: The update.
         batch: The tensors of a batch.
-        generator: Random number generator of the loss. Its state is restored.
+        generator: Random number generator of the loss, one of its own.
         progress: The progress of training.
 
     Returns:
         The estimate.
     """
-    kept = random_state_kept(generator, batch[0].device)
-    with kept, tracing(), _Counter() as counter:  # type: ignore[no-untyped-call]
+    with tracing(), _Counter() as counter:  # type: ignore[no-untyped-call]
         loss = update.loss(*batch, generator, progress).mean()
         torch.autograd.grad(loss, update.parameters, allow_unused=True)
     return Estimate(counter.operations, CALLS * _seconds_per_call())
@@ -84,7 +82,7 @@ class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
         types: Iterable[type],
         args: Sequence[Any] = (),
         kwargs: dict[str, Any] | None = None,
-    ) -> Any:
+    ) -> Any:  # ruff: ignore[any-type]
         """Count an operation."""
         self.operations += 1
         return function(*args, **(kwargs or {}))
