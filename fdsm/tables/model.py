@@ -541,7 +541,7 @@ class TableModel:
         scores = self.score_codes(torch.cat([codes, missing]))
         if not bool(scores.log_density[: len(codes)].isfinite().all()):
             raise ValueError("its log-density is not finite")
-        self.loss(torch.cat([codes, missing]))
+        self.imputation.nearest(self.encoder(missing.to(self.device)))
         self.detector.calibration.held_out_p_values()
 
 
