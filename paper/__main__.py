@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Sequence
 
-from .commands import COMMANDS, run_command
+from fdsm.extras import name_missing_extra
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -13,6 +13,11 @@ def main(argv: Sequence[str] | None = None) -> None:
         argv: The arguments. Default: those of the process.
     """
     words = sys.argv[1:] if argv is None else list(argv)
+    try:
+        with name_missing_extra("python -m paper"):
+            from .commands import COMMANDS, run_command
+    except ImportError as error:
+        sys.exit(f"paper: {error}")
     if words[:1] and words[0] in COMMANDS:
         run_command(words)
         return

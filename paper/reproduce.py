@@ -113,8 +113,11 @@ def _run_row(
     target: str, row: str, store: RunStore, seed: int, progress: Progress, log: Log
 ) -> Run:
     """Train and evaluate a run if necessary, and update the provenance in its config."""
-    if not (store.run(target, row, seed).folder / "result.json").exists():
-        log(f"{target}: {row}, seed {seed}")
+    unfinished = store.run(target, row, seed)
+    if not (unfinished.folder / "result.json").exists():
+        saved = unfinished.checkpoints.numbered()
+        continuing = f", continuing at iteration {int(saved[0].stem):,}" if saved else ""
+        log(f"{target}: {row}, seed {seed}{continuing}")
     run = store.evaluated(target, row, seed, progress)
     if run.config.get("provenance") != run.recipe.provenance:
         run.write("config.json", run.config | {"provenance": run.recipe.provenance})

@@ -20,11 +20,12 @@ if TYPE_CHECKING:
     from torch.optim import Optimizer
 
     from ..measurement import Measurement
+    from ..tables.report import Section
     from ..typing import Objective
 
 DIAGNOSIS = "diagnosis"
-PRINTED_ROWS = 5
-"""Number of rows that are printed with their reasons."""
+SHOWN_ROWS = 5
+"""Number of rows that are shown with their reasons."""
 NOISE, STEP, DIRECTIONS = 0.3, 0.1, 4
 """Noise of the digits, step of finite differences, and random directions per image."""
 STEPS, BATCH, HELD_OUT, SKIPPED = 600, 128, 297, 20
@@ -58,7 +59,7 @@ def demo(out: Path = Path("runs/demo")) -> None:
     malignant ones and says why. This takes a few minutes.
 
     Args:
-        out: Folder of the results. What is there is kept and used again.
+        out: Folder of the results. A model of the table that is there is used again.
     """
     from ..tables.report import Section, write_page
     from ..tables.summary import read_scores, read_summary
@@ -73,15 +74,19 @@ def demo(out: Path = Path("runs/demo")) -> None:
         f"matching on {HELD_OUT} held-out images. Lower is better; ± is the standard error.",
     )
     console(stderr=False).print(_rich_table(section.header, section.rows))
-    print(_verdict(trained))
+    print(f"Lower is better. {_verdict(trained)}")
     model, scores = _find_tumors(out)
+    tumors = _summarize_scores(scores)
+    print(tumors.text)
+    for cells in tumors.rows:
+        print("  row {}, {}, score {}:\n    {}".format(*cells))
     summary = read_summary(model / "summary.json")
     page = write_page(
         out / "demo.html",
         summary,
         [read_scores(scores, summary)],
         title="fdsm: five objectives, and unusual rows of a table",
-        introduction=section,
+        introductions=[section, tumors],
     )
     report_files([page], json=False)
     log(f"Open {page} in a browser. Next: fdsm train YOUR_TABLE.csv")
@@ -180,7 +185,10 @@ def _verdict(rows: Sequence[Trained]) -> str:
         f"{name} is {times['SSM'] / times[name]:.1f} times as fast as SSM"
         for name in ("FD-SSM", "Taylor-SSM")
     ]
-    return f"With the same {DIRECTIONS} directions, {' and '.join(faster)}."
+    return (
+        f"With the same {DIRECTIONS} directions, {' and '.join(faster)}. DSM takes no directions, "
+        "but learns densities of noisy data only; SSM needs no noise."
+    )
 
 
 def _rich_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> "Table":
@@ -209,7 +217,6 @@ def _find_tumors(out: Path) -> tuple[Path, Path]:
         train(benign, out=model)
     log(f"$ fdsm score {shlex.quote(str(model))} {shlex.quote(str(new))}")
     score(model, new)
-    _print_scores(out / "new.scores.csv")
     return model, out / "new.scores.csv"
 
 
@@ -244,11 +251,12 @@ def write_tables(folder: Path) -> None:
             csv.writer(file).writerows(lines)
 
 
-def _print_scores(path: Path) -> None:
-    """Print how well the scores find malignant rows, and the reasons of the top rows."""
+def _summarize_scores(path: Path) -> "Section":
+    """Return how well the scores find malignant rows, and the top rows with their reasons."""
     import torch
 
     from ..evaluation import auc
+    from ..tables.report import Section
 
     with path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
@@ -260,13 +268,23 @@ def _print_scores(path: Path) -> None:
         kind: sum(row["flagged"] == "true" for row in rows if row[DIAGNOSIS] == kind)
         for kind in scores
     }
-    print(
-        f"Of {len(scores['malignant'])} malignant rows {flagged['malignant']} are flagged, of "
+    area = auc(scores["benign"], scores["malignant"]).value
+    order = sorted(range(len(rows)), key=lambda i: -float(rows[i]["score"]))[:SHOWN_ROWS]
+    return Section(
+        "Tumors in a table",
+        "The model learned half of the benign rows of a table of tumors and scored all others. Of "
+        f"{len(scores['malignant'])} malignant rows {flagged['malignant']} are flagged, of "
         f"{len(scores['benign'])} benign ones {flagged['benign']}. The model has seen no "
-        f"malignant row. AUC of the score: {auc(scores['benign'], scores['malignant']).value:.3f}."
+        f"malignant row. AUC of the score: {area:.3f}.",
+        ("row", DIAGNOSIS, "score", "reasons"),
+        [
+            (
+                str(i + 1),
+                rows[i][DIAGNOSIS],
+                f"{float(rows[i]['score']):.1f}",
+                rows[i]["reasons"],
+            )
+            for i in order
+        ],
+        f"The {SHOWN_ROWS} most unusual of {len(rows)} rows.",
     )
-    print("The most unusual rows:")
-    order = sorted(range(len(rows)), key=lambda i: -float(rows[i]["score"]))
-    for i in order[:PRINTED_ROWS]:
-        print(f"  row {i + 1}, {rows[i][DIAGNOSIS]}, score {float(rows[i]['score']):.1f}:")
-        print(f"    {rows[i]['reasons']}")

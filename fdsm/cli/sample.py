@@ -48,7 +48,8 @@ def sample(
     named = model if model.name.strip(".") else model.resolve()
     path = out or named.with_name(f"{named.name}.samples.csv")
     if path.suffix not in SUFFIXES:
-        raise UsageError(f"samples can be written as {' or '.join(SUFFIXES)}, not {path.suffix!r}")
+        allowed = f"{', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}"
+        raise UsageError(f"samples can be written as {allowed}, not {path.suffix!r}")
     require_writable(path)
     trained = TableModel.load(model, device=require_device(device))
     if is_training_file(trained, path):

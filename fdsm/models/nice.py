@@ -13,7 +13,7 @@ from .layers import Activation, num_elements, perceptron
 class NICE(nn.Module):
     r"""A normalizing flow of additive couplings with a diagonal scale. Its output is normalized.
 
-    $$\log p(x) = \log N(z; 0, I) + \sum_i s_i, \qquad z = e^s ∘ (f_n ∘ \dots ∘ f_1)(x)$$
+    $$\log p(x) = \log N(z; 0, I) + \sum_i s_i, \qquad z = e^s ∘ (f_n ∘ \ldots ∘ f_1)(x)$$
 
     Each coupling adds a network of one half of the coordinates to the other half, alternating
     between even and odd coordinates. The Jacobian of a coupling has determinant one. The default

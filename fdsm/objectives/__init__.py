@@ -9,7 +9,7 @@ objective is the same class with another derivative engine: FD-SSM is
 from .annealed import Annealed, AnnealedDSM
 from .contrastive import MPF, NCE, NaiveFD
 from .denoising import DSM, MultiscaleDSM, ScoreDSM, SlicedDSM
-from .directions import Sliced
+from .directions import Sliced, average_over_directions
 from .exact import SM
 from .latent import SUMO
 from .layerwise import ApproximateBackprop, CurvaturePropagation
@@ -38,4 +38,5 @@ __all__ = [
     "Sliced",
     "SlicedDSM",
     "ViaScore",
+    "average_over_directions",
 ]

@@ -15,7 +15,7 @@ from .sliced import SSMVR
 class Annealed:
     r"""An objective of a noise-conditional model, averaged over noise levels with weight $σ²$.
 
-    $$J_i = σ_i² \, J\big(s(\cdot, σ_i); \; x_i + σ_i z_i\big)$$
+    $$J_i = σ_i² \, J\bigl(s(\cdot, σ_i); \; x_i + σ_i z_i\bigr)$$
 
     The weight makes the levels comparable, because the score of noisy data grows as $1/σ$. The
     noise levels, shape `(B,)`, are the first condition of the model. The objective of NCSN in the

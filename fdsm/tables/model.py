@@ -81,7 +81,7 @@ class RowScores(NamedTuple):
     log_density: Tensor
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TableModel:
     """A density of the rows of a table, with outlier scores, reasons and samples.
 
@@ -231,6 +231,10 @@ class TableModel:
             ),
         )
 
+    def __repr__(self) -> str:
+        """Return the columns. The tensors of a model include training rows."""
+        return f"TableModel({self.file.rows:,} rows, {self.schema.describe()})"
+
     @property
     def is_normalized(self) -> bool:
         """Whether the integral of the density is 1, up to the error of `log_partition`."""
@@ -322,7 +326,7 @@ class TableModel:
     def sample(
         self, n: int, *, seed: int = 0, progress: Progress = lambda steps: steps
     ) -> pa.Table:
-        """Draw samples: a table with the columns and types of the training table.
+        """Draw samples: an Arrow table with the columns and types of the training table.
 
         Args:
             n: Number of samples.
@@ -457,6 +461,9 @@ class TableModel:
             ModelError: If the folder does not hold a model, or it is damaged.
         """
         folder = Path(folder)
+        if not folder.is_dir():
+            problem = "is a file" if folder.exists() else "does not exist"
+            raise ModelError(f"{folder} {problem}. Give a folder that `fdsm train` wrote")
         if not (folder / "config.json").exists():
             raise ModelError(f"{folder} has no model of a table: it lacks config.json")
         config = read_json(folder / "config.json", ModelError)
@@ -551,7 +558,9 @@ LOSS_ROWS = 500
 
 def require_free(folder: Path) -> None:
     """Raise `FileExistsError` unless a folder is empty or does not exist."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if folder.exists() and not folder.is_dir():
+        raise FileExistsError(f"{folder} is a file. Choose another folder")
+    if folder.exists() and any(folder.iterdir()):
         raise FileExistsError(f"{folder} exists and is not empty. Choose another folder")
 
 

@@ -51,7 +51,7 @@ EXPLAINED_P, EXPLAINED_ROWS = 0.05, 2000
 scores, get no reasons."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ScoredTable:
     """Scores of the rows of a table.
 
@@ -61,7 +61,8 @@ class ScoredTable:
         p_value: Probability that a normal row has at least this score, shape `(N,)`.
         log_density: Log-density, shape `(N,)`, up to a constant unless the model is normalized.
         flagged: Whether a row is an outlier at the false discovery rate, shape `(N,)`.
-        reasons: The columns that make unusual rows unusual, the most important first, by row.
+        reasons: The columns that make unusual rows unusual, the most important first, by row
+            number from 0 on. Other rows are left out.
         problems: Why a row was not scored, by row.
     """
 
@@ -71,6 +72,10 @@ class ScoredTable:
     flagged: npt.NDArray[np.bool_]
     reasons: dict[int, list[Reason]]
     problems: dict[int, str]
+
+    def __repr__(self) -> str:
+        """Return the numbers of rows and of flagged rows."""
+        return f"ScoredTable({len(self.score):,} rows, {int(self.flagged.sum()):,} flagged)"
 
     def columns(self, start: int = 0, stop: int | None = None) -> pa.Table:
         """Return a range of the rows as a table with text for reasons and problems."""

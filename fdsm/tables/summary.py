@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..extras import name_missing_extra
 from ..serialize import RecordError, from_json
-from ..untrusted import InputError, read_json
+from ..untrusted import InputError, quote, read_json
 from .comparison import (
     Comparison,
     comparison_problems,
@@ -502,12 +502,13 @@ def read_scores(path: Path, summary: Summary) -> ScoredFile:
     flagged: list[bool] = []
     reasons: list[str] = []
     for frame in iter_table(path, BLOCK_ROWS, names):
-        last = frame.table.column_names[-len(SCORE_COLUMNS) :]
+        given, last = np.split(np.array(frame.table.column_names), [-len(SCORE_COLUMNS)])
         if tuple(name.removeprefix("fdsm_") for name in last) != SCORE_COLUMNS:
             raise InputError(
                 f"{path} does not hold scores. Give a file that fdsm score wrote: its last "
                 f"columns are {', '.join(SCORE_COLUMNS)}"
             )
+        _require_same_table(path, given.tolist(), summary)
         columns = [frame.table.column(name).cast("string").to_pylist() for name in last]
         try:
             score += [float(text or "nan") for text in columns[0]]
@@ -518,6 +519,30 @@ def read_scores(path: Path, summary: Summary) -> ScoredFile:
         reasons += [text or "" for text in columns[4]]
     arrays = np.array(score), np.array(p_value), np.array(flagged)
     return summarize_scores(summary, path.name, *arrays, reasons, None)
+
+
+def _require_same_table(path: Path, given: list[str], summary: Summary) -> None:
+    """Check that a file of scores has the columns of the model.
+
+    Files of row numbers have no columns of the table. If only one of two tables has a header,
+    their columns are the same by position.
+
+    Args:
+        path: The file.
+        given: Its columns, without those of the scores.
+        summary: The summary of the model.
+
+    Raises:
+        InputError: If it lacks columns.
+    """
+    used = [column.name for column in summary.columns if column.used]
+    missing = [name for name in used if name not in given]
+    by_position = not {*map(str, range(len(used)))}.isdisjoint({*used, *given})
+    if missing and given and given != ["row"] and not by_position:
+        raise InputError(
+            f"{path} holds scores of another model: it has no column {quote(missing[0])}. Give "
+            f"scores of {quote(summary.file.name)}"
+        )
 
 
 def as_written(schema: TableSchema, samples: "Tensor") -> Array:

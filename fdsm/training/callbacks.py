@@ -173,8 +173,9 @@ class SaveCheckpoint:
             self.write(event)
 
 
-REFRESH, INTERVAL = 0.5, 30.0
-"""Seconds between two updates of the bar, and between two lines without a terminal."""
+REFRESH, FIRST_LINE, INTERVAL = 0.5, 3.0, 10.0
+"""Seconds between two updates of the bar; without a terminal until the first line, and between
+two lines."""
 SHOWN_LOSSES = 100
 """The loss shown is the mean over this number of iterations."""
 
@@ -182,8 +183,8 @@ SHOWN_LOSSES = 100
 class ProgressBar:
     """A progress bar with the mean loss, the time per iteration and the remaining time.
 
-    Use the bar as a context manager. Without a terminal it prints a line every half minute
-    instead. Training goes on if the terminal was closed.
+    Use the bar as a context manager. Without a terminal it prints a line after three seconds, and
+    then every ten. Training goes on if the terminal was closed.
     """
 
     def __init__(self, name: str, console: "Console | None" = None) -> None:
@@ -217,7 +218,7 @@ class ProgressBar:
         self._task = self._progress.add_task(printable(name), total=None, loss=math.nan, ms=0.0)
         self._recent: deque[Mapping[str, float]] = deque(maxlen=SHOWN_LOSSES)
         self._interval = REFRESH if self._console.is_terminal else INTERVAL
-        self._due = time.monotonic() + (0 if self._console.is_terminal else INTERVAL)
+        self._due = time.monotonic() + (0 if self._console.is_terminal else FIRST_LINE)
 
     def __enter__(self) -> Self:
         """Show the bar."""
@@ -256,6 +257,7 @@ class ProgressBar:
             )
         else:
             done = f"{event.iteration:,} of {event.iterations:,}"
-            left = (event.iterations - event.iteration) * event.milliseconds / 60_000
-            text = f"iteration {done}, loss {loss:.5g}, at most {left:.0f} min left"
+            left = (event.iterations - event.iteration) * event.milliseconds / 1000
+            duration = f"{left:.0f} s" if left < 120 else f"{left / 60:.0f} min"
+            text = f"iteration {done}, loss {loss:.5g}, at most {duration} left"
             self._console.print(text, highlight=False)

@@ -301,7 +301,9 @@ def _train_and_evaluate(
     from ..runs import train as train_run
     from ..runs.distributed import lost_processes_explained, train_together
 
-    log(f"Training in {run.folder}{parts_sentence(parallel)}")
+    done = run.checkpoints.numbered() if (run.folder / "config.json").exists() else ()
+    continuing = f", continuing at iteration {int(done[0].stem):,}" if done else ""
+    log(f"Training in {run.folder}{continuing}{parts_sentence(parallel)}")
     try:
         if parallel.parts == 1:
             saved: SavedModel | None = train_run(
@@ -310,7 +312,9 @@ def _train_and_evaluate(
         else:
             saved = train_together(run, data, parallel, console=console(), tensorboard=tensorboard)
     except KeyboardInterrupt:
-        log(f"paper: {_next_step(run, 'Continue with')}")
+        began = (run.folder / "config.json").exists()
+        advice = _next_step(run, "Continue with") if began else "Nothing was written. Start again."
+        log(f"paper: {advice}")
         raise
     except OSError as error:
         path = error.filename or run.folder

@@ -94,7 +94,7 @@ def test_only_missing_rows_are_run(tmp_path: Path, log: list[str]) -> None:
     (tmp_path / "tiny/b/0/result.json").unlink()
     before = (tmp_path / "tiny/a/0/result.json").read_bytes()
     run_target(tmp_path, log, seeds=1)
-    assert log[0] == "tiny: b, seed 0"
+    assert log[0] == "tiny: b, seed 0, continuing at iteration 40"
     assert len(log) == 2  # and the times, because rows are compared
     assert (tmp_path / "tiny/a/0/result.json").read_bytes() == before
 

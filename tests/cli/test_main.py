@@ -66,8 +66,8 @@ def test_unknown_commands_list_the_commands(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["sample", "nowhere"], "nowhere has no model of a table: it lacks config.json"),
-        (["score", "nowhere", "x.csv"], "nowhere has no model of a table: it lacks config.json"),
+        (["sample", "nowhere"], "nowhere does not exist. Give a folder that `fdsm train` wrote"),
+        (["score", "nowhere", "x.csv"], "nowhere does not exist. Give a folder"),
         (["report", "nowhere"], "nowhere has no summary.json"),
     ],
 )
@@ -94,7 +94,7 @@ def test_interruption_has_its_exit_code(
 
 def test_traceback_is_shown_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FDSM_TRACEBACK", "1")
-    with pytest.raises(ValueError, match="nowhere has no model of a table"):
+    with pytest.raises(ValueError, match="nowhere does not exist"):
         main(["sample", "nowhere"])
 
 

@@ -66,8 +66,8 @@ def test_samples_are_written_beside_the_model(
     ("options", "code", "message"),
     [
         (["-n", "0"], 2, "-n must be at least 1, but is 0"),
-        (["--out", "x.png"], 2, "can be written as .csv or .parquet or .feather, not '.png'"),
-        (["--out", "x"], 2, "can be written as .csv or .parquet or .feather, not ''"),
+        (["--out", "x.png"], 2, "can be written as .csv, .parquet or .feather, not '.png'"),
+        (["--out", "x"], 2, "can be written as .csv, .parquet or .feather, not ''"),
         (["--device", "cuda:99"], 2, "torch cannot use the device 'cuda:99' here"),
     ],
 )

@@ -209,10 +209,11 @@ def test_existing_folder_is_refused_unless_it_is_empty(
 ) -> None:
     before = {path: path.read_bytes() for path in trained.iterdir()}
     (tmp_path / "file").write_text("mine")
-    for out in (trained, tmp_path / "file"):
+    problems = {trained: "exists and is not empty", tmp_path / "file": "is a file"}
+    for out, problem in problems.items():
         code, error = run_fails(["train", str(table), "--out", str(out), *QUICK], capsys)
         assert code == 1
-        assert error == f"fdsm: {out} exists and is not empty. Choose another folder\n"
+        assert error == f"fdsm: {out} {problem}. Choose another folder\n"
     assert {path: path.read_bytes() for path in trained.iterdir()} == before
     (tmp_path / "empty").mkdir()
     main(["train", str(table), "--out", "empty", *QUICK])

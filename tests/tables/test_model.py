@@ -435,8 +435,9 @@ def test_only_empty_folders_are_replaced(mixed: TableModel, tmp_path: Path) -> N
     (tmp_path / "full" / "notes.txt").write_text("mine")
     (tmp_path / "file").write_text("mine")
     (tmp_path / "empty").mkdir()
-    for name in ("full", "file"):
-        with pytest.raises(FileExistsError, match=f"{name} exists and is not empty. Choose"):
+    for message in ("full exists and is not empty", "file is a file"):
+        name = message.split()[0]
+        with pytest.raises(FileExistsError, match=rf"{message}\. Choose"):
             mixed.save(tmp_path / name)
     assert {path.name for path in tmp_path.iterdir()} == {"full", "file", "empty"}
     assert [path.name for path in (tmp_path / "full").iterdir()] == ["notes.txt"]
@@ -479,9 +480,20 @@ def test_an_interrupted_training_leaves_nothing_behind(
 
 def test_folders_without_a_model_are_refused(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    for name in ("missing", "empty"):
-        with pytest.raises(ModelError, match=f"{name} has no model of a table: it lacks config"):
+    (tmp_path / "file").write_text("mine")
+    problems = {
+        "missing": r"missing does not exist\. Give a folder",
+        "file": r"file is a file\. Give a folder",
+        "empty": "empty has no model of a table: it lacks config",
+    }
+    for name, message in problems.items():
+        with pytest.raises(ModelError, match=message):
             TableModel.load(tmp_path / name)
+
+
+def test_models_and_scores_are_shown_without_rows(mixed: TableModel) -> None:
+    assert repr(mixed).startswith(f"TableModel({mixed.file.rows:,} rows, ")
+    assert "tensor" not in repr(mixed)
 
 
 @pytest.mark.parametrize(

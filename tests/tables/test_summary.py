@@ -401,7 +401,8 @@ def score_table(prefix: str = "") -> pa.Table:
         "reasons": pa.array(REASONS),
         "problem": pa.array(["", "", "all cells are missing", "", ""]),
     }
-    own = {"x": [1.0, 2, 3, 4, 5], "score": [9.0] * 5, "flagged": ["yes"] * 5}
+    names = [column.name for column in SUMMARY.columns if column.used]
+    own = {**dict.fromkeys(names, ["1"] * 5), "score": [9.0] * 5, "flagged": ["yes"] * 5}
     table = pa.table(own if prefix else {"row": ["1", "2", "3", "4", "5"]})
     for name, values in columns.items():
         taken = name in table.column_names
@@ -417,6 +418,16 @@ def test_a_file_of_scores_is_read(prefix: str, suffix: str, tmp_path: Path) -> N
     flagged = FLAGGED & ~np.isnan(SCORES)
     expected = summarize_scores(SUMMARY, path.name, SCORES, P_VALUES, flagged, REASONS, None)
     assert read_scores(path, SUMMARY) == expected
+
+
+def test_scores_of_another_model_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "other.csv"
+    csv.write_csv(
+        score_table("fdsm_").rename_columns(["weight", *score_table("fdsm_").column_names[1:]]),
+        path,
+    )
+    with pytest.raises(InputError, match=r"other\.csv holds scores of another model: it has no"):
+        read_scores(path, SUMMARY)
 
 
 def test_a_table_without_scores_is_refused(tmp_path: Path) -> None:

@@ -180,10 +180,12 @@ def _require_table(path: str | Path) -> Path:
         raise DataError(
             f"{path} does not exist. Give an absolute path, or one relative to {Path.cwd()}"
         )
-    if is_folder or path.suffix.lower() in IMAGE_SUFFIXES:
+    if is_folder:
+        raise DataError(f"{path} is a folder. Give a file, such as {path / 'table.csv'}")
+    if path.suffix.lower() in IMAGE_SUFFIXES:
         raise DataError(
-            f"{path} {'is a folder' if is_folder else 'holds images'}: a folder of images is not "
-            "a table; see the repository's paper/ folder"
+            f"{path} holds images, which are not a table. The reproduction trains on them: "
+            "`python -m paper train` in a clone of the repository"
         )
     if table_suffix(path) not in TABLE_SUFFIXES and path.suffix.lower() not in ARRAY_SUFFIXES:
         raise DataError(

@@ -47,7 +47,7 @@ def write_page(
     scored: Sequence[ScoredFile] = (),
     *,
     title: str,
-    introduction: Section | None = None,
+    introductions: Sequence[Section] = (),
 ) -> Path:
     """Write the page of a model as one HTML file. The same arguments give the same bytes.
 
@@ -56,7 +56,7 @@ def write_page(
         summary: The summary of the model.
         scored: Scores of files.
         title: Title of the page.
-        introduction: A section before those on the model.
+        introductions: Sections before those on the model.
 
     Returns:
         The file.
@@ -68,7 +68,7 @@ def write_page(
     path = Path(path)
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder. Give a file, such as {path / 'report.html'}")
-    html = render_page(summary, scored, title, introduction)
+    html = render_page(summary, scored, title, introductions)
     create_folder(path.parent)
     with replace_file(path) as draft:
         draft.write_bytes(html.encode())
@@ -76,7 +76,10 @@ def write_page(
 
 
 def render_page(
-    summary: Summary, scored: Sequence[ScoredFile], title: str, introduction: Section | None = None
+    summary: Summary,
+    scored: Sequence[ScoredFile],
+    title: str,
+    introductions: Sequence[Section] = (),
 ) -> str:
     """Return the page of a model as HTML."""
     with name_missing_extra("a report"):
@@ -99,7 +102,7 @@ def render_page(
     correlations = summary.correlations
     html = environment.get_template("page.html.jinja").render(
         title=title,
-        introduction=introduction,
+        introductions=introductions,
         summary=summary,
         sentences=sentences,
         open_columns=OPEN_COLUMNS,

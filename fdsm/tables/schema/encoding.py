@@ -238,7 +238,9 @@ _PROBLEMS: dict[type, Callable[..., str]] = {
 def _require_columns(missing: list[str], wrong: list[str], names: Sequence[str]) -> None:
     if missing:
         shown = ", ".join(map(repr, names[:20])) + (", …" if len(names) > 20 else "")
-        wrong = [f"column {name!r} is missing" for name in missing] + wrong
+        listed = ", ".join(map(repr, missing))
+        plural = f"columns {listed} are" if len(missing) > 1 else f"column {listed} is"
+        wrong = [f"{plural} missing", *wrong]
         wrong[-1] += f". The table has {shown}"
     if wrong:
         lines = "".join(f"\n- {line}" for line in wrong)

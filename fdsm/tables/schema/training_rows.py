@@ -46,7 +46,8 @@ def training_rows(frame: pa.Table, schema: TableSchema, seed: int = 0) -> Traini
         DataError: If no column can be used, or there are too few rows.
     """
     if frame.num_rows < MIN_ROWS:
-        raise DataError(f"{frame.num_rows} rows, but at least {MIN_ROWS} are needed")
+        rows = "1 row" if frame.num_rows == 1 else f"{frame.num_rows} rows"
+        raise DataError(f"{rows}, but at least {MIN_ROWS} are needed")
     if not schema.used:
         raise DataError(
             f"no column can be used: {schema.describe()}. A model needs numbers, categories or "

@@ -125,11 +125,11 @@ def test_images_and_other_formats_are_refused(tmp_path: Path) -> None:
     (tmp_path / "photos").mkdir()
     for name in ("a.PNG", "a.zip", "a.xlsx", "a"):
         (tmp_path / name).write_text("1,2")
-    images = r"a folder of images is not a table; see the repository's paper/ folder"
+    images = "holds images, which are not a table. The reproduction trains on them"
     problems = {
-        "photos": f"photos is a folder: {images}",
-        "a.PNG": rf"a\.PNG holds images: {images}",
-        "a.zip": rf"a\.zip holds images: {images}",
+        "photos": r"photos is a folder\. Give a file, such as .*photos/table\.csv",
+        "a.PNG": rf"a\.PNG {images}",
+        "a.zip": rf"a\.zip {images}",
         "a.xlsx": r"a\.xlsx has an unsupported format\. Supported are .*Convert it",
         "a": "a has an unsupported format",
         "nothing.csv": r"nothing\.csv does not exist\. Give an absolute path",

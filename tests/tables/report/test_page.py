@@ -186,7 +186,7 @@ def test_parts_that_were_not_measured_are_left_out(tmp_path: Path) -> None:
 def test_an_introduction_comes_first(tmp_path: Path) -> None:
     section = Section("Objectives", HOSTILE, ("name", "loss"), [("FD-SSM", "-2 ± 1")], HOSTILE)
     path = tmp_path / "page.html"
-    page = Page(write_page(path, SUMMARY, title="Wine", introduction=section))
+    page = Page(write_page(path, SUMMARY, title="Wine", introductions=[section]))
     titles = re.findall(r"<h2>([^<]*)</h2>", page.source)
     assert titles[:2] == ["Objectives", "The model of measurements.csv"]
     assert page.rows[:2] == [["name", "loss"], ["FD-SSM", "−2 ± 1"]]

@@ -222,7 +222,7 @@ def test_columns_are_found_by_position_if_one_table_has_no_header() -> None:
     assert schema.encode(by_position)[0].tolist() == [[1.0, 2.0]]
     unnamed = TableSchema((Numeric("0"), Numeric("1")))
     assert unnamed.encode(frame_from({"a": [1.0], "b": [2.0]}))[0].tolist() == [[1.0, 2.0]]
-    with pytest.raises(DataError, match=r"column 'b' is missing\. The table has '0'"):
+    with pytest.raises(DataError, match=r"columns 'a', 'b' are missing\. The table has '0'"):
         schema.encode(frame_from(np.array([[1.0]])))
 
 
@@ -243,8 +243,7 @@ def test_missing_columns_and_other_types_raise_one_error() -> None:
     with pytest.raises(DataError, match="the columns differ from those of the training") as caught:
         schema.encode(frame.drop_columns(["c", "m"]))
     assert str(caught.value).splitlines()[1:] == [
-        "- column 'c' is missing",
-        "- column 'm' is missing",
+        "- columns 'c', 'm' are missing",
         "- column 'x' is text such as 'word 0', but was numeric",
         "- column 'd' is text such as 'never', but was a date in the format ISO 8601",
         "- column 't' has the type double, but was a date. The table has 'flag', 'd', 't', 'x'",

@@ -50,7 +50,7 @@ def test_too_few_rows_raise() -> None:
     values = np.concatenate([VALUES[:8], np.full((9, 3), np.nan)])
     with pytest.raises(DataError, match=r"^8 different rows with values, but at least 10"):
         rows_of(frame_from(values))
-    with pytest.raises(DataError, match=r"^1 rows, but at least 10 are needed"):
+    with pytest.raises(DataError, match=r"^1 row, but at least 10 are needed"):
         rows_of(frame_from(VALUES[:1]))
 
 
