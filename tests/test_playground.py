@@ -29,6 +29,7 @@ OPTIONS = (
     "--headless",
     "--no-sandbox",
     "--disable-gpu",
+    "--disable-dev-shm-usage",
     "--no-first-run",
     "--disable-background-networking",
     "--disable-component-update",
