@@ -4,9 +4,11 @@ import re
 from importlib import import_module
 from logging import getLogger
 from pathlib import Path
+from shutil import copytree
 from urllib.parse import unquote
 
 from docutils import nodes
+from docutils.utils.math import MathError
 from docutils.utils.math.latex2mathml import tex2mathml
 from docutils.utils.math.unichar2tex import uni2tex_table
 from sphinx.application import Sphinx
@@ -55,6 +57,7 @@ extensions = [
 exclude_patterns = ["_build", "*.jinja", "playground"]
 nitpicky = False
 default_role = "code"
+templates_path = ["_templates"]
 suppress_warnings = ["config.cache"]  # settings of the gallery contain functions
 
 myst_enable_extensions = ["amsmath", "colon_fence", "dollarmath"]
@@ -92,7 +95,6 @@ html_theme = "pydata_sphinx_theme"
 html_title = f"fdsm {release}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
-html_extra_path = ["playground"]
 html_show_sourcelink = False
 html_math_renderer = "mathml"
 html_theme_options = {
@@ -117,7 +119,10 @@ TEX_OF = {
 def mathml(formula: str, *, block: bool) -> str:
     """Return a formula as MathML, which browsers show without a script or a network."""
     tex = " ".join(formula.split()).translate(str.maketrans(TEX_OF)).translate(uni2tex_table)
-    return tex2mathml(tex, as_block=block)
+    try:
+        return tex2mathml(tex, as_block=block)
+    except MathError as error:
+        raise ValueError(f"{error} in the formula {formula}") from error
 
 
 def visit_inline(self: HTML5Translator, node: nodes.math) -> None:
@@ -144,7 +149,7 @@ def docstring_as_rst(
     )
     text = re.sub(r"\$\$(.+?)\$\$", block_formula, text, flags=re.DOTALL)
     text = re.sub(
-        r"(?<![\w$\\])\$([^$\n]+(?:\n[^$\n]+)?)\$",
+        r"(?<![\w$\\`])\$([^$\n`]+(?:\n[^$\n`]+)?)\$",
         lambda m: f":math:`{' '.join(m[1].split())}`",
         text,
     )
@@ -166,8 +171,15 @@ def pages_for_the_site(app: Sphinx, name: str, source: list[str]) -> None:
         lambda m: f"]({m[1].lower()}.md",
         text,
     )
-    # Paths with spaces.
-    source[0] = re.sub(r"\]\(([^)]*%20[^)]*)\)", lambda m: f"](<{unquote(m[1])}>)", text)
+    # Other files of the repository are not part of the site.
+    link = r"(?<!!)\[([^\]]+)\]\(\.\./((?:benchmarks|paper)/[^)]+)\)"
+    source[0] = re.sub(link, r"\1 (`\2`)", text)
+
+
+def unquote_images(app: Sphinx, document: nodes.document) -> None:
+    """Allow paths of images with spaces, which Markdown writes as %20."""
+    for image in document.findall(nodes.image):
+        image["uri"] = unquote(image["uri"])
 
 
 def write_reference(app: Sphinx, config: Config) -> None:
@@ -203,10 +215,11 @@ def write_reference(app: Sphinx, config: Config) -> None:
             page.write_text(content, encoding="utf8")
 
 
-def write_llms_txt(app: Sphinx, error: Exception | None) -> None:
-    """Write llms.txt, the list of all pages for language models (https://llmstxt.org)."""
+def add_files(app: Sphinx, error: Exception | None) -> None:
+    """Add the playground, and llms.txt, the list of pages for language models (llmstxt.org)."""
     if error is not None or app.builder.name != "html":
         return
+    copytree(DOCS / "playground", Path(app.outdir) / "playground", dirs_exist_ok=True)
     titles = app.env.titles
     first = ["index", *(name for name in sorted(titles) if "/generated/" not in name)]
     pages = [f"- [{titles[name].astext()}]({name}.html)" for name in dict.fromkeys(first)]
@@ -224,5 +237,6 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.connect("autodoc-process-docstring", docstring_as_rst, priority=100)
     app.connect("config-inited", write_reference)
     app.connect("source-read", pages_for_the_site)
-    app.connect("build-finished", write_llms_txt)
+    app.connect("doctree-read", unquote_images, priority=100)
+    app.connect("build-finished", add_files)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -187,11 +187,13 @@ def log_likelihood_ais(
     the decoder. Then the latents are exact samples of $p(z|x)$, and annealing from them gives
     estimates that are too high on average. The mean difference bounds the mean error of both:
 
-        z = torch.randn(100, *latent)
-        x = sample_of_the_decoder(z)
-        low = log_likelihood_ais(log_likelihood, x, latent)
-        high = log_likelihood_ais(log_likelihood, x, latent, posterior=z)
-        gap = (high.value - low.value).mean()
+    ```python
+    z = torch.randn(100, *latent)
+    x = sample_of_the_decoder(z)
+    low = log_likelihood_ais(log_likelihood, x, latent)
+    high = log_likelihood_ais(log_likelihood, x, latent, posterior=z)
+    gap = (high.value - low.value).mean()
+    ```
 
     Reference:
         Wu et al. (2017), https://arxiv.org/abs/1611.04273.

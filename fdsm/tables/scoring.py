@@ -30,7 +30,7 @@ from .frame import (
     write_frames,
 )
 from .outliers import Reason, benjamini_hochberg
-from .schema import Problems
+from .schema.columns import Problems
 
 if TYPE_CHECKING:
     from .model import TableModel

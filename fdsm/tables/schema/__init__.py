@@ -9,7 +9,6 @@ from .columns import (
     Identifier,
     Ignored,
     Numeric,
-    Problems,
     UsedColumn,
 )
 from .copies import copies_sentence
@@ -25,7 +24,6 @@ __all__ = [
     "Identifier",
     "Ignored",
     "Numeric",
-    "Problems",
     "TableSchema",
     "TrainingRows",
     "UsedColumn",
