@@ -10,7 +10,7 @@ gradients itself, as denoising score matching does.
 # A script for torchrun
 # ---------------------
 # Each process has its own rows and its own generator. To compare with one process, this script
-# takes one step of SGD and saves the gradients.
+# saves the gradient of one batch.
 
 import os
 import subprocess
@@ -64,15 +64,10 @@ distributed.destroy_process_group()
 with tempfile.TemporaryDirectory() as folder:
     script = Path(folder, "script.py")
     script.write_text(SCRIPT)
-    torchrun = [
-        sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--standalone",
-        "--nproc-per-node=2",
-    ]
-    threads = {**os.environ, "OMP_NUM_THREADS": "1"}
-    subprocess.run([*torchrun, script, folder], check=True, env=threads, capture_output=True)
+    torchrun = "-m torch.distributed.run --standalone --nproc-per-node 2".split()
+    command = [sys.executable, *torchrun, script, folder]
+    one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}
+    subprocess.run(command, check=True, env=one_thread, capture_output=True)
     gradients = {path.stem: torch.load(path) for path in sorted(Path(folder).glob("*.pt"))}
 
 # %%
@@ -115,7 +110,7 @@ for ax, name in zip(axes, ("DistributedLoss", "DistributedDataParallel"), strict
     for rank in (0, 1):
         ax.plot(expected, gradients[f"{name}-{rank}"], ".", alpha=0.6, label=f"process {rank}")
     ax.axline((0, 0), slope=1, color="k", lw=0.8)
-    ax.set(xlabel="gradient of one process", title=name)
+    ax.set(xlabel="gradient of one process", title=name, xlim=(-0.4, 0.8), ylim=(-1, 1.6))
 axes[0].set_ylabel("gradient of two processes")
 axes[0].legend()
 plt.show()

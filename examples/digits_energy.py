@@ -84,8 +84,8 @@ plt.show()
 # A random forest learns to tell 400 images from 400 held-out digits, with pixels rounded to their
 # seventeen values. An area under the ROC curve of 0.5 means that it cannot, and 1 that it always
 # can. Training digits are the best case, and samples of a fitted Gaussian a simple model. The
-# samples are better than those of the Gaussian, but far from perfect: many strokes do not make a
-# digit.
+# samples are closer to digits than those of the Gaussian, but the forest still recognizes most of
+# them.
 
 gaussian = fit_gaussian(train)
 normal = torch.distributions.MultivariateNormal(gaussian.means[0], gaussian.covariances[0])

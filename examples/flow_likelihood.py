@@ -77,8 +77,9 @@ print(f"maximum likelihood: {likely[-1]:.2f}")
 print(f"truth:              {best:.2f}")
 
 # %%
-# Both objectives end near the truth. Maximum likelihood needs fewer steps, because the likelihood
-# is what it minimizes; score matching also works where it cannot be computed.
+# Both end within half a nat of the truth, and about three nats below a Gaussian. Maximum
+# likelihood is closer, because the likelihood is what it minimizes. Score matching also works for
+# densities that cannot be normalized.
 
 fig, ax = plt.subplots(figsize=(5.5, 3.8), layout="constrained")
 steps = range(0, 601, 20)
