@@ -64,8 +64,8 @@ distributed.destroy_process_group()
 with tempfile.TemporaryDirectory() as folder:
     script = Path(folder, "script.py")
     script.write_text(SCRIPT)
-    torchrun = "-m torch.distributed.run --standalone --nproc-per-node 2".split()
-    command = [sys.executable, *torchrun, script, folder]
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    command = [*torchrun, "--nproc-per-node=2", script, folder]
     one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}
     subprocess.run(command, check=True, env=one_thread, capture_output=True)
     gradients = {path.stem: torch.load(path) for path in sorted(Path(folder).glob("*.pt"))}
