@@ -108,7 +108,13 @@ for name, gradient in gradients.items():
 fig, axes = plt.subplots(1, 2, figsize=(6.4, 3.4), layout="constrained", sharey=True)
 for ax, name in zip(axes, ("DistributedLoss", "DistributedDataParallel"), strict=True):
     for rank in (0, 1):
-        ax.plot(expected, gradients[f"{name}-{rank}"], ".", alpha=0.6, label=f"process {rank}")
+        ax.plot(
+            expected.numpy(),
+            gradients[f"{name}-{rank}"].numpy(),
+            ".",
+            alpha=0.6,
+            label=f"process {rank}",
+        )
     ax.axline((0, 0), slope=1, color="k", lw=0.8)
     ax.set(xlabel="gradient of one process", title=name, xlim=(-0.4, 0.8), ylim=(-1, 1.6))
 axes[0].set_ylabel("gradient of two processes")

@@ -74,7 +74,7 @@ def tiles(images: torch.Tensor, count: int = 6) -> torch.Tensor:
 
 fig, axes = plt.subplots(1, 2, figsize=(6.4, 3.5), layout="constrained")
 for ax, images, title in zip(axes, (held_out, samples), ("digits", "samples"), strict=True):
-    ax.imshow(tiles(images), cmap="gray_r", vmin=-1, vmax=1)
+    ax.imshow(tiles(images).numpy(), cmap="gray_r", vmin=-1, vmax=1)
     ax.set(title=title, xticks=[], yticks=[])
 plt.show()
 
