@@ -208,14 +208,18 @@ def test_a_pipeline_changes_the_log_density_by_the_jacobian(quick_training: None
 
 @pytest.mark.nightly
 def test_the_example_finds_malignant_tumors(capsys: pytest.CaptureFixture[str]) -> None:
-    path = Path(fdsm.__file__).parents[1] / "examples" / "estimator.py"
+    pytest.importorskip("matplotlib").use("agg")
+    path = Path(fdsm.__file__).parents[1] / "examples" / "table_outliers.py"
     runpy.run_path(str(path), run_name="__main__")
-    iterations, auc, benign, malignant, *reasons = capsys.readouterr().out.splitlines()
-    assert iterations.endswith(": 200")
-    assert float(auc.split(":")[1]) > 0.93
-    assert float(benign.split()[1].rstrip("%")) < 10
-    assert float(malignant.split()[1].rstrip("%")) > 60
-    assert reasons
+    lines = [line.rsplit(": ", 1) for line in capsys.readouterr().out.splitlines()]
+    printed = dict(lines)
+    assert float(printed["AUC-ROC of malignant against benign"]) > 0.93
+    assert float(printed["AUC-ROC of the pipeline"]) > 0.93
+    assert printed["best number of iterations"] == "200"
+    assert float(printed["benign tumors with a p-value below 0.05"].rstrip("%")) < 10
+    assert float(printed["benign"].split("%")[0]) < 10
+    assert float(printed["malignant"].split("%")[0]) > 60
+    assert "expected about" in "".join(printed.values())
 
 
 def test_a_pickled_model_gives_the_same_scores(of_gaussian: ScoreMatchingDensity) -> None:
