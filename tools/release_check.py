@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -149,12 +150,17 @@ def main() -> None:
     """Run all checks and print the sizes."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--index-url", help="package index to install torch from")
+    parser.add_argument("--tag", help="tag that must belong to the version, such as v0.3.0")
+    parser.add_argument("--out", type=Path, help="folder for the two files, if they pass")
     options = parser.parse_args()
     index = ["--index-url", options.index_url] if options.index_url else []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         wheel, sdist = build_twice(folder)
         check_contents(wheel, sdist)
+        version = wheel.name.split("-")[1]
+        if options.tag not in {None, f"v{version}"}:
+            raise ProblemError(f"the tag is {options.tag}, but the version is {version}")
         for path in (wheel, sdist):
             print(f"{path.name}: {path.stat().st_size / 1e6:.2f} MB, the same twice", flush=True)
         run(sys.executable, "-m", "venv", folder / "env")
@@ -170,6 +176,10 @@ def main() -> None:
             before = sizes
             if extra in {"", "[tables]"}:
                 (try_command if extra else try_library)(bin_, folder)
+        if options.out:
+            options.out.mkdir(parents=True, exist_ok=True)
+            for path in (wheel, sdist):
+                shutil.copy(path, options.out)
     print("The package can be released.")
 
 
