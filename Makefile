@@ -20,11 +20,13 @@ test-paper: .venv/test  ## Run the tests of the reproduction.
 test-benchmarks: .venv/test  ## Run the tests of the benchmarks.
 	$(PYTEST) benchmarks
 
-check: .venv/dev  ## Check style, format, types and spelling.
+check: .venv/dev  ## Check style, format, types, spelling and workflows.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/pyrefly check
 	$(BIN)/codespell
+	$(BIN)/zizmor --offline --quiet .
 
 coverage: .venv/test  ## Run the tests of the package and print which lines they do not reach.
 	$(PYTEST) --cov
