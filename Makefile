@@ -5,7 +5,8 @@ PYTEST = OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $
 TARGETS = table1 table2 table3 table4 table5 table6 figure1 figure2 figure3 figure4 lemma2 theorem2 \
           sensitivity gap normalizer table1_times nce_mpf sumo
 
-.PHONY: demo test test-paper test-benchmarks check coverage nightly matrix bench performance reproduction $(TARGETS) venv clean
+.PHONY: demo test test-paper test-benchmarks check coverage nightly matrix bench performance reproduction $(TARGETS) docs \
+        release-check venv clean
 
 demo: .venv/tables  ## Compare five objectives on digits, find tumors in a table, and write one page (two minutes).
 	$(BIN)/fdsm demo
@@ -19,11 +20,13 @@ test-paper: .venv/test  ## Run the tests of the reproduction.
 test-benchmarks: .venv/test  ## Run the tests of the benchmarks.
 	$(PYTEST) benchmarks
 
-check: .venv/dev  ## Check style, format, types and spelling.
+check: .venv/dev  ## Check style, format, types, spelling and workflows.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/pyrefly check
 	$(BIN)/codespell
+	$(BIN)/zizmor --offline --quiet .
 
 coverage: .venv/test  ## Run the tests of the package and print which lines they do not reach.
 	$(PYTEST) --cov
@@ -53,12 +56,22 @@ reproduction: .venv/all  ## Reproduce the paper at the reduced scale (hours) and
 	$(BIN)/python -m paper all --out paper/results
 	$(BIN)/python -m paper.document
 
+docs: .venv/docs .venv/test  ## Build the site in docs/_build/html: run the gallery, write the reference, check links. Fails on warnings.
+	OMP_NUM_THREADS=1 $(BIN)/sphinx-build --fail-on-warning --keep-going --builder html docs docs/_build/html
+	$(BIN)/python -m pytest -q tests/test_site.py
+
+release-check: .venv/dev  ## Build the package twice, compare, and try it in empty environments (minutes).
+	$(BIN)/python tools/release_check.py
+
 venv: .venv/dev  ## Install everything needed for development.
 
-# There is one environment. A stamp file records each set of extras that has been installed into it.
-.venv/tables .venv/all .venv/test .venv/dev: pyproject.toml constraints.txt
+# There is one environment. A stamp file records each extra or dependency group that has been installed into it.
+.venv/test .venv/dev .venv/docs: INSTALL = -e ".[all]" --group $(@F)
+.venv/tables .venv/all: INSTALL = -e ".[$(@F)]"
+.venv/tables .venv/all .venv/test .venv/dev .venv/docs: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[$(@F)]"
+	$(BIN)/python -m pip install --quiet 'pip>=25.1'  # older ones know no groups
+	$(BIN)/python -m pip install --quiet -c constraints.txt $(INSTALL)
 	touch $@
 
 clean:  ## Delete the environment.

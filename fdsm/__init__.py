@@ -6,7 +6,7 @@
 from importlib import import_module
 from importlib.util import find_spec
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 _EXPORTS = {
     "derivatives": ("Autodiff", "FiniteDifference", "Taylor"),

@@ -39,3 +39,8 @@ def test_the_changelog_describes_this_version() -> None:
     versions = [line for line in changelog.splitlines() if line.startswith("## [")]
     latest = next(line for line in versions if line != "## [Unreleased]")
     assert latest.startswith(f"## [{fdsm.__version__}]")
+
+
+def test_the_citation_is_of_this_version() -> None:
+    lines = (STUB.parents[1] / "CITATION.cff").read_text(encoding="utf-8").splitlines()
+    assert f"version: {fdsm.__version__}" in lines

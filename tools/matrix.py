@@ -1,8 +1,8 @@
 """Run the tests with the oldest and the newest supported torch on every supported Python.
 
-The workflow on GitHub takes its versions from this file (`--json`). `make matrix` runs the same
-tests locally. For each combination it creates an environment `.matrix/PYTHON-TORCH`, runs pytest
-in it and finally prints a table of the counts.
+The workflow on GitHub takes its versions from this file (`--json`, and `--lowest` for the other
+packages). `make matrix` runs the same tests locally. For each combination it creates an
+environment `.matrix/PYTHON-TORCH`, runs pytest in it and finally prints a table of the counts.
 """
 
 import argparse
@@ -17,14 +17,21 @@ from itertools import product
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PYTHONS = ("3.11", "3.12", "3.13")
+PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 NEWEST_TORCH = "2.15.0"
 
 
-def oldest_torch() -> str:
-    """Return the lower bound of torch in `pyproject.toml` as a full version, such as 2.7.0."""
+def lower_bounds() -> dict[str, str]:
+    """Return the lower bound of each package that fdsm or an extra needs."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    (bound,) = (d.removeprefix("torch>=") for d in project["dependencies"] if "torch>=" in d)
+    extras = (d for extra in project["optional-dependencies"].values() for d in extra)
+    bounds = (d.split(">=") for d in [*project["dependencies"], *extras] if "fdsm[" not in d)
+    return dict(sorted((name, bound) for name, bound in bounds))
+
+
+def oldest_torch() -> str:
+    """Return the lower bound of torch as a full version, such as 2.7.0."""
+    bound = lower_bounds()["torch"]
     return bound if re.fullmatch(r"\d+\.\d+\.\d+", bound) else f"{bound}.0"
 
 
@@ -40,11 +47,12 @@ def commands(python: str, torch: str, index_url: str | None) -> list[list[str]]:
         The commands, to be run in the root of the repository. The last one is pytest.
     """
     folder = f".matrix/{python}-{torch}"
-    install = [f"{folder}/bin/python", "-m", "pip", "install", "--quiet", f"torch=={torch}"]
+    install = [f"{folder}/bin/python", "-m", "pip", "install", "--quiet"]
     return [
         [f"python{python}", "-m", "venv", folder],
-        [*install, *(["--index-url", index_url] if index_url else [])],
-        [*install, "-e", ".[test]"],
+        [*install, "pip>=25.1"],  # older ones know no groups
+        [*install, f"torch=={torch}", *(["--index-url", index_url] if index_url else [])],
+        [*install, f"torch=={torch}", "-e", ".[all]", "--group", "test"],
         [f"{folder}/bin/python", "-m", "pytest", "-q"],
     ]
 
@@ -81,7 +89,11 @@ def main() -> None:
     parser.add_argument("--delete", action="store_true", help="delete environments after use")
     parser.add_argument("--dry-run", action="store_true", help="print the commands only")
     parser.add_argument("--json", action="store_true", help="print the versions only, as JSON")
+    parser.add_argument("--lowest", action="store_true", help="print constraints for pip only")
     options = parser.parse_args()
+    if options.lowest:
+        print(*(f"{name}=={bound}" for name, bound in lower_bounds().items()), sep="\n")
+        return
     if options.json:
         print(json.dumps(versions))
         return

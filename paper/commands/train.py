@@ -3,6 +3,7 @@
 import errno
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -274,10 +275,8 @@ def _free_folder(folder: Path) -> Path:
             f"{folder} holds an unfinished run. To continue it instead: "
             f"python -m paper train --resume {folder}"
         )
-    number = 2
-    while (numbered := folder.with_name(f"{folder.name}-{number}")) and numbered.exists():
-        number += 1
-    return numbered
+    numbered = (folder.with_name(f"{folder.name}-{number}") for number in count(2))
+    return next(path for path in numbered if not path.exists())
 
 
 def _next_step(run: "Run", remedy: str) -> str:

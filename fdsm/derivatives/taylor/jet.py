@@ -311,9 +311,11 @@ class _Parts:
 Jet.__dataclass_fields__ = _Parts.__dataclass_fields__  # type: ignore[attr-defined]
 
 
-def _unflatten(leaves: Iterable[Any], truncation: Truncation) -> Jet:
+def _unflatten(leaves: Iterable[Any], truncation: Truncation) -> Jet | None:
     """Return a jet of coefficients that FSDP or another user of pytrees has processed."""
     (coefficients,) = leaves
+    if coefficients is None:  # torch 2.10 only looks at the devices of what it checkpoints
+        return None
     if type(coefficients) is not Tensor or torch._C._functorch.is_batchedtensor(coefficients):
         raise MissingRule("Taylor has no rule for `torch.vmap` and the like inside a model")
     return Jet(coefficients, truncation)

@@ -360,6 +360,8 @@ def _compiled(graph: "GraphModule", inputs: Sequence[Tensor]) -> Callable[..., S
     """Compile a graph for inputs of these shapes."""
     from torch._inductor import config, standalone_compile
 
+    for node in graph.graph.find_nodes(op="placeholder"):
+        node.meta.pop("val", None)  # torch 2.10 prefers these tensors of the trace to the inputs
     # A wrapper in C++ calls the kernels with less overhead than one in Python.
     patch = config.patch(cpp_wrapper=inputs[0].device.type == "cpu")
     with patch, warnings.catch_warnings(action="ignore"), torch.no_grad():

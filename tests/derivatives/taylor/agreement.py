@@ -11,7 +11,9 @@ import re
 from collections.abc import Callable, Sequence
 from types import ModuleType
 
+import pytest
 import torch
+from packaging.version import Version
 from torch import Tensor
 
 from fdsm.derivatives import Autodiff
@@ -20,6 +22,7 @@ from fdsm.derivatives.taylor.registry import _RULES
 from fdsm.typing import Derivative
 
 EVERY_ORDER = "FDSM_EVERY_ORDER" in os.environ
+OLD_TORCH = Version(torch.__version__) < Version("2.12")
 
 
 def assert_agrees(
@@ -57,7 +60,13 @@ def _compare(
     terms: Callable[[Derivative], tuple[Tensor, ...]], parameters: tuple[Tensor, ...], rtol: float
 ) -> None:
     """Check the terms that an engine makes, and the gradients of a random combination of them."""
-    truth, found = terms(Autodiff()), terms(Taylor())
+    found = terms(Taylor())
+    try:
+        truth = terms(Autodiff())
+    except RuntimeError as error:
+        if not OLD_TORCH or "is not implemented" not in str(error):
+            raise
+        pytest.skip(f"this torch has no reference: {error}")  # aminmax and grid_sample
     weights = [_weights(term) for term in truth]
     _assert_close(found, truth, rtol, "term")
     if parameters:
