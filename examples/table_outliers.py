@@ -46,7 +46,8 @@ print(f"benign tumors with a p-value below 0.05: {below:.1%}")
 fig, ax = plt.subplots(figsize=(5.5, 3.8), layout="constrained")
 both = [of_normal.p_value, scored.p_value]
 weights = [np.full(len(p), 1 / len(p)) for p in both]
-ax.hist(both, np.linspace(0, 1, 21), weights=weights, label=["benign, held out", "malignant"])
+bins = np.linspace(0, 1, 21).tolist()
+ax.hist(both, bins, weights=weights, label=["benign, held out", "malignant"])
 ax.axhline(0.05, color="k", ls="--", label="uniform")
 ax.set(xlabel="p-value", ylabel="share of the rows")
 ax.legend()
