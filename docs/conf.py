@@ -88,6 +88,8 @@ sphinx_gallery_conf = {
     "reference_url": {"fdsm": None},
     "remove_config_comments": True,
     "show_memory": False,
+    "show_signature": False,
+    "write_computation_times": False,
     "download_all_examples": False,
 }
 

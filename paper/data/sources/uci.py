@@ -69,7 +69,8 @@ def parse_numbers(content: bytes, path: Path) -> NumericTable:
     for number, row in enumerate(rows, 2):
         if len(row) != len(names):
             raise DataError(f"{path}: row {number} has {len(row)} cells, expected {len(names)}")
-    values = np.array([[_number(cell) for cell in row] for row in rows]).reshape(len(rows), len(names))
+    numbers = [[_number(cell) for cell in row] for row in rows]
+    values = np.array(numbers).reshape(len(rows), len(names))
     if bad := int(np.isnan(values).sum()):
         raise DataError(f"{path} has {bad:,} cells that are not numbers")
     return NumericTable(tuple(names), values)

@@ -100,6 +100,9 @@ def test_another_table_raises(home: Home) -> None:
         DataError, match=r"has 2 columns, expected 12\. Replace it with the official file"
     ):
         RedWine().load()
+    path.write_text("")
+    with pytest.raises(DataError, match="has 0 columns, expected 12"):
+        RedWine().load()
     path.write_text("a;b\n1;x\n")
     with pytest.raises(DataError, match=f"has 1 cells that are not numbers. Delete {path}"):
         RedWine().load()
