@@ -6,6 +6,7 @@ from logging import getLogger
 from pathlib import Path
 from shutil import copytree
 from urllib.parse import unquote
+from xml.etree import ElementTree
 
 from docutils import nodes
 from docutils.utils.math import MathError
@@ -116,15 +117,33 @@ TEX_OF = {
     "·": r"\cdot ",
 }
 """Characters that docutils does not know."""
+MATHML = "{http://www.w3.org/1998/Math/MathML}"
+ACCENTS = set("ˉ˙ˆ^~˜")
+ARGUMENT = r"(?:\{([^{}]*)\}|(\w))"
+"""An argument of a command: in braces, or one letter or digit."""
+
+
+ElementTree.register_namespace("", MATHML[1:-1])
 
 
 def mathml(formula: str, *, block: bool) -> str:
     """Return a formula as MathML, which browsers show without a script or a network."""
     tex = " ".join(formula.split()).translate(str.maketrans(TEX_OF)).translate(uni2tex_table)
+    # docutils needs braces around the arguments of fractions.
+    tex = re.sub(rf"(\\[td]?frac)\s*{ARGUMENT}\s*{ARGUMENT}", r"\1{\2\3}{\4\5}", tex)
     try:
-        return tex2mathml(tex, as_block=block)
+        root = ElementTree.fromstring(tex2mathml(tex, as_block=block))
     except MathError as error:
         raise ValueError(f"{error} in the formula {formula}") from error
+    # It places the index of a letter with an accent below the letter.
+    for element in list(root.iter(f"{MATHML}munderover")):
+        letter, index, accent = element
+        if accent.text in ACCENTS:
+            accented = ElementTree.Element(f"{MATHML}mover", {"accent": "true"})
+            accented.extend([letter, accent])
+            element.tag = f"{MATHML}msub"
+            element[:] = [accented, index]
+    return ElementTree.tostring(root, encoding="unicode")
 
 
 def visit_inline(self: HTML5Translator, node: nodes.math) -> None:
