@@ -1,6 +1,7 @@
 """The site: `make docs` builds static files in docs/_build/html, which also work from disk."""
 
 import re
+from html import unescape
 from importlib import import_module
 from logging import getLogger
 from pathlib import Path
@@ -132,9 +133,12 @@ def mathml(formula: str, *, block: bool) -> str:
     # docutils needs braces around the arguments of fractions.
     tex = re.sub(rf"(\\[td]?frac)\s*{ARGUMENT}\s*{ARGUMENT}", r"\1{\2\3}{\4\5}", tex)
     try:
-        root = ElementTree.fromstring(tex2mathml(tex, as_block=block))
+        text = tex2mathml(tex, as_block=block)
     except MathError as error:
         raise ValueError(f"{error} in the formula {formula}") from error
+    # XML knows only some of the named characters of HTML.
+    text = re.sub(r"&(?!(?:lt|gt|amp|quot);)\w+;", lambda m: unescape(m[0]), text)
+    root = ElementTree.fromstring(text)
     # It places the index of a letter with an accent below the letter.
     for element in list(root.iter(f"{MATHML}munderover")):
         letter, index, accent = element
