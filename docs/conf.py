@@ -190,7 +190,8 @@ def block_formula(match: re.Match[str]) -> str:
 
 def pages_for_the_site(app: Sphinx, name: str, source: list[str]) -> None:
     """Point links to files of the repository, as GitHub shows them, to pages of the site."""
-    text = re.sub(r"\]\(\.\./examples/(\w+)\.py\)", r"](gallery/\1.rst)", source[0])
+    text = source[0].replace("](../examples)", "](gallery/index.rst)")
+    text = re.sub(r"\]\(\.\./examples/(\w+)\.py\)", r"](gallery/\1.rst)", text)
     text = re.sub(
         r"\]\(\.\./(CONTRIBUTING|CHANGELOG|SECURITY)\.md",
         lambda m: f"]({m[1].lower()}.md",

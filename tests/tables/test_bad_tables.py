@@ -27,7 +27,7 @@ def write(path: Path, header: str, rows: list[str]) -> Path:
         (bytes(range(256)) * 20, "is not a text file but binary"),
         (b"", "is empty. Add rows"),
         (b"a,b\n", "has a header but no rows"),
-        (b"a,b\n1,2\n", "1 rows, but at least 10 are needed"),
+        (b"a,b\n1,2\n", "1 row, but at least 10 are needed"),
         (b"a,b\n1,2\n2,3\n", "2 rows, but at least 10 are needed"),
         (b"a,b\n" + b",\n" * 40, "no column can be used: 2 empty"),
         (b"a,a\n" + b"1,2\n3,4\n" * 20, "more than one column is called 'a'"),
