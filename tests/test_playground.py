@@ -239,6 +239,7 @@ def test_the_loss_of_the_data_density_is_that_of_a_mixture(
     assert result["loss"] == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.nightly
 def test_training_lowers_the_exact_loss_and_depends_on_the_seed_only(evaluate: Evaluate) -> None:
     results = evaluate(
         """
@@ -372,6 +373,7 @@ USE_PAGE = """<pre id="result"></pre><script>(async () => {
 })();</script></body>"""
 
 
+@pytest.mark.nightly
 def test_the_page_reacts_to_its_controls_without_errors(tmp_path: Path) -> None:
     page = PAGE.read_text("utf8").replace("<head>", PREPARE_PAGE).replace("</body>", USE_PAGE)
     found = shown(page, tmp_path)
