@@ -25,6 +25,7 @@ def test_half_of_the_benign_rows_are_for_training(tmp_path: Path) -> None:
     assert not known & {tuple(row.values())[:-1] for row in rows["new"]}
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("quick")
 def test_demo_compares_five_objectives_finds_tumors_and_keeps_the_model(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

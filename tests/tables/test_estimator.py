@@ -250,6 +250,7 @@ def fit_and_score(seed: int) -> Floats:
     return np.concatenate([model.decision_function(gaussian(20, 1)), model.sample(2, 0)[0]])
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("backend", ["threading", pytest.param("loky", marks=pytest.mark.nightly)])
 def test_a_seed_gives_the_same_numbers_also_in_other_threads_and_processes(backend: str) -> None:
     jobs = joblib.Parallel(n_jobs=2, backend=backend)(
@@ -289,6 +290,7 @@ def two_threads() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
+@pytest.mark.nightly
 def test_ctrl_c_stops_the_training() -> None:
     """It is pressed until it is noticed: Python loses an interruption in a weakref callback.
 

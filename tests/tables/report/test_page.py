@@ -115,6 +115,7 @@ def test_colors_of_figures_and_of_the_page_are_the_same(page: Page) -> None:
     assert used <= set(re.findall(r"(--[a-z-]+):", page.source))
 
 
+@pytest.mark.nightly
 def test_the_same_summary_gives_the_same_bytes_without_pyplot(page: Page, tmp_path: Path) -> None:
     code = (
         "import sys; from fdsm.tables.report import write_page\n"
