@@ -75,7 +75,7 @@ def x(generator: torch.Generator) -> Tensor:
 
 
 def shown(page: str, folder: Path) -> dict[str, Any]:
-    """Return what a page shows as JSON in its element `result`."""
+    """Open a page in the browser, and return the JSON that its script writes to `#result`."""
     assert BROWSER is not None
     path = folder / "page.html"
     path.write_text(page, encoding="utf8")
@@ -94,7 +94,7 @@ def evaluate(tmp_path: Path) -> Evaluate:
     assert part is not None
 
     def evaluated(script: str, **given: object) -> dict[str, Any]:
-        """Return what the body of a function of `given` returns."""
+        """Run JavaScript in the browser, with the values in `given`, and return its result."""
         page = f"""<meta charset="utf-8">{part[0]}<pre id="result"></pre><script>
             const given = {json.dumps(given)};
             const array = (numbers) => Float64Array.from(numbers.flat());
