@@ -491,9 +491,11 @@ def test_folders_without_a_model_are_refused(tmp_path: Path) -> None:
             TableModel.load(tmp_path / name)
 
 
-def test_models_and_scores_are_shown_without_rows(mixed: TableModel) -> None:
-    assert repr(mixed).startswith(f"TableModel({mixed.file.rows:,} rows, ")
-    assert "tensor" not in repr(mixed)
+def test_models_and_scores_are_shown_without_rows(mixed: TableModel, mixed_table: Path) -> None:
+    assert repr(mixed) == f"TableModel({mixed.file.rows:,} rows, {mixed.schema.describe()})"
+    scored = mixed.score(mixed_table, reasons=0)
+    count, flagged = len(scored.score), scored.flagged.sum()
+    assert repr(scored) == f"ScoredTable({count:,} rows, {flagged:,} flagged)"
 
 
 @pytest.mark.parametrize(
