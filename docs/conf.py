@@ -3,6 +3,7 @@
 import re
 from html import unescape
 from importlib import import_module
+from itertools import pairwise
 from logging import getLogger
 from pathlib import Path
 from shutil import copytree
@@ -87,7 +88,6 @@ sphinx_gallery_conf = {
     "backreferences_dir": "gallery/backreferences",
     "doc_module": ("fdsm",),
     "inspect_global_variables": True,
-    "reference_url": {"fdsm": None},
     "remove_config_comments": True,
     "show_memory": False,
     "show_signature": False,
@@ -147,6 +147,13 @@ def mathml(formula: str, *, block: bool) -> str:
             accented.extend([letter, accent])
             element.tag = f"{MATHML}msub"
             element[:] = [accented, index]
+    # A function such as log is separated from an argument without parentheses.
+    for parent in list(root.iter()):
+        for function, argument in reversed([*pairwise(parent)]):
+            is_function = function.tag == f"{MATHML}mi" and len(function.text or "") > 1
+            if is_function and argument.tag not in {f"{MATHML}mo", f"{MATHML}mspace"}:
+                space = ElementTree.Element(f"{MATHML}mspace", {"width": "0.17em"})
+                parent.insert([*parent].index(argument), space)
     return ElementTree.tostring(root, encoding="unicode")
 
 

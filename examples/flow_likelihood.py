@@ -4,7 +4,7 @@
 A model of fdsm is any callable, and an object with ``log_prob`` is a log-density. Here a
 normalizing flow of `zuko <https://zuko.readthedocs.io>`_ is trained by exact score matching. The
 flow is normalized, so its likelihood, which the training does not use, shows whether it has
-learned the density.
+learned the density. The page needs ``pip install zuko``.
 """
 
 # %%

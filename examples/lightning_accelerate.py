@@ -3,7 +3,7 @@
 
 An objective is a function of a model and a batch, so it fits into every training framework. This
 page trains one model in a plain loop, in a module of Lightning and with Accelerate, and all three
-have the same losses.
+have the same losses. The page needs ``pip install lightning accelerate``.
 """
 
 # %%

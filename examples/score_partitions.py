@@ -3,7 +3,8 @@
 
 Scoring is a function of rows, so an engine that you already use can distribute it. Here Dask
 scores a folder of parquet files with one and with two workers. Only the false discovery rate looks
-at all rows, and needs no more than their p-values.
+at all rows, and needs no more than their p-values. The page needs
+``pip install 'dask[dataframe,distributed]'``.
 """
 
 # %%

@@ -14,6 +14,7 @@ pipeline of scikit-learn.
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pyarrow as pa
 from sklearn.datasets import load_breast_cancer
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV, train_test_split
@@ -22,11 +23,14 @@ from sklearn.preprocessing import PowerTransformer
 
 from fdsm import ScoreMatchingDensity, TableModel
 
-data = load_breast_cancer(as_frame=True)
-benign, malignant = data.data[data.target == 1], data.data[data.target == 0]
-train, normal = train_test_split(benign, test_size=0.4, random_state=0)
+data = load_breast_cancer()
+tumors = pa.table(dict(zip(data.feature_names, data.data.T, strict=True)))
+benign, malignant = (np.flatnonzero(data.target == kind) for kind in (1, 0))
+train, normal = (
+    tumors.take(rows) for rows in train_test_split(benign, test_size=0.4, random_state=0)
+)
 model = TableModel.fit(train, iterations=200, seed=0)
-scored, of_normal = model.score(malignant), model.score(normal)
+scored, of_normal = model.score(tumors.take(malignant)), model.score(normal)
 
 labels = np.repeat([0, 1], [len(normal), len(malignant)])
 auc = roc_auc_score(labels, np.hstack([of_normal.score, scored.score]))
@@ -62,7 +66,7 @@ for row in scored.score.argsort()[::-1][:3]:
     reasons = [
         f"{r.column} is {r.value} (expected about {r.expected})" for r in scored.reasons[row]
     ]
-    print(f"tumor {malignant.index[row]}, score {scored.score[row]:.1f}: {', '.join(reasons)}")
+    print(f"tumor {malignant[row]}, score {scored.score[row]:.1f}: {', '.join(reasons)}")
 
 # %%
 # A pipeline

@@ -43,7 +43,10 @@ def report(
 
     path = model / "summary.json"
     if not path.exists():
-        raise InputError(f"{model} has no summary.json. Give a folder that `fdsm train` wrote")
+        raise InputError(
+            f"{model} has no summary.json, which the page is made of. `fdsm train` writes one. In "
+            "Python: model.save(folder, model.summarize(table, model.sample_codes(500)))"
+        )
     summary = read_summary(path)
     scored = [read_scores(file, summary) for file in scores]
     write_page(out, summary, scored, title=title or f"Model of {summary.file.name}")

@@ -127,7 +127,9 @@ def check(
         consistency = _consistency(own, other, exact, step, recommended, rounding)
     if step is not None and recommended is not None:
         unused = " (not used by an exact engine)" if all(map(is_exact, engines)) else ""
-        message = f"{step:.2g}{unused}; {recommended:.2g} is recommended for finite differences"
+        message = (
+            f"{step:.2g}{unused}; the error of differences is smallest near {recommended:.2g}"
+        )
         findings.append(Finding("step", "fine", message, recommended))
     if consistency is not None:
         findings.append(_verdict(consistency, is_doubtful=bool(remarks)))

@@ -35,7 +35,12 @@ def exact_sm_loss(
     chunk: int | None = None,
     derivative: Derivative = EXACT,
 ) -> Measurement:
-    """Return the mean exact score-matching loss of a log-density.
+    r"""Return the mean exact score-matching loss of a log-density.
+
+    $$J_{SM} = E\left[\mathrm{tr}\,∇²\log p(x) + \tfrac{1}{2}‖∇\log p(x)‖²\right]$$
+
+    This is the sum over dimensions, as in the tables of the paper. The objectives of
+    `fdsm.objectives` are per dimension: along isotropic directions their mean is $J_{SM} / d$.
 
     Reference:
         Pang et al. (2020), https://arxiv.org/abs/2007.03317, Eq. 1 and Table 2.
@@ -44,8 +49,7 @@ def exact_sm_loss(
         log_density: The model, `(N, *E) -> (N,)`.
         x: Test data, shape `(B, *E)`.
         cond: Further arguments of the model, one row per example.
-        chunk: Number of rows at a time. Default: chosen by memory; see
-            `fdsm.operators.coordinates`.
+        chunk: Number of rows at a time. Default: chosen by memory.
         derivative: The derivative engine. Default: `Taylor`, with `Autodiff` for models that use
             operations without a Taylor rule.
 

@@ -28,8 +28,7 @@ class SM:
     Attributes:
         derivative: The engine that differentiates along the coordinates. Default: Taylor mode, or
             autodiff for models with a function that Taylor mode has no rule for.
-        chunk: Number of coordinates at a time. Default: chosen by memory, usually all; see
-            `fdsm.operators.coordinates`.
+        chunk: Number of coordinates at a time. Default: chosen by memory, usually all.
         step: The length $h$ of the directions, the step of finite differences.
 
     Example:

@@ -20,6 +20,8 @@ class SSM(Sliced):
     $$J(x, v) = \frac{1}{C_v} \left[ (v^T∇)^2 \log p(x)
                 + \tfrac12 \left( (v^T∇) \log p(x) \right)^2 \right]$$
 
+    Here $C_v = E‖v‖²$ for the distribution of the directions $v$.
+
     With `derivative=FiniteDifference()` this is FD-SSM, which needs three evaluations of the
     density and no gradient with respect to `x`. The step is the length of `v`, so set it with the
     radius of the projection. The loss is the mean over the directions of an example, which share

@@ -55,8 +55,7 @@ def laplacian(
         derivative: The engine. Default: `Taylor`, with `Autodiff` for models that use functions
             without a Taylor rule.
         step: The step of finite differences along coordinates. Other engines do not depend on it.
-        chunk: Number of coordinates at a time. Default: chosen by memory; see
-            `fdsm.operators.coordinates`.
+        chunk: Number of coordinates at a time. Default: chosen by memory.
 
     Returns:
         The Laplacians, shape `(B,)`.

@@ -51,7 +51,7 @@ def langevin(
     $$x ← x + a \, s(x) + \sqrt{2aT} \, z$$
 
     The default step is $a = 0.1 / L$, where $L$ is the largest rate of change of the score at the
-    starting points, $‖s(y) - s(x)‖ / ‖y - x‖$ (see `score_lipschitz`). For a Gaussian, $1/L$ is
+    starting points, $‖s(y) - s(x)‖ / ‖y - x‖$. For a Gaussian, $1/L$ is
     the smallest variance, and stationary variances are too large by at most 5.3 %. All chains use
     the same step.
 

@@ -83,7 +83,8 @@ def test_model_without_a_summary_is_named(
     (tmp_path / "model" / "summary.json").unlink()
     code, error = run_fails(["report", str(folder)], capsys)
     assert code == 1
-    assert error.startswith(f"fdsm: {folder} has no summary.json. Give a folder that `fdsm train`")
+    assert error.startswith(f"fdsm: {folder} has no summary.json, ")
+    assert "model.save(folder, model.summarize(table, model.sample_codes(500)))" in error
     assert run_json(["score", str(folder), str(table)], capsys)["rows"] == 200
 
 

@@ -156,7 +156,10 @@ def test_problems_are_findings_and_nothing_changes(name: str, generator: Generat
     report = check(objective, model, x, generator=generator)
     found = problems(report)
     assert found.items() >= expected.items()
-    assert found.keys() - expected.keys() <= {"consistency", "rounding", "truncation", "buffers"}
+    # torch 2.15 has no third derivatives of batch norm, which is refused for its rows anyway.
+    others = {"consistency", "rounding", "truncation", "buffers"}
+    others |= {"evaluation"} if "rows" in expected else set()
+    assert found.keys() - expected.keys() <= others
     if not expected:
         assert found == {}
     assert severities(report).keys() >= {"rows", "random numbers", "buffers"}

@@ -145,7 +145,8 @@ def warn_of_error(error: DifferenceError, order: int, warned: set[str]) -> None:
             "truncation",
             f"the step is too large: the {name} difference along v has an estimated truncation "
             f"error of {_percent(error.truncation)}. Use Taylor(), a smaller step (`step_size` "
-            "recommends one), or a higher accuracy",
+            "recommends one), or a higher accuracy. If the model has kinks, as with "
+            "ReLU, use a smooth activation",
             PrecisionWarning,
             warned=warned,
             name="precision",
