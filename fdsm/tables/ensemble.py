@@ -234,13 +234,15 @@ def train_ensemble(
     if iterations < 1:
         raise ValueError(f"iterations must be at least 1, but is {iterations}")
     folds = fold_of_rows(len(inputs))
-    completed = fill_within_folds(inputs, folds).to(device)
+    completed = fill_within_folds(inputs.to(device), folds.to(device))
     outside = [(folds != k).nonzero().flatten() for k in range(FOLDS)]
     held_out = [(folds == k).nonzero().flatten() for k in range(FOLDS)]
     batch_size = min(BATCH, *map(len, outside))
     validation_size = min(VALIDATION_ROWS, *map(len, held_out))
     validation_rows = torch.stack([rows[:validation_size] for rows in held_out])
-    validation = completed[0][validation_rows].repeat(1, -(-VALIDATION_ROWS // validation_size), 1)
+    validation = completed.rows[validation_rows].repeat(
+        1, -(-VALIDATION_ROWS // validation_size), 1
+    )
 
     width = 128 if len(inputs) >= LARGE else 64
     network = NoiseConditionalEnsemble(
@@ -259,8 +261,7 @@ def train_ensemble(
         for iteration in range(1, iterations + 1):
             choice = [torch.randint(len(rows), (batch_size,), generator=order) for rows in outside]
             rows = torch.stack([r[c] for r, c in zip(outside, choice, strict=True)])
-            completion = torch.randint(len(completed), rows.shape, generator=order)
-            batch = completed[completion, rows].transpose(0, 1)
+            batch = completed.draw(rows, order).transpose(0, 1)
             metrics = step(batch, generator)
             seconds = time.perf_counter() - began
             if progress is not None:

@@ -77,7 +77,31 @@ def _complete(x: Tensor, rows: Tensor, count: int) -> Tensor:
     return result
 
 
-def fill_within_folds(x: Tensor, folds: Tensor) -> Tensor:
+@dataclass(frozen=True)
+class CompletedRows:
+    """Rows whose missing cells are filled in several ways. Complete rows are stored once.
+
+    Attributes:
+        rows: The rows, filled in the first way, shape `(N, D)`.
+        completions: The incomplete rows filled in C ways, shape `(C, M, D)`.
+        index: Index of each row among the incomplete ones, or -1, shape `(N,)`.
+    """
+
+    rows: Tensor
+    completions: Tensor
+    index: Tensor
+
+    def draw(self, chosen: Tensor, generator: Generator) -> Tensor:
+        """Return rows filled in ways chosen at random, `(*B,) -> (*B, D)`."""
+        result = self.rows[chosen]
+        index = self.index[chosen]
+        way = torch.randint(len(self.completions), index.shape, generator=generator)
+        incomplete = index >= 0
+        result[incomplete] = self.completions[way.to(index)[incomplete], index[incomplete]]
+        return result
+
+
+def fill_within_folds(x: Tensor, folds: Tensor) -> CompletedRows:
     """Fill the missing cells of rows from rows of the same fold.
 
     Cross-fitting leaves out one fold at a time. Filled in this way, the rows that are left contain
@@ -88,19 +112,21 @@ def fill_within_folds(x: Tensor, folds: Tensor) -> Tensor:
         folds: Fold of each row, shape `(N,)`.
 
     Returns:
-        The rows filled in C ways, shape `(C, N, D)`. One way if nothing is missing.
+        The filled rows.
 
     Example:
         >>> x = torch.tensor([[0.0, 10.0], [0.1, torch.nan], [0.1, 20.0]])
-        >>> fill_within_folds(x, torch.tensor([0, 0, 1]))[0]
+        >>> fill_within_folds(x, torch.tensor([0, 0, 1])).rows
         tensor([[ 0.0000, 10.0000],
                 [ 0.1000, 10.0000],
                 [ 0.1000, 20.0000]])
     """
-    if not bool(x.isnan().any()):
-        return x[None]
-    result = x.expand(DONORS, *x.shape).clone()
-    for k in torch.unique(folds):
-        rows = x[folds == k]
-        result[:, folds == k] = Imputation.fit(rows).completions(rows)
-    return result
+    incomplete = x.isnan().any(1)
+    index = torch.where(incomplete, incomplete.cumsum(0) - 1, -1)
+    completions = x[incomplete].expand(DONORS, -1, -1).clone()
+    for k in torch.unique(folds[incomplete]):
+        chosen = folds[incomplete] == k
+        completions[:, chosen] = Imputation.fit(x[folds == k]).completions(x[incomplete][chosen])
+    rows = x.clone()
+    rows[incomplete] = completions[0]
+    return CompletedRows(rows, completions, index)

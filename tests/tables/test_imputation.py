@@ -141,16 +141,35 @@ def test_cells_are_filled_from_rows_of_the_same_fold() -> None:
     x = with_gaps(60, 4, 0.3, 0)
     folds = torch.arange(60) % 3
     filled = fill_within_folds(x, folds)
-    assert filled.shape == (5, 60, 4)
+    incomplete = x.isnan().any(1)
+    assert filled.completions.shape == (5, int(incomplete.sum()), 4)
     for k in range(3):
         expected = Imputation.fit(x[folds == k]).completions(x[folds == k])
-        assert torch.equal(filled[:, folds == k], expected)
+        own = (folds == k) & incomplete
+        assert torch.equal(filled.completions[:, filled.index[own]], expected[:, own[folds == k]])
+        assert torch.equal(filled.rows[folds == k], expected[0])
     changed = x.clone()
     changed[folds == 0] = 99.0
-    assert torch.equal(fill_within_folds(changed, folds)[:, folds != 0], filled[:, folds != 0])
+    other = fill_within_folds(changed, folds)
+    assert torch.equal(other.rows[folds != 0], filled.rows[folds != 0])
+    outside = (folds != 0) & incomplete
+    kept = other.completions[:, other.index[outside]]
+    assert torch.equal(kept, filled.completions[:, filled.index[outside]])
 
 
-def test_complete_rows_are_filled_in_one_way() -> None:
+def test_completions_are_drawn_equally_often() -> None:
+    x = torch.tensor([[0.0, NAN], *([i / 10, float(i)] for i in range(5)), [7.0, 7.0]])
+    filled = fill_within_folds(x, torch.zeros(7, dtype=torch.long))
+    chosen = torch.tensor([[0, 6]]).repeat(5000, 1)
+    drawn = filled.draw(chosen, Generator().manual_seed(0))
+    assert torch.equal(drawn[:, 1], x[6].expand(5000, 2))
+    counts = drawn[:, 0, 1].long().bincount(minlength=5)
+    assert (counts - 1000).abs().max() < 5 * math.sqrt(5000 * 0.2 * 0.8)
+
+
+def test_complete_rows_are_stored_once() -> None:
     x = torch.randn(12, 3)
-    assert torch.equal(fill_within_folds(x, torch.arange(12) % 2), x[None])
+    filled = fill_within_folds(x, torch.arange(12) % 2)
+    assert torch.equal(filled.rows, x)
+    assert filled.completions.numel() == 0
     assert Imputation.fit(x).nearest(x) is x

@@ -79,7 +79,8 @@ def seconds_of_integers(numbers: Floats) -> Floats:
     digits = np.where(inside, numbers, 19_700_101).astype(np.int64)
     years, months, days = digits // 10_000, digits // 100 % 100, digits % 100
     month = ((years - 1970) * 12 + months - 1).astype("datetime64[M]")
-    first, following = (m.astype("datetime64[D]").astype(np.int64) for m in (month, month + 1))
+    next_month = month + np.timedelta64(1, "M")
+    first, following = (m.astype("datetime64[D]").astype(np.int64) for m in (month, next_month))
     valid = inside & (months >= 1) & (months <= 12) & (days >= 1) & (days <= following - first)
     return np.where(valid, (first + days - 1) * 86_400.0, np.nan)
 
