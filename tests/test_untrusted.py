@@ -67,7 +67,7 @@ def test_only_regular_files_are_read(tmp_path: Path) -> None:
         Path("/dev/zero"): "/dev/zero is a device",
         tmp_path / "nothing": "nothing cannot be read: No such file",
         tmp_path / "dangling": "dangling cannot be read: No such file",
-        tmp_path / "a\0b": "cannot be read: embedded null byte",
+        tmp_path / "a\0b": "cannot be read: .*embedded null",
         tmp_path / ("n" * 300): "cannot be read: File name too long",
     }.items():
         with pytest.raises(DataError, match=reason):

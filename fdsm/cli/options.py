@@ -10,6 +10,7 @@ from ..untrusted import InputError
 # The help text of an option without a fixed default states the default, so tyro's hint is off.
 PathOption = Annotated[Path | None, arg(metavar="PATH", help_behavior_hint="")]
 IntOption = Annotated[int | None, arg(metavar="INT", help_behavior_hint="")]
+FloatOption = Annotated[float | None, arg(metavar="FLOAT", help_behavior_hint="")]
 Flag = Annotated[FlagCreatePairsOff[bool], arg(help_behavior_hint="")]
 ModelFolder = Annotated[Positional[Path], arg(metavar="MODEL")]
 

@@ -6,7 +6,15 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from .options import Flag, ModelFolder, PathOption, UsageError, require_device
+from .options import (
+    Flag,
+    FloatOption,
+    IntOption,
+    ModelFolder,
+    PathOption,
+    UsageError,
+    require_device,
+)
 from .printing import log, repeat_problems, report_files
 
 
@@ -16,7 +24,9 @@ def score(
     /,
     *,
     out: PathOption = None,
-    fdr: float = 0.1,
+    fdr: FloatOption = None,
+    alpha: FloatOption = None,
+    top: IntOption = None,
     only_scores: Flag = False,
     device: str = "cpu",
     json: Flag = False,
@@ -24,9 +34,9 @@ def score(
     """Score every row of a table: how unusual it is, and why.
 
     Writes your columns, followed by score (sort by it; 3 means as unusual as 1 row in 1,000),
-    p_value (calibrated on rows that the model has not seen), log_density, flagged (worth a look at
-    the false discovery rate of --fdr), reasons (the columns that make the row unusual and the
-    values expected there) and problem (why a row was not scored).
+    p_value (calibrated on rows that the model has not seen), log_density, flagged (worth a look,
+    by --fdr, --alpha or --top), reasons (the columns that make the row unusual and the values
+    expected there) and problem (why a row was not scored).
 
     Args:
         model: Folder of the model, written by `fdsm train`.
@@ -34,15 +44,18 @@ def score(
         out: The .csv or .parquet file to write. Default: beside the data, for example
             new.scores.csv for new.csv.
         fdr: False discovery rate: the largest expected share of normal rows among flagged ones.
+            Default: 0.1.
+        alpha: Flag the rows with at most this p-value instead: this share of all normal rows.
+        top: Flag this many rows with the highest scores instead.
         only_scores: Leave out your columns; write the number of each row instead.
         device: Device, such as cpu, cuda or mps.
         json: Print a summary as JSON.
 
     Raises:
-        UsageError: If the false discovery rate is not between 0 and 1.
+        UsageError: If the options contradict each other or are out of range.
     """
-    if not 0 < fdr < 1:
-        raise UsageError(f"--fdr must be between 0 and 1, but is {fdr}")
+    rule = _flagging_rule(fdr, alpha, top)
+    fdr = 0.1 if fdr is None else fdr
     import numpy as np
 
     from ..tables import TableModel
@@ -52,7 +65,9 @@ def score(
     trained = TableModel.load(model, device=require_device(device))
     repeat_problems(model)
     log(f"Scoring {data}")
-    scored = score_file(trained, data, path, fdr=fdr, only_scores=only_scores)
+    scored = score_file(
+        trained, data, path, fdr=fdr, alpha=alpha, top=top, only_scores=only_scores
+    )
     rows, flagged = len(scored.score), int(scored.flagged.sum())
     not_scored = int(np.isnan(scored.score).sum())
     smallest = float(f"{trained.smallest_p_value:.2g}")
@@ -62,20 +77,39 @@ def score(
             json=True,
             rows=rows,
             flagged=flagged,
-            false_discovery_rate=fdr,
+            false_discovery_rate=fdr if alpha is None and top is None else None,
             not_scored=not_scored,
             smallest_possible_p_value=smallest,
         )
         return
     skipped = f" {not_scored:,} not scored." if not_scored else ""
     log(
-        f"Wrote {path}: {rows:,} rows, {flagged:,} flagged at a false discovery rate of "
-        f"{100 * fdr:g} %.{skipped} Sort by the column score."
+        f"Wrote {path}: {rows:,} rows, {flagged:,} flagged {rule}.{skipped} Sort by the column "
+        "score."
     )
-    if not flagged:
+    if not flagged and alpha is None and top is None:
         needed = max(1, math.ceil(rows * smallest / fdr))
         log(
             f"No row is flagged. The smallest possible p-value is {smallest:g}, set by the number "
-            f"of training rows. So rows of this file can be flagged only if at least {needed:,} "
-            "of them are that unusual. The score has no such limit."
+            f"of training rows. {'A row' if needed == 1 else f'At least {needed:,} rows'} of this "
+            "file must be that unusual. The order of the scores has no such limit."
         )
+
+
+def _flagging_rule(fdr: float | None, alpha: float | None, top: int | None) -> str:
+    """Return how rows are flagged, in words, or raise `UsageError`."""
+    given = {"--fdr": fdr, "--alpha": alpha, "--top": top}
+    names = [name for name, value in given.items() if value is not None]
+    if len(names) > 1:
+        raise UsageError(f"{' and '.join(names)} are different rules to flag rows. Give one")
+    for name in ("--fdr", "--alpha"):
+        value = given[name]
+        if value is not None and not 0 < value < 1:
+            raise UsageError(f"{name} must be between 0 and 1, but is {value}")
+    if top is not None:
+        if top < 1:
+            raise UsageError(f"--top must be at least 1, but is {top}")
+        return "with the highest scores"
+    if alpha is not None:
+        return f"with a p-value of at most {alpha:g}"
+    return f"at a false discovery rate of {100 * (0.1 if fdr is None else fdr):g} %"

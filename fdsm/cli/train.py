@@ -55,7 +55,8 @@ def train(
     score`, `fdsm sample` and `fdsm report` use the folder that this command writes.
 
     Args:
-        data: The table: .csv, .tsv, .txt, .parquet, .feather, or an array in a .npy or .npz file.
+        data: The table: .csv, .tsv, .txt, .data, .parquet, .feather, .arrow, or an array in a .npy
+            or .npz file.
         out: Folder to write. Default: runs/NAME, named after the file.
         categorical: Columns to take as categorical, for example --categorical zip,code.
         numeric: Columns to take as numeric. Cells that are not numbers are missing.
@@ -65,7 +66,7 @@ def train(
         objective: Training objective: denoising (dsm), sliced (ssm) or exact (sm) score matching.
             Default: dsm, which is the fastest and the best for tables.
         derivative: How ssm and sm differentiate the model. taylor is exact, fd works with any
-            model; see docs/engines.md. Default: taylor.
+            model. Default: taylor.
         seed: Random seed.
         device: Device, such as cpu, cuda or mps.
         json: Print the result as JSON.

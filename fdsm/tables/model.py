@@ -50,7 +50,7 @@ from .scoring import ScoredTable, explain_frame, score_frames, table_frames
 from .summary import FileRecord, Summary, Training, as_written, summarize
 
 FORMAT = "fdsm table 1"
-CALIBRATION_ROWS = 5000
+CALIBRATION_ROWS = 100_000
 """Largest number of held-out rows that outlier scores are calibrated on."""
 VALUE_ROWS = 100_000
 """Largest number of training rows whose values are remembered."""
@@ -283,7 +283,14 @@ class TableModel:
         return RowScores(score.cpu(), p_value.cpu(), log_density)
 
     def score(
-        self, table: object, *, fdr: float = 0.1, reasons: int = 3, leave_one_out: bool = False
+        self,
+        table: object,
+        *,
+        fdr: float = 0.1,
+        alpha: float | None = None,
+        top: int | None = None,
+        reasons: int = 3,
+        leave_one_out: bool = False,
     ) -> ScoredTable:
         """Score every row of a table: how unusual it is, and why.
 
@@ -292,6 +299,9 @@ class TableModel:
                 with the columns of the training table in any order.
             fdr: False discovery rate: the largest expected share of normal rows among the flagged
                 ones.
+            alpha: Flag the rows with at most this p-value instead. Of normal rows this is the
+                share that is flagged.
+            top: Flag this many rows with the highest scores instead.
             reasons: Largest number of reasons of an unusual row. 0 saves the time for them.
             leave_one_out: Whether these are the training rows.
 
@@ -302,7 +312,15 @@ class TableModel:
             DataError: If the file is not a table, or lacks columns.
         """
         frames = table_frames(table, self.schema.names)
-        return score_frames(self, frames, fdr=fdr, reasons=reasons, leave_one_out=leave_one_out)
+        return score_frames(
+            self,
+            frames,
+            fdr=fdr,
+            alpha=alpha,
+            top=top,
+            reasons=reasons,
+            leave_one_out=leave_one_out,
+        )
 
     def explain(self, table: object, count: int = 3) -> list[list[Reason]]:
         """Return the columns that make each row unusual, the most important first.

@@ -113,11 +113,13 @@ def score_frames(
     frames: Iterable[Frame],
     *,
     fdr: float = 0.1,
+    alpha: float | None = None,
+    top: int | None = None,
     reasons: int = 3,
     leave_one_out: bool = False,
 ) -> ScoredTable:
     """Score the blocks of a table. See `TableModel.score`."""
-    explained_p = max(EXPLAINED_P, fdr) if reasons else 0.0
+    explained_p = max(EXPLAINED_P, fdr, alpha or 0.0) if reasons else 0.0
     scores: list[Tensor] = []
     explained: dict[int, list[Reason]] = {}
     problems: dict[int, str] = {}
@@ -132,6 +134,9 @@ def score_frames(
         new_values = {i: cells for i, cells in cell_problems.items() if i not in unreadable}
         block = _score_rows(model, rows, unreadable, leave_one_out=leave_one_out)
         is_unusual = block[1] <= explained_p
+        if top is not None and reasons:
+            so_far = torch.cat([highest, block[0].nan_to_num(-torch.inf)])
+            is_unusual |= block[0] >= so_far.topk(min(top, EXPLAINED_ROWS)).values[-1]
         _add_new_values(block, new_values, model.smallest_p_value)
         scores.append(block)
         if reasons:
@@ -145,9 +150,13 @@ def score_frames(
         highest = torch.cat([highest, block[0].nan_to_num(-torch.inf)]).topk(EXPLAINED_ROWS).values
         done += len(rows)
     score, p_value, log_density = torch.cat(scores, 1) if scores else torch.empty(3, 0).double()
-    flagged = benjamini_hochberg(p_value, fdr).numpy()
+    if top is not None:
+        order = score.nan_to_num(-torch.inf).argsort(descending=True, stable=True)
+        flagged = (order.argsort() < top) & ~score.isnan()
+    else:
+        flagged = p_value <= alpha if alpha is not None else benjamini_hochberg(p_value, fdr)
     return ScoredTable(
-        score.numpy(), p_value.numpy(), log_density.numpy(), flagged, explained, problems
+        score.numpy(), p_value.numpy(), log_density.numpy(), flagged.numpy(), explained, problems
     )
 
 
@@ -165,7 +174,14 @@ def explain_frame(model: "TableModel", frame: Frame, count: int) -> list[list[Re
 
 
 def score_file(
-    model: "TableModel", path: Path, out: Path, *, fdr: float = 0.1, only_scores: bool = False
+    model: "TableModel",
+    path: Path,
+    out: Path,
+    *,
+    fdr: float = 0.1,
+    alpha: float | None = None,
+    top: int | None = None,
+    only_scores: bool = False,
 ) -> ScoredTable:
     """Score every row of a file, and write the rows with their scores.
 
@@ -177,6 +193,8 @@ def score_file(
         out: The `.csv` or `.parquet` file to write. An existing file is only replaced if it holds
             scores.
         fdr: Largest accepted share of normal rows among the flagged ones.
+        alpha: Flag the rows with at most this p-value instead.
+        top: Flag this many rows with the highest scores instead.
         only_scores: Whether to write the number of each row instead of the columns of the table.
 
     Returns:
@@ -210,7 +228,9 @@ def score_file(
         # If the training rows are different, copies of them are recognized one by one.
         repeats = not model.detector.neighbors.are_different
         leave_one_out = repeats and is_training_file(model, path)
-        scored = score_frames(model, read(), fdr=fdr, leave_one_out=leave_one_out)
+        scored = score_frames(
+            model, read(), fdr=fdr, alpha=alpha, top=top, leave_one_out=leave_one_out
+        )
     if np.isnan(scored.score).all():
         first = next(iter(scored.problems.values()), "there are no rows")
         raise DataError(f"{path}: no row can be scored. First problem: {first}")
@@ -261,11 +281,15 @@ def _score_rows(
 def _add_new_values(scores: Tensor, new_values: Problems, smallest_p: float) -> None:
     r"""Add values that never occurred in training, such as unknown categories, to scores.
 
-    Such a value makes a row as unusual as the most unusual of the $n$ held-out rows: its p-value
-    is $1/(n + 1)$, and its score grows by $\log_{10}(n + 1)$.
+    Such a value makes a row more unusual than all $n$ held-out rows: its p-value is $1/(n + 1)$.
+    Its score is $e + \log_{10}(1 + d)$ for $e = \log_{10}(n + 1)$, as beyond the data. The
+    distance $d$ is the number of such values plus the score of the other values.
     """
+    end = -math.log10(smallest_p)
     for i, cells in new_values.items():
-        scores[0, i] -= len(cells) * math.log10(smallest_p)
+        own = float(scores[0, i])
+        distance = min(own, end) + 10 ** max(own - end, 0.0) - 1
+        scores[0, i] = end + math.log10(1 + len(cells) + distance)
         scores[1, i] = smallest_p
 
 

@@ -92,7 +92,7 @@ def test_flagged_rows_are_counted_in_a_sentence(
     _, log = run_text(["score", str(messy_model), str(new), "--fdr", "0.01"], capsys)
     assert f"Wrote {path}: 50 rows, 0 flagged at a false discovery rate of 1 %." in log
     assert "The smallest possible p-value is 0.005" in log
-    assert "only if at least 25 of them are that unusual" in log
+    assert "At least 25 rows of this file must be that unusual" in log
     assert {row["flagged"] for row in read_csv(path)} == {"false"}
 
 

@@ -137,10 +137,35 @@ def test_warnings_about_the_model_are_repeated(
 
 
 @pytest.mark.parametrize(
+    ("options", "rule"),
+    [
+        (["--top", "7"], "with the highest scores"),
+        (["--alpha", "0.2"], "with a p-value of at most 0.2"),
+    ],
+)
+def test_rows_are_flagged_by_other_rules(
+    options: list[str], rule: str, trained: Path, table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, log = run_text(["score", str(trained), str(table), "--out", "s.csv", *options], capsys)
+    rows = read_csv(Path("s.csv"))
+    flagged = [row for row in rows if row["flagged"] == "true"]
+    assert f"200 rows, {len(flagged)} flagged {rule}." in log
+    if options[0] == "--top":
+        assert len(flagged) == 7
+    else:
+        assert [r for r in rows if float(r["p_value"]) <= 0.2] == flagged
+    summary = run_json(["score", str(trained), str(table), "--out=s.csv", *options], capsys)
+    assert summary["false_discovery_rate"] is None
+
+
+@pytest.mark.parametrize(
     ("options", "message"),
     [
         (["--device", "nonsense"], "torch cannot use the device 'nonsense' here"),
         (["--fdr", "2"], "--fdr must be between 0 and 1, but is 2.0"),
+        (["--alpha", "0"], "--alpha must be between 0 and 1, but is 0.0"),
+        (["--top", "0"], "--top must be at least 1, but is 0"),
+        (["--top", "3", "--fdr", "0.1"], "--fdr and --top are different rules to flag rows"),
     ],
 )
 def test_wrong_options_are_explained(

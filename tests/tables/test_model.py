@@ -190,7 +190,7 @@ def test_score_is_minus_the_logarithm_of_the_tail_probability(tmp_path: Path) ->
     torch.testing.assert_close(scores.log_density, -radius.square() / 2)
     expected = radius.square() / 2 / np.log(10) + np.log10(0.98)
     torch.testing.assert_close(scores.score[:3], expected[:3], rtol=0.25, atol=0.15)
-    assert scores.score[3] > 4
+    assert scores.score[3] > np.log10(2001)
     assert scores.p_value[3].item() == pytest.approx(1 / 2001)
 
 
@@ -293,9 +293,12 @@ def test_reasons_are_those_of_explain(mixed: TableModel) -> None:
     reasons = mixed.explain(frame)
     scored = mixed.score(frame)
     assert len(reasons) == 6
-    assert reasons[2] == scored.reasons[2]
-    assert reasons[4] == scored.reasons[4]
-    assert mixed.explain(frame, count=1)[2] == reasons[2][:1]
+    assert set(scored.reasons) >= {2, 4}
+    for i, expected in scored.reasons.items():  # shares of other batches differ in rounding
+        for reason, same in zip(reasons[i], expected, strict=True):
+            assert reason == same._replace(share=pytest.approx(same.share, rel=1e-9))
+    (first,) = mixed.explain(frame, count=1)[2]
+    assert first == reasons[2][0]
     assert mixed.score(frame, reasons=0).reasons == {}
 
 

@@ -322,7 +322,7 @@ def test_missing_cells_are_scored_and_empty_rows_are_not(
 def test_values_never_seen_in_training_make_a_row_unusual(
     column: int, value: str, reason: str, mixed: TableModel, tmp_path: Path
 ) -> None:
-    """The score is that of the row with an empty cell plus log10(n + 1), and p = 1/(n + 1)."""
+    """With s for an empty cell, the score is log10(n + 1) + log10(1 + 1 + s), p = 1/(n + 1)."""
     rows = [mixed_row(i, 0.8, 0.1) for i in range(2)]
     rows[1][1] = rows[0][1]
     rows[0][column], rows[1][column] = "" if column != 3 else "kg", value
@@ -330,11 +330,28 @@ def test_values_never_seen_in_training_make_a_row_unusual(
     usual, new = read(tmp_path / "scores.csv")
     assert new["reasons"].startswith(reason)
     assert new["problem"] == ""
-    difference = float(new["score"]) - float(usual["score"])
-    assert difference == pytest.approx(math.log10(201), abs=1e-4)
+    expected = math.log10(201) + math.log10(2 + float(usual["score"]))
+    assert float(new["score"]) == pytest.approx(expected, abs=1e-4)
     assert float(new["p_value"]) == pytest.approx(1 / 201, rel=1e-5)
     assert float(usual["p_value"]) > 0.1
     assert usual["reasons"] == ""
+
+
+def test_rows_are_flagged_by_p_value_or_rank(mixed: TableModel) -> None:
+    rows = mixed_rows(60, seed=5)
+    for row in rows[::20]:
+        row[6] = f"{float(row[4]) + 4:.4f}"
+    header = ("id", "day", "kind", "unit", "a", "b", "c")
+    frame = {name: [row[i] for row in rows] for i, name in enumerate(header)}
+    scored = mixed.score(frame, alpha=0.2)
+    assert scored.flagged.tolist() == (scored.p_value <= 0.2).tolist()
+    assert 3 < scored.flagged.sum() < 30
+    assert set(np.flatnonzero(scored.flagged)) == set(scored.reasons)
+    for top in (1, 40, 100):
+        scored = mixed.score(frame, top=top)
+        assert scored.flagged.sum() == min(top, 60)
+        assert scored.score[scored.flagged].min() >= scored.score[~scored.flagged].max(initial=-1)
+        assert set(np.flatnonzero(scored.flagged)) <= set(scored.reasons)
 
 
 def test_flags_are_those_of_benjamini_hochberg(mixed: TableModel, tmp_path: Path) -> None:

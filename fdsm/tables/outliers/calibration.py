@@ -12,10 +12,9 @@ TAIL = 0.1
 """Share of the held-out rows to which the exponential tail is fitted, on each side."""
 MIN_TAIL_ROWS = 5
 """Smallest number of rows to which it is fitted. With fewer than 50 rows the share is larger."""
+LN_10 = math.log(10)
 HIGH_DENSITY = 0.02
 """Share of the significance level that is spent on rows of suspiciously high density."""
-MAX_ROWS = 5000
-"""Largest number of held-out rows that are kept."""
 
 
 @dataclass(frozen=True)
@@ -30,8 +29,10 @@ class Calibration:
 
     $$\text{score}(x) = -\log_{10} \min\left(\frac{P(Z ≥ z)}{0.98}, \frac{P(H ≤ h)}{0.02}\right)$$
 
-    The distributions of $Z$ and $H$ are those of held-out rows, with exponential tails for the
-    outer 10 %. A score of 3 means: as unusual as one row in 1,000.
+    The distributions of $Z$ and $H$ are those of held-out rows, with exponential tails beyond all
+    of them. A score $s$ of 3 means: as unusual as one row in 1,000. A larger one than
+    $e = \log_{10}(n + 1)$ cannot be learned from $n$ rows. It becomes $e + \log_{10}(1 + s - e)$,
+    so a row whose score is larger by 1 is about ten times as far beyond the data.
 
     With $K$ folds, fold $k$ has its own measures from a model that has not seen the rows of the
     fold. The score is the mean over folds, and the p-value is the cross-conformal one (Vovk, 2015,
@@ -51,7 +52,7 @@ class Calibration:
         >>> calibration = Calibration.fit(z, torch.zeros(999, dtype=torch.long), torch.ones(2, 1))
         >>> rows = torch.tensor([[[0.0, 1.5, -1.5]]])  # typical, low density, high density
         >>> calibration.p_value(rows)
-        tensor([0.5000, 0.0010, 0.0010], dtype=torch.float64)
+        tensor([0.5100, 0.0010, 0.0010], dtype=torch.float64)
     """
 
     weights: Tensor
@@ -76,13 +77,13 @@ class Calibration:
         Returns:
             The calibration.
         """
-        values, weights = values.double()[:, :MAX_ROWS], weights.double()
+        values, weights = values.double(), weights.double()
         center = values.median(1).values
         low, high = (values.quantile(q, 1) for q in (0.1, 0.9))
         scale = torch.maximum(high - low, torch.as_tensor(smallest_scale).to(values))
         scale = torch.where(scale > 0, scale, 1.0)
         z = weights @ ((values - center[:, None]) / scale[:, None])
-        return cls(weights, center, scale, z, folds[:MAX_ROWS])
+        return cls(weights, center, scale, z, folds)
 
     @property
     def num_folds(self) -> int:
@@ -137,21 +138,28 @@ class Calibration:
         z, h = z_and_h
         low_density = _log_tail(-self.held_out[0], -z) - math.log(1 - HIGH_DENSITY)
         high_density = _log_tail(self.held_out[1], h) - math.log(HIGH_DENSITY)
-        return -torch.minimum(low_density, high_density) / math.log(10)
+        score = -torch.minimum(low_density, high_density) / LN_10
+        end = math.log10(len(self.folds) + 1)
+        return torch.where(score > end, end + (score - end).clamp_min(0.0).log1p() / LN_10, score)
 
 
 def _log_tail(held_out: Tensor, z: Tensor) -> Tensor:
-    r"""Return $\log P(Z ≤ z)$, with an exponential tail below the 10 % quantile of `held_out`."""
+    r"""Return $\log P(Z ≤ z)$ from held-out values, with an exponential tail below all of them.
+
+    At the $i$-th smallest of $n$ values it is $\log(i / (n + 1))$, and linear in between. Below
+    the smallest one, $z_1$, it is $-\log(n + 1) - (z_1 - z) / a$ for the mean distance $a$ of the
+    smallest tenth of the values to the largest of them.
+    """
     ordered = held_out.sort().values
     n = len(ordered)
-    index = torch.searchsorted(ordered, z.contiguous(), right=True)
-    share = max(TAIL, min(MIN_TAIL_ROWS, n) / n)
-    limit = ordered[int(share * n + 1e-9) - 1]
+    values, counts = torch.unique_consecutive(ordered, return_counts=True)
+    log_p = (counts.cumsum(0).to(z) / (n + 1)).log()
+    upper = torch.searchsorted(values, z.contiguous()).clamp_max(len(values) - 1)
+    lower = (upper - 1).clamp_min(0)
+    gap = (values[upper] - values[lower]).clamp_min(1e-300)
+    share = ((z - values[lower]) / gap).clamp(0, 1)
+    inside = torch.lerp(log_p[lower], log_p[upper], share)
+    limit = ordered[max(int(TAIL * n + 1e-9), min(MIN_TAIL_ROWS, n)) - 1]
     excess = (limit - ordered[ordered <= limit]).mean()
     excess = excess.clamp_min(1e-6 * (ordered[-1] - ordered[0]) + 1e-12)
-    tail = math.log(share) - (limit - z) / excess
-    # A value beyond all held-out ones is at most as likely as the rarest of them.
-    at_end = math.log(share) - (limit - ordered[0]) / excess
-    shift = (at_end + math.log(n + 1)).clamp_min(0.0)
-    tail = torch.where(z < ordered[0], tail - shift, tail)
-    return torch.where(z <= limit, tail, (index.to(z.dtype) / n).clamp_min(share).log())
+    return torch.where(z < values[0], -math.log(n + 1) - (values[0] - z) / excess, inside)

@@ -37,7 +37,7 @@ class Neighbors:
         >>> rows = torch.tensor([[0.0], [4.0], [1.0], [3.0]])
         >>> neighbors = Neighbors(rows, torch.tensor([0, 0, 1, 1]))
         >>> x = torch.tensor([[2.0]])
-        >>> neighbors.mean_log_distance(x[None], neighbors.index_of(x)).exp()
+        >>> neighbors.mean_log_distance(x[None], neighbors.index_of(x)[None]).exp()
         tensor([[1.0010],
                 [2.0010]])
     """
@@ -56,28 +56,31 @@ class Neighbors:
         """Return rows with missing cells filled from rows outside each fold.
 
         Args:
-            x: Rows, shape `(N, D)`. NaN in missing cells.
+            x: Rows, shape `(1, N, D)`, or other ones for each fold, shape `(K, N, D)`. NaN in
+                missing cells.
 
         Returns:
-            The rows filled in C ways for each fold, shape `(C, K, N, D)`, or `(1, 1, N, D)` if
-            nothing is missing.
+            The rows filled in C ways for each fold, shape `(C, K, N, D)`. If nothing is missing,
+            `x` in one way.
         """
         if not bool(x.isnan().any()):
-            return x[None, None]
-        return torch.stack([fill.completions(x) for fill in self._donors], 1)
+            return x[None]
+        rows_of_folds = x.expand(self.num_folds, -1, -1)
+        pairs = zip(self._donors, rows_of_folds, strict=True)
+        return torch.stack([donors.completions(rows) for donors, rows in pairs], 1)
 
     def mean_log_distance(self, x: Tensor, itself: Tensor) -> Tensor:
         """Return $a_k(x)$ for each fold.
 
         Args:
             x: Complete rows for each fold, shape `(K, N, D)` or `(1, N, D)`.
-            itself: Index of the training row that a row is, or -1, shape `(N,)`. It is not its own
-                neighbor.
+            itself: Index of the training row that a row is, or -1, shape `(K, N)` or `(1, N)`. It
+                is not its own neighbor.
 
         Returns:
             The mean log-distances, shape `(K, N)`. Larger values are farther from the rows.
         """
-        parts = zip(x.split(CHUNK, 1), itself.split(CHUNK), strict=True)  # type: ignore[no-untyped-call]
+        parts = zip(x.split(CHUNK, 1), itself.split(CHUNK, 1), strict=True)  # type: ignore[no-untyped-call]
         return torch.cat([self._mean_log_distance(*part) for part in parts], 1)
 
     def index_of(self, x: Tensor) -> Tensor:
@@ -101,7 +104,7 @@ class Neighbors:
 
         The rows outside fold $k$ contain nothing of fold $k$.
         """
-        return fill_within_folds(self.rows, self.folds)[0]
+        return fill_within_folds(self.rows, self.folds).rows
 
     @cached_property
     def _donors(self) -> list[Imputation]:
@@ -114,8 +117,9 @@ class Neighbors:
 
     def _mean_log_distance(self, x: Tensor, itself: Tensor) -> Tensor:
         distances = torch.cdist(x, self.complete_rows.to(x.dtype), p=1.0)
-        (copies,) = (itself >= 0).nonzero(as_tuple=True)
-        distances[:, copies, itself[copies]] = torch.inf
+        fold, copies = (itself >= 0).expand(distances.shape[:2]).nonzero(as_tuple=True)
+        itself = itself.expand(distances.shape[:2])
+        distances[fold, copies, itself[fold, copies]] = torch.inf
         values = []
         for k, of_fold in enumerate(distances.expand(self.num_folds, -1, -1)):
             outside = of_fold[:, self.folds != k]

@@ -44,7 +44,7 @@ def test_measures_are_minus_the_log_densities_of_the_rows_fold(generator: Genera
         for level in range(2)
     ])
     everywhere = torch.ones(300, dtype=torch.bool)
-    distances = Neighbors(rows, folds).mean_log_distance(rows[None], torch.full((300,), -1))
+    distances = Neighbors(rows, folds).mean_log_distance(rows[None], torch.full((1, 300), -1))
     by_hand = torch.cat([
         by_hand,
         distances[folds, torch.arange(300)][None],
@@ -127,14 +127,14 @@ def test_measures_of_rows_with_gaps_are_averaged_over_their_completions(
     detector = OutlierDetector.fit(log_densities, rows, folds, rows)
     x = torch.randn(7, 4, generator=generator)
     x[:3, 3], x[3, 0] = torch.nan, torch.nan
-    filled = detector.neighbors.completions(x)
+    filled = detector.neighbors.completions(x[None])
     assert filled.shape == (5, 3, 7, 4)
     surprise = detector.known_values.surprise(x).sum(1)
     assert (surprise > 0).tolist() == [False] * 3 + [True] * 4
     measures = [
         torch.cat([
             -log_densities(part),
-            detector.neighbors.mean_log_distance(part, torch.full((7,), -1))[None],
+            detector.neighbors.mean_log_distance(part, torch.full((1, 7), -1))[None],
             surprise.expand(1, 3, -1),
         ])
         for part in filled
@@ -222,3 +222,25 @@ def test_each_log_density_is_computed_once(
     detector.measures(counted, x)
     assert len(torch.cat(evaluated)) == 17 + 3 * 5
     assert len(torch.cat(evaluated).unique(dim=0)) >= 17 + 3
+
+
+def test_rows_that_are_no_references_are_calibrated_like_new_rows(
+    monkeypatch: pytest.MonkeyPatch, generator: Generator
+) -> None:
+    """Of 120 held-out rows, 50 are references. Each row is compared by the model of its fold."""
+    monkeypatch.setattr("fdsm.tables.outliers.detector.REFERENCE_ROWS", 50)
+    rows = torch.randn(120, 3, generator=generator)
+    rows[3:120:7, 1] = torch.nan
+    folds = torch.arange(120) % 3
+    scale = torch.tensor([1.0, 2.0, 3.0])[:, None]
+    log_densities = lambda x: (-scale * x.square().sum(-1))[None]
+    detector = OutlierDetector.fit(log_densities, rows, folds, rows)
+    calibration = detector.calibration
+    assert len(detector.neighbors.rows) == 50
+    assert len(calibration.folds) == 120
+    measures = detector.measures(log_densities, rows, leave_one_out=True)
+    own = measures[:, folds, torch.arange(120)]
+    z = calibration.weights @ (
+        (own - calibration.center[:, None]) / calibration.scale[:, None]
+    ).to(calibration.weights)
+    torch.testing.assert_close(calibration.held_out, z, rtol=1e-5, atol=1e-5)
