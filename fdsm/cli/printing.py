@@ -2,6 +2,7 @@
 
 import json as jsonlib
 import sys
+import textwrap
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -19,6 +20,7 @@ __all__ = [
     "repeat_problems",
     "report_files",
     "show",
+    "show_wrapped",
 ]
 
 if TYPE_CHECKING:
@@ -91,6 +93,13 @@ def log(text: str) -> None:
 def show(text: str) -> None:
     """Print a result. Names in it cannot control the terminal."""
     print(_neutral(text))
+
+
+def show_wrapped(text: str, indent: str = "") -> None:
+    """Print a result in lines as wide as the terminal."""
+    width = console(stderr=False).width
+    options = {"break_long_words": False, "break_on_hyphens": False}
+    show(textwrap.fill(text, width, initial_indent=indent, subsequent_indent=indent + "  ", **options))
 
 
 def print_problems(problems: Sequence[str]) -> None:

@@ -15,7 +15,7 @@ from .options import (
     UsageError,
     require_device,
 )
-from .printing import log, repeat_problems, report_files
+from .printing import log, report_files
 
 
 def score(
@@ -63,7 +63,6 @@ def score(
 
     path = out or default_scores_path(data)
     trained = TableModel.load(model, device=require_device(device))
-    repeat_problems(model)
     log(f"Scoring {data}")
     scored = score_file(
         trained, data, path, fdr=fdr, alpha=alpha, top=top, only_scores=only_scores

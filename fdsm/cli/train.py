@@ -5,13 +5,14 @@ import signal
 import warnings
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional, UseAppendAction, arg
 
 from .options import Flag, IntOption, PathOption, UsageError, require_device
-from .printing import console, log, print_json, print_problems, progress, show
+from .printing import console, log, print_json, print_problems, progress, show, show_wrapped
 
 if TYPE_CHECKING:
     from ..tables import TableModel
@@ -28,8 +29,6 @@ Derivative = Annotated[
     arg(metavar="{taylor,fd,autodiff}", help_behavior_hint=""),
 ]
 
-LEVEL = 0.05
-"""Level at which the calibration of the p-values is shown."""
 LATE_SHARE = 0.9
 """If the held-out loss is best after this share of the iterations, longer training may help."""
 
@@ -108,11 +107,20 @@ def train(
             count := sample_count(model.training.iterations),
             progress=progress(f"Drawing {count:,} samples"),
         )
-        summary = model.summarize(table, samples)
+        summary = _without_hints(model.summarize(table, samples), columns["numeric"])
         model.save(folder, summary)
     for warning in caught:
         log(f"WARNING: {warning.message}.")
     _print_result(folder, model, summary, table, iterations, json=json)
+
+
+def _without_hints(summary: "Summary", numeric: Sequence[str]) -> "Summary":
+    """Return a summary that does not ask whether columns are codes that the user called numeric."""
+    columns = tuple(
+        replace(column, possible_codes=0) if column.name in numeric else column
+        for column in summary.columns
+    )
+    return replace(summary, columns=columns)
 
 
 def _free_folder(folder: Path) -> Path:
@@ -162,15 +170,9 @@ def _print_result(
     *,
     json: bool,
 ) -> None:
-    """Print what was learned: data, training, density, outlier scores and samples."""
-    sentences = {
-        "data": _data_sentence(model, summary),
-        "training": _training_sentence(model, iterations),
-        "density": _density_sentence(summary),
-        "log_density": _log_density_sentence(model),
-        "calibration": _calibration_sentence(model),
-        "samples": _samples_sentence(summary),
-    }
+    """Print what the table is, how many rows are unusual, and whether the model can be trusted."""
+    from ..tables.report import sentences
+
     commands = [
         f"fdsm score {shlex.quote(str(folder))} new{Path(table.name).suffix}",
         f"fdsm sample {shlex.quote(str(folder))} -n 1000",
@@ -179,9 +181,31 @@ def _print_result(
     if json:
         print_json({"model": str(folder), **_facts(model, summary), "next": commands})
         return
+    sections = {
+        f"Table: {sentences.table_sentence(summary)}": [
+            *(
+                f"{len(names):,} {kind}: {', '.join(names)}"
+                for kind, names in sentences.columns_by_type(summary.columns).items()
+            ),
+            *(f"{sentence}." for sentence in _unreadable_cells(model.schema)),
+            sentences.codes_sentence(summary.columns),
+        ],
+        "Relations that hold in the table" if summary.relations else "": summary.relations,
+        f"Unusual rows: {sentences.unusual_sentence(summary)}": [],
+        "Can the model be trusted?": [
+            f"{name}: {text}" for name, text in sentences.trust(summary).items()
+        ],
+        "Technical details": [
+            _training_sentence(model, iterations),
+            _log_density_sentence(model),
+        ],
+    }
     show(f"Model of {table.name}, in {folder}")
-    for sentence in filter(None, sentences.values()):
-        show(f"  {sentence}")
+    for title, lines in sections.items():
+        if title:
+            show_wrapped(title)
+        for line in filter(None, lines):
+            show_wrapped(line, indent="  ")
     print_problems(summary.problems)
     log("Next:")
     for command in commands:
@@ -193,7 +217,7 @@ def _facts(model: "TableModel", summary: "Summary") -> dict[str, Any]:
     from ..serialize import to_json
 
     keys = ("name", "type", "details", "missing")
-    p_values = model.detector.calibration.held_out_p_values()
+    held_out, level = sum(summary.p_values.counts), 1 / len(summary.p_values.counts)
     log_z, error = model.log_partition or (None, None)
     return {
         "file": to_json(model.file),
@@ -205,27 +229,17 @@ def _facts(model: "TableModel", summary: "Summary") -> dict[str, Any]:
         "log_partition": log_z,
         "log_partition_error": error,
         "calibration": {
-            "held_out_rows": len(p_values),
-            "level": LEVEL,
-            "share_below_level": float((p_values < LEVEL).double().mean()),
+            "held_out_rows": held_out,
+            "level": level,
+            "share_at_most_level": summary.p_values.counts[0] / held_out,
         },
+        "unusual_rows": summary.unusual_rows,
+        "unusual_columns": dict(summary.unusual_columns),
+        "relations": list(summary.relations),
         "num_samples": summary.samples,
         "sample_auc": summary.sample_auc,
         "problems": list(summary.problems),
     }
-
-
-def _data_sentence(model: "TableModel", summary: "Summary") -> str:
-    file = model.file
-    parts = [f"{file.rows:,} rows, {model.schema.describe()}"]
-    shares = [column.missing for column in summary.columns if column.used]
-    if missing := 100 * sum(shares) / len(shares):
-        parts.append(f"{missing:.2g} % of the cells missing")
-    if file.sampled_rows is not None:
-        parts.append(f"a random sample of {file.sampled_rows:,} rows is used")
-    if file.dropped_rows:
-        parts.append(f"{file.dropped_rows:,} rows without any value were left out")
-    return f"Data: {'; '.join([*parts, *_unreadable_cells(model.schema)])}."
 
 
 def _unreadable_cells(schema: "TableSchema") -> list[str]:
@@ -253,42 +267,10 @@ def _training_sentence(model: "TableModel", iterations: int | None) -> str:
         sentences.append("Early stopping ended it.")
     elif best > LATE_SHARE * planned:
         sentences.append(f"Longer training may help: --iterations {2 * planned}.")
-    return f"Training: {' '.join(sentences)}"
-
-
-def _density_sentence(summary: "Summary") -> str:
-    """Return how the model compares with reference densities."""
-    if summary.comparison is None:
-        return ""
-    compared = summary.comparison
-    verdicts: dict[str, list[str]] = {}
-    for reference in compared.references:
-        verdict = "better than" if compared.loss.value < reference.loss.value else "similar to"
-        verdict = "worse than" if reference.is_better else verdict
-        verdicts.setdefault(verdict, []).append(f"a {reference.name}")
-    words = ", ".join(f"{verdict} {' and '.join(names)}" for verdict, names in verdicts.items())
-    return f"Density: {words} on held-out rows (exact score-matching loss)."
+    return f"training: {' '.join(sentences)}"
 
 
 def _log_density_sentence(model: "TableModel") -> str:
     if model.log_partition is None:
-        return "Log-density: known up to a constant, so compare it within this model only."
-    return f"Log-density: normalized, with an error of {model.log_partition[1]:.2g} nats."
-
-
-def _calibration_sentence(model: "TableModel") -> str:
-    p_values = model.detector.calibration.held_out_p_values()
-    share = 100 * float((p_values < LEVEL).double().mean())
-    return (
-        f"Outlier scores: {share:.1f} % of {len(p_values):,} held-out rows have a p-value below "
-        f"{LEVEL:g} ({100 * LEVEL:g} % is perfect)."
-    )
-
-
-def _samples_sentence(summary: "Summary") -> str:
-    if summary.sample_auc is None:
-        return ""
-    return (
-        f"Samples: a classifier separates {summary.samples:,} samples from rows with an AUC of "
-        f"{summary.sample_auc:.2f} (0.5 or less means that it cannot)."
-    )
+        return "log_density: known up to a constant, so compare it within this model only."
+    return f"log_density: normalized, with an error of {model.log_partition[1]:.2g} nats."

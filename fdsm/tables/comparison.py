@@ -108,16 +108,6 @@ def compare_densities(
     return Comparison(mean_of(own), tuple(compared))
 
 
-def comparison_problems(comparison: Comparison) -> list[str]:
-    """Return a sentence for each reference that is better than the model."""
-    return [
-        f"The model is worse than a {reference.name} fitted to the same rows: exact "
-        f"score-matching loss {comparison.loss} against {reference.loss}."
-        for reference in comparison.references
-        if reference.is_better
-    ]
-
-
 def classifier_auc(samples: "Tensor", rows: "Tensor") -> float | None:
     """Return how well a random forest separates samples from rows of a table.
 
@@ -157,7 +147,7 @@ def sample_problems(schema: "TableSchema", samples: Array, rows: Array) -> list[
     names = [schema.used[index].name for index in numbers]
     drawn, data = samples[:, numbers], rows[:, numbers]
     if np.isinf(drawn).any():
-        return ["Some samples are not finite."]
+        return ["Some samples are not finite. Leave them out, or train again with another seed."]
     problems = []
     for name, ours, theirs in zip(names, drawn.T, data.T, strict=True):
         ours, theirs = ours[~np.isnan(ours)], theirs[~np.isnan(theirs)]
@@ -169,12 +159,12 @@ def sample_problems(schema: "TableSchema", samples: Array, rows: Array) -> list[
         if shift > SAMPLE_SHIFT + 3 * ratio / len(ours) ** 0.5:
             problems.append(
                 f"{name}: the mean of the samples is off by {shift:.2g} standard deviations of "
-                "the rows."
+                f"the rows. Do not use samples where the mean of {name} matters."
             )
         elif len(ours) >= MIN_CELLS and not 1 / SAMPLE_SPREAD < ratio < SAMPLE_SPREAD:
             problems.append(
                 f"{name}: the standard deviation of the samples is {ratio:.2g} times that of the "
-                "rows."
+                f"rows. Do not use samples where the spread of {name} matters."
             )
     return problems + _correlation_problems(names, drawn, data)
 
@@ -192,7 +182,7 @@ def _correlation_problems(names: list[str], samples: Array, rows: Array) -> list
         return []
     return [
         f"The correlation of {names[i]} and {names[j]} is {ours[i, j]:.2f} in the samples instead "
-        f"of {true[i, j]:.2f}."
+        f"of {true[i, j]:.2f}. Do not use samples where this relation matters."
     ]
 
 

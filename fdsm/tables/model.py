@@ -40,6 +40,7 @@ from .ensemble import (
     train_ensemble,
 )
 from .errors import problems_of
+from .explain import explain
 from .frame import TableFile, frame_from, read_table
 from .heavy_tails import NormalizeTails
 from .imputation import Imputation
@@ -47,7 +48,7 @@ from .marginals import Marginals
 from .outliers import OutlierDetector, Reason
 from .schema import Categorical, DateTime, TableSchema, copies_sentence, training_rows
 from .scoring import ScoredTable, explain_frame, score_frames, table_frames
-from .summary import FileRecord, Summary, Training, as_written, summarize
+from .summary import UNUSUAL_P, FileRecord, Summary, Training, as_written, summarize
 
 FORMAT = "fdsm table 1"
 CALIBRATION_ROWS = 100_000
@@ -60,6 +61,8 @@ PARTITION_ROWS = 2000
 """Largest number of training rows for the normalizing constant."""
 SUMMARY_ROWS, SUMMARY_SCORES = 100_000, 2000
 """Largest number of training rows in a summary, and of their scores."""
+EXPLAINED_ROWS = 50
+"""Largest number of training rows whose reasons are counted in a summary."""
 SAMPLE_BATCH = 1000
 
 
@@ -393,18 +396,22 @@ class TableModel:
             generator=_generator(self.training.seed, "references", self.device),
         )
         calibration = self.detector.calibration
+        p_values, scores = calibration.held_out_p_values().cpu(), calibration.held_out_scores()
+        by_score = scores.cpu()[: len(rows)].argsort(descending=True)[:EXPLAINED_ROWS]
+        unusual = by_score[p_values[by_score] < UNUSUAL_P]
         written = torch.from_numpy(as_written(self.schema, samples))
         return summarize(
             self.schema,
             rows,
             samples,
             self.score_codes(rows[:SUMMARY_SCORES], leave_one_out=True).score,
-            calibration.held_out_scores().cpu(),
-            calibration.held_out_p_values().cpu(),
+            scores.cpu(),
+            p_values,
             training=self.training,
             comparison=comparison,
             sample_auc=classifier_auc(written, rows),
             record=self.file,
+            reasons=explain(self, rows[unusual]),
         )
 
     def loss(self, codes: Tensor) -> float:

@@ -6,20 +6,23 @@ of a model is made from them.
 
 import itertools
 import math
+import re
+from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..extras import name_missing_extra
 from ..serialize import RecordError, from_json
-from ..untrusted import InputError, quote, read_json
+from ..untrusted import InputError, quote, read_json, shorten
 from .comparison import (
     Comparison,
-    comparison_problems,
     correlation,
     kolmogorov_distance,
     sample_problems,
@@ -40,6 +43,8 @@ from .schema import (
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from .outliers import Reason
+
 Array = NDArray[np.float64]
 
 BINS = 30
@@ -55,8 +60,16 @@ SCORE_BINS, SCORE_REACH = 40, 1.5
 range the bins continue above it, for the scores of unusual rows."""
 P_VALUE_BINS = 20
 """Number of bins of p-values."""
-TOP_ROWS = 20
-"""Number of rows of a scored file that are shown."""
+UNUSUAL_P = 0.01
+"""Training rows with a smaller p-value are counted as unusual."""
+FLAGGED_ROWS, OTHER_ROWS = 50, 20
+"""Largest numbers of flagged and of other rows of a scored file that are shown."""
+CELL_LENGTH = 80
+"""Longest text of a cell that is shown."""
+CODE_VALUES = 5
+"""Integers with at most this number of different values may be codes."""
+CODE_NAMES = {"class", "code", "gender", "id", "sex", "status", "type", "zip"}
+"""Integers in a column with such a word in its name may be codes."""
 BLOCK_ROWS = 50_000
 """Number of rows of a file of scores that are read at once."""
 LARGEST = 1e90
@@ -189,6 +202,7 @@ class ColumnSummary:
         details: How it is used, or why it is not.
         missing: Share of the rows without a value.
         used: Whether the model uses it.
+        possible_codes: Number of different integers in it, if these may be codes. Otherwise 0.
     """
 
     name: str
@@ -196,6 +210,7 @@ class ColumnSummary:
     details: str
     missing: float
     used: bool
+    possible_codes: int = 0
 
 
 @dataclass(frozen=True)
@@ -293,7 +308,11 @@ class Summary:
         p_values: The p-values of the same rows.
         sample_auc: AUC of a classifier that separates samples from training rows, if it is known.
         comparison: The model and reference densities on held-out rows, if they were compared.
-        problems: Sentences on clear faults of the model.
+        problems: Sentences on clear faults of the samples, and what to do about them.
+        unusual_rows: Number of held-out rows with a p-value below 0.01.
+        unusual_columns: Columns in the reasons of the most unusual of these rows, and the number
+            of rows of each, the most frequent first.
+        relations: Sentences on relations that hold in all rows.
     """
 
     file: FileRecord
@@ -310,6 +329,9 @@ class Summary:
     sample_auc: float | None
     comparison: Comparison | None
     problems: tuple[str, ...]
+    unusual_rows: int = 0
+    unusual_columns: tuple[tuple[str, int], ...] = ()
+    relations: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -320,15 +342,15 @@ class ScoredRow:
         row: Number of the row in its file, from 1.
         score: Its score.
         p_value: Its p-value.
-        flagged: Whether it is an outlier at the false discovery rate.
         reasons: Why it is unusual, as in a file of scores.
+        cells: Its cells as text.
     """
 
     row: int
     score: float
     p_value: float
-    flagged: bool
     reasons: str
+    cells: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -339,21 +361,23 @@ class ScoredFile:
         name: Name of the file.
         rows: Number of rows.
         flagged: Number of flagged rows.
-        fdr: False discovery rate at which rows were flagged. `None` if it is not known.
         not_scored: Number of rows that could not be scored.
         histogram: The scores, in the bins of the summary.
         threshold: Lowest flagged score. `None` if no row is flagged.
-        top: Rows with the highest scores.
+        columns: Names of the columns of the table. Empty if the file has none of them.
+        flagged_rows: The flagged rows with the highest scores.
+        other_rows: Those of the other rows.
     """
 
     name: str
     rows: int
     flagged: int
-    fdr: float | None
     not_scored: int
     histogram: Histogram
     threshold: float | None
-    top: tuple[ScoredRow, ...]
+    columns: tuple[str, ...]
+    flagged_rows: tuple[ScoredRow, ...]
+    other_rows: tuple[ScoredRow, ...]
 
 
 def summarize(
@@ -368,6 +392,8 @@ def summarize(
     comparison: Comparison | None,
     sample_auc: float | None,
     record: FileRecord,
+    reasons: "Sequence[Sequence[Reason]]" = (),
+    relations: Sequence[str] = (),
 ) -> Summary:
     """Summarize a trained model.
 
@@ -382,6 +408,8 @@ def summarize(
         comparison: The model and reference densities on held-out rows, if they were compared.
         sample_auc: AUC of a classifier that separates samples from training rows, if it is known.
         record: The table.
+        reasons: Reasons of the most unusual training rows.
+        relations: Sentences on relations that hold in all rows.
 
     Returns:
         The summary.
@@ -391,7 +419,7 @@ def summarize(
     order = sorted(range(len(distances)), key=lambda index: -(distances[index] or 0.0))
     shown = sorted(order[:MAX_HISTOGRAMS])
     edges = score_edges(np.concatenate([_array(train_scores), _array(held_out_scores)]))
-    problems = [] if comparison is None else comparison_problems(comparison)
+    named = Counter(name for row in reasons for name in {reason.column: None for reason in row})
     return Summary(
         file=record,
         training=training,
@@ -410,51 +438,10 @@ def summarize(
         p_values=count_p_values(_array(p_values)),
         sample_auc=sample_auc,
         comparison=comparison,
-        problems=(*problems, *sample_problems(schema, _array(samples), rows)),
-    )
-
-
-def summarize_scores(
-    summary: Summary,
-    name: str,
-    score: "Tensor | Array",
-    p_value: "Tensor | Array",
-    flagged: "Tensor | Array | NDArray[np.bool_]",
-    reasons: Sequence[str],
-    fdr: float | None,
-) -> ScoredFile:
-    """Summarize the scores of a table.
-
-    Args:
-        summary: The summary of the model, which has the bins of the scores.
-        name: Name of the table.
-        score: Scores, shape `(N,)`. NaN where a row could not be scored.
-        p_value: The p-values, shape `(N,)`.
-        flagged: Whether a row is flagged, shape `(N,)`.
-        reasons: Why a row is unusual, as text for each row. May be empty.
-        fdr: False discovery rate at which rows were flagged, or `None` if it is not known.
-
-    Returns:
-        The summary of the scores.
-    """
-    scores, p_values = (np.asarray(values, dtype=np.float64) for values in (score, p_value))
-    is_flagged = np.asarray(flagged, dtype=bool) & ~np.isnan(scores)
-    scored = int((~np.isnan(scores)).sum())
-    order = np.argsort(-scores, kind="stable")[: min(TOP_ROWS, scored)]  # NaN is last
-    return ScoredFile(
-        name=name,
-        rows=len(scores),
-        flagged=int(is_flagged.sum()),
-        fdr=fdr,
-        not_scored=len(scores) - scored,
-        histogram=histogram(scores, summary.held_out_scores.edges),
-        threshold=float(scores[is_flagged].min()) if is_flagged.any() else None,
-        top=tuple(
-            ScoredRow(
-                int(i) + 1, float(scores[i]), float(p_values[i]), bool(is_flagged[i]), reasons[i]
-            )
-            for i in order
-        ),
+        problems=tuple(sample_problems(schema, _array(samples), rows)),
+        unusual_rows=int((p_values < UNUSUAL_P).sum()),
+        unusual_columns=tuple(named.most_common()),
+        relations=tuple(relations),
     )
 
 
@@ -497,10 +484,11 @@ def read_scores(path: Path, summary: Summary) -> ScoredFile:
 
     names = [*SCORE_COLUMNS, *(f"fdsm_{name}" for name in SCORE_COLUMNS), "row"]
     names += [column.name for column in summary.columns]
-    score: list[float] = []
-    p_value: list[float] = []
-    flagged: list[bool] = []
-    reasons: list[str] = []
+    own: list[str] = []
+    scores: list[float] = []
+    flagged_rows: list[ScoredRow] = []
+    other_rows: list[ScoredRow] = []
+    num_flagged, threshold = 0, math.inf
     for frame in iter_table(path, BLOCK_ROWS, names):
         given, last = np.split(np.array(frame.table.column_names), [-len(SCORE_COLUMNS)])
         if tuple(name.removeprefix("fdsm_") for name in last) != SCORE_COLUMNS:
@@ -509,16 +497,56 @@ def read_scores(path: Path, summary: Summary) -> ScoredFile:
                 f"columns are {', '.join(SCORE_COLUMNS)}"
             )
         _require_same_table(path, given.tolist(), summary)
+        own = [] if given.tolist() == ["row"] else given.tolist()
         columns = [frame.table.column(name).cast("string").to_pylist() for name in last]
         try:
-            score += [float(text or "nan") for text in columns[0]]
-            p_value += [float(text or "nan") for text in columns[1]]
+            score, p_value = (np.array([float(x or "nan") for x in columns[i]]) for i in (0, 1))
         except ValueError as problem:
             raise InputError(f"{path} does not hold scores: {problem}") from problem
-        flagged += [text == "true" for text in columns[3]]
-        reasons += [text or "" for text in columns[4]]
-    arrays = np.array(score), np.array(p_value), np.array(flagged)
-    return summarize_scores(summary, path.name, *arrays, reasons, None)
+        is_scored = ~np.isnan(score)
+        flagged = np.array([text == "true" for text in columns[3]], dtype=bool) & is_scored
+        for rows, is_chosen, most in (
+            (flagged_rows, flagged, FLAGGED_ROWS),
+            (other_rows, is_scored & ~flagged, OTHER_ROWS),
+        ):
+            chosen = np.flatnonzero(is_chosen)
+            chosen = chosen[np.argsort(-score[chosen], kind="stable")[:most]]
+            cells = _cells(frame.original.select(own).take(chosen))
+            rows += [
+                ScoredRow(
+                    len(scores) + i + 1, float(score[i]), float(p_value[i]), columns[4][i] or "", row
+                )
+                for i, row in zip(chosen.tolist(), cells, strict=True)
+            ]
+            rows.sort(key=lambda row: -row.score)
+            del rows[most:]
+        num_flagged += int(flagged.sum())
+        threshold = min([threshold, *score[flagged].tolist()])
+        scores += score.tolist()
+    counted = histogram(np.array(scores), summary.held_out_scores.edges)
+    return ScoredFile(
+        name=path.name,
+        rows=len(scores),
+        flagged=num_flagged,
+        not_scored=counted.counts.missing,
+        histogram=counted,
+        threshold=threshold if num_flagged else None,
+        columns=tuple(own),
+        flagged_rows=tuple(flagged_rows),
+        other_rows=tuple(other_rows),
+    )
+
+
+def _cells(table: pa.Table) -> list[tuple[str, ...]]:
+    """Return the cells of each row of a table as text."""
+    if not table.num_columns:
+        return [()] * table.num_rows
+    columns = []
+    for column in table.columns:
+        with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):  # no text, such as lists
+            column = column.cast("string")
+        columns.append([shorten(str(x or ""), CELL_LENGTH) for x in column.to_pylist()])
+    return list(zip(*columns, strict=True))
 
 
 def _require_same_table(path: Path, given: list[str], summary: Summary) -> None:
@@ -663,9 +691,30 @@ def _columns(schema: TableSchema, rows: Array, record: FileRecord) -> tuple[Colu
     read = max(record.sampled_rows or record.rows, 1)
     columns = []
     for column, (name, _, details, missing) in zip(schema.columns, schema.summary(), strict=True):
-        share = float(np.isnan(rows[:, used[name]]).mean()) if name in used else missing / read
-        columns.append(ColumnSummary(name, TYPES[type(column)], details, share, name in used))
+        share, codes, kind = missing / read, 0, TYPES[type(column)]
+        if name in used:
+            values = rows[:, used[name]]
+            present = values[~np.isnan(values)]
+            share = 1 - len(present) / max(len(values), 1)
+            codes = _possible_codes(column, present)
+            if isinstance(column, Numeric) and len(present):
+                details = ", ".join(filter(None, [_range(present), details]))
+        columns.append(ColumnSummary(name, kind, details, share, name in used, codes))
     return tuple(columns)
+
+
+def _range(values: Array) -> str:
+    return f"{values.min():.6g} to {values.max():.6g}"
+
+
+def _possible_codes(column: Column, present: Array) -> int:
+    """Return the number of different integers of a column if they may be codes, otherwise 0."""
+    if not isinstance(column, Numeric) or not column.integer:
+        return 0
+    different = len(np.unique(present))
+    words = re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", column.name).lower())
+    has_name = not CODE_NAMES.isdisjoint(words) and 2 * different <= len(present)
+    return different if different <= CODE_VALUES or has_name else 0
 
 
 def _distance(column: Column, rows: Array, drawn: Array) -> float | None:

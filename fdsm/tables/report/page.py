@@ -18,9 +18,6 @@ from .labels import typeset
 if TYPE_CHECKING:
     from .svg import Plot
 
-OPEN_COLUMNS = 20
-"""Lists of more columns are folded."""
-
 
 @dataclass(frozen=True)
 class Section:
@@ -98,14 +95,13 @@ def render_page(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(number=sentences.number, typeset=typeset)
+    environment.filters.update(typeset=typeset)
     correlations = summary.correlations
     html = environment.get_template("page.html.jinja").render(
         title=title,
         introductions=introductions,
         summary=summary,
         sentences=sentences,
-        open_columns=OPEN_COLUMNS,
         scored=[
             (file, draw(f"scored {index}", plots.plot_scores(summary, file)))
             for index, file in enumerate(scored)
