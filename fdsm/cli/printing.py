@@ -98,8 +98,9 @@ def show(text: str) -> None:
 def show_wrapped(text: str, indent: str = "") -> None:
     """Print a result in lines as wide as the terminal."""
     width = console(stderr=False).width
-    options = {"break_long_words": False, "break_on_hyphens": False}
-    show(textwrap.fill(text, width, initial_indent=indent, subsequent_indent=indent + "  ", **options))
+    wrapper = textwrap.TextWrapper(width, indent, f"{indent}  ", break_on_hyphens=False)
+    wrapper.break_long_words = False
+    show(wrapper.fill(text))
 
 
 def print_problems(problems: Sequence[str]) -> None:

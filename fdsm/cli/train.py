@@ -115,7 +115,7 @@ def train(
 
 
 def _without_hints(summary: "Summary", numeric: Sequence[str]) -> "Summary":
-    """Return a summary that does not ask whether columns are codes that the user called numeric."""
+    """Return a summary that does not take columns for codes that the user called numeric."""
     columns = tuple(
         replace(column, possible_codes=0) if column.name in numeric else column
         for column in summary.columns

@@ -475,7 +475,7 @@ def read_scores(path: Path, summary: Summary) -> ScoredFile:
         summary: The summary of the model.
 
     Returns:
-        The summary of the scores. Its false discovery rate is not known.
+        The summary of the scores, with the contents of the most unusual rows.
 
     Raises:
         InputError: If the file cannot be read or does not hold scores.
@@ -503,33 +503,29 @@ def read_scores(path: Path, summary: Summary) -> ScoredFile:
             score, p_value = (np.array([float(x or "nan") for x in columns[i]]) for i in (0, 1))
         except ValueError as problem:
             raise InputError(f"{path} does not hold scores: {problem}") from problem
-        is_scored = ~np.isnan(score)
-        flagged = np.array([text == "true" for text in columns[3]], dtype=bool) & is_scored
-        for rows, is_chosen, most in (
+        flagged = np.array([text == "true" for text in columns[3]], bool) & ~np.isnan(score)
+        cells = frame.original.select(own)
+        for kept, is_kind, most in (
             (flagged_rows, flagged, FLAGGED_ROWS),
-            (other_rows, is_scored & ~flagged, OTHER_ROWS),
+            (other_rows, ~flagged & ~np.isnan(score), OTHER_ROWS),
         ):
-            chosen = np.flatnonzero(is_chosen)
+            chosen = np.flatnonzero(is_kind)
             chosen = chosen[np.argsort(-score[chosen], kind="stable")[:most]]
-            cells = _cells(frame.original.select(own).take(chosen))
-            rows += [
-                ScoredRow(
-                    len(scores) + i + 1, float(score[i]), float(p_value[i]), columns[4][i] or "", row
-                )
-                for i, row in zip(chosen.tolist(), cells, strict=True)
-            ]
-            rows.sort(key=lambda row: -row.score)
-            del rows[most:]
+            for i, row in zip(chosen.tolist(), _as_text(cells, chosen), strict=True):
+                number, reasons = len(scores) + i + 1, columns[4][i] or ""
+                kept.append(ScoredRow(number, float(score[i]), float(p_value[i]), reasons, row))
+            kept.sort(key=lambda row: -row.score)
+            del kept[most:]
         num_flagged += int(flagged.sum())
         threshold = min([threshold, *score[flagged].tolist()])
         scores += score.tolist()
-    counted = histogram(np.array(scores), summary.held_out_scores.edges)
+    counts = histogram(np.array(scores), summary.held_out_scores.edges)
     return ScoredFile(
         name=path.name,
         rows=len(scores),
         flagged=num_flagged,
-        not_scored=counted.counts.missing,
-        histogram=counted,
+        not_scored=counts.counts.missing,
+        histogram=counts,
         threshold=threshold if num_flagged else None,
         columns=tuple(own),
         flagged_rows=tuple(flagged_rows),
@@ -537,15 +533,16 @@ def read_scores(path: Path, summary: Summary) -> ScoredFile:
     )
 
 
-def _cells(table: pa.Table) -> list[tuple[str, ...]]:
-    """Return the cells of each row of a table as text."""
+def _as_text(table: pa.Table, rows: NDArray[np.int64]) -> list[tuple[str, ...]]:
+    """Return the cells of some rows of a table as text."""
     if not table.num_columns:
-        return [()] * table.num_rows
+        return [()] * len(rows)
     columns = []
-    for column in table.columns:
-        with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):  # no text, such as lists
+    for column in table.take(rows).columns:
+        with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):  # lists, for example
             column = column.cast("string")
-        columns.append([shorten(str(x or ""), CELL_LENGTH) for x in column.to_pylist()])
+        cells = ["" if value is None else str(value) for value in column.to_pylist()]
+        columns.append([shorten(cell, CELL_LENGTH) for cell in cells])
     return list(zip(*columns, strict=True))
 
 
@@ -695,16 +692,19 @@ def _columns(schema: TableSchema, rows: Array, record: FileRecord) -> tuple[Colu
         if name in used:
             values = rows[:, used[name]]
             present = values[~np.isnan(values)]
-            share = 1 - len(present) / max(len(values), 1)
+            share = float(np.isnan(values).mean())
             codes = _possible_codes(column, present)
             if isinstance(column, Numeric) and len(present):
-                details = ", ".join(filter(None, [_range(present), details]))
+                details = ", ".join(
+                    filter(None, [_range(present, is_integer=column.integer), details])
+                )
         columns.append(ColumnSummary(name, kind, details, share, name in used, codes))
     return tuple(columns)
 
 
-def _range(values: Array) -> str:
-    return f"{values.min():.6g} to {values.max():.6g}"
+def _range(values: Array, *, is_integer: bool) -> str:
+    low, high = values.min(), values.max()
+    return f"{low:.10g} to {high:.10g}" if is_integer else f"{low:.6g} to {high:.6g}"
 
 
 def _possible_codes(column: Column, present: Array) -> int:

@@ -38,12 +38,16 @@ def test_types_are_shown_in_the_output_and_in_json(
 ) -> None:
     path = write_messy(tmp_path / "messy.csv", length="unknown")
     out, _ = run_text(["train", str(path), *QUICK], capsys)
-    types = (
-        "200 rows, 2 numeric (length, weight), 2 categorical (city, sold), 1 date (date), "
-        "1 constant (unit), 2 ignored (id: unique per row, note: unique per row)"
-    )
     unreadable = "cells of length that cannot be read and count as missing: 1"
-    assert f"Data: {types}; 2.1 % of the cells missing; {unreadable}." in out
+    assert out.splitlines()[1:8] == [
+        "Table: 200 rows, 8 columns. 2.1 % of the cells are missing.",
+        "  2 numeric: length, weight",
+        "  2 categorical: city, sold",
+        "  1 date: date",
+        "  1 constant: unit",
+        "  2 not used: id (unique per row), note (unique per row)",
+        f"  {unreadable}.",
+    ]
     result = run_json(["train", str(path), *QUICK], capsys)
     columns = {column["name"]: column for column in result["columns"]}
     assert list(columns) == COLUMNS
@@ -279,7 +283,8 @@ def test_column_without_values_is_left_out(
     rows = [f"{a:.3f},,{b:.3f}" for a, b in rng.normal(size=(60, 2))]
     path.write_text("\n".join(["a,hole,b", *rows]))
     out, _ = run_text(["train", str(path), *QUICK], capsys)
-    assert "Data: 60 rows, 2 numeric (a, b), 1 empty (hole)." in out
+    assert "Table: 60 rows, 3 columns.\n  2 numeric: a, b\n" in out
+    assert "  1 not used: hole (all cells are missing)\n" in out
     run_json(["sample", "runs/hole", "-n", "5"], capsys)
     assert {row["hole"] for row in read_csv(Path("runs/hole.samples.csv"))} == {""}
 

@@ -1,6 +1,8 @@
 """`fdsm sample`; see also test_messy_table.py."""
 
+import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +11,10 @@ import pyarrow.parquet
 import pytest
 
 from fdsm.cli import main
+from fdsm.serialize import to_json
+from fdsm.tables.summary import read_summary
 
-from .cli_cases import FILES, run_fails, run_json
+from .cli_cases import FILES, run_fails, run_json, run_text
 
 pytestmark = pytest.mark.usefixtures("quick")
 COLUMNS = ["length", "weight", "height"]
@@ -24,6 +28,18 @@ def test_samples_are_repeatable_and_depend_on_the_seed(trained: Path) -> None:
     assert arrays[0].shape == (5, 3)
     assert np.array_equal(arrays[0], arrays[1])
     assert not np.array_equal(arrays[0], arrays[2])
+
+
+def test_warnings_about_samples_are_repeated_where_samples_are_drawn(
+    trained: Path, table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = shutil.copytree(trained, tmp_path / "model")
+    summary = replace(read_summary(folder / "summary.json"), problems=("Samples are bad.",))
+    (folder / "summary.json").write_text(json.dumps(to_json(summary)))
+    _, log = run_text(["sample", str(folder), "-n", "2"], capsys)
+    assert log.startswith("WARNING: Samples are bad.\n")
+    _, log = run_text(["score", str(folder), str(table)], capsys)
+    assert "WARNING" not in log
 
 
 @pytest.mark.parametrize("name", ["x.csv", "new/x.csv", "x.parquet", "x.feather"])

@@ -128,14 +128,6 @@ def test_folder_that_cannot_be_written_is_named(
         assert f"fdsm: {out} cannot be written: " in error
 
 
-def test_warnings_about_the_model_are_repeated(
-    trained: Path, table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for command in (["score", str(table), "--out", "s.csv"], ["sample", "-n", "2", "--out=x.csv"]):
-        _, log = run_text([command[0], str(trained), *command[1:]], capsys)
-        assert log.startswith("WARNING: The model is worse than a Gaussian")
-
-
 @pytest.mark.parametrize(
     ("options", "rule"),
     [

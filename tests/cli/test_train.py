@@ -19,8 +19,9 @@ import pyarrow.parquet
 import pytest
 
 from fdsm.cli import main
-from fdsm.cli.train import _density_sentence, _training_sentence
+from fdsm.cli.train import _training_sentence
 from fdsm.tables import DataError, ModelError, TableModel, choose_objective
+from fdsm.tables.summary import read_summary
 from fdsm.training import NonFiniteLossError
 
 from ..tables.report.summary_cases import SUMMARY
@@ -39,8 +40,9 @@ pytestmark = pytest.mark.usefixtures("quick")
 
 
 def sentences(out: str) -> dict[str, str]:
-    """Return the printed sentences by their first word."""
-    return dict(line.strip().split(": ", 1) for line in out.splitlines()[1:])
+    """Return the printed sentences by what comes before the colon. Lines are joined."""
+    lines = out.replace("\n    ", " ").splitlines()[1:]
+    return dict(line.strip().split(": ", 1) for line in lines if ": " in line)
 
 
 def stop_before_training(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
@@ -67,34 +69,37 @@ def test_sentences_and_json_hold_the_facts_of_the_model(
     scores = model.detector.calibration.held_out_scores()
     assert TableModel.load("text").detector.calibration.held_out_scores().equal(scores)
     assert out.startswith("Model of table.csv, in text\n")
-    assert text["Data"].startswith(f"200 rows, {model.schema.describe()}")
-    assert text["Data"].endswith("; 2 % of the cells missing.") == (write == write_messy)
+    missing = " 2 % of the cells are missing." if write == write_messy else ""
+    assert text["Table"] == f"200 rows, {len(model.schema.columns)} columns.{missing}"
     assert result["file"]["rows"] == 200
-    assert text["Training"].startswith("denoising score matching, 15 iterations in ")
+    assert text["training"].startswith("denoising score matching, 15 iterations in ")
     assert result["training"]["iterations"] == 15
     p_values = model.detector.calibration.held_out_p_values()
-    share = float((p_values < 0.05).double().mean())
+    share = float((p_values <= 0.05).double().mean())
     assert 0.01 <= share <= 0.09
     assert result["calibration"] == {
-        "held_out_rows": 200, "level": 0.05, "share_below_level": share,
+        "held_out_rows": 200, "level": 0.05, "share_at_most_level": share,
     }  # fmt: skip
-    assert text["Outlier scores"] == (
-        f"{100 * share:.1f} % of 200 held-out rows have a p-value below 0.05 (5 % is perfect)."
+    assert text["p-values"].startswith(
+        f"{100 * share:.1f} % of the training rows that were held out have a p-value of at most "
+        "0.05; 5 % would be perfect."
     )
-    assert text["Samples"] == (
-        f"a classifier separates {SAMPLES} samples from rows with an AUC of "
-        f"{result['sample_auc']:.2f} (0.5 or less means that it cannot)."
-    )
+    unusual = int((p_values < 0.01).sum())
+    assert result["unusual_rows"] == unusual > 0
+    assert text["Unusual rows"].startswith(f"{unusual} of 200 training rows ha")
+    assert {*result["unusual_columns"]} <= {column.name for column in model.schema.used}
+    assert 0 < max(result["unusual_columns"].values()) <= unusual
+    assert text["samples"].startswith("A classifier can")
     assert result["num_samples"] == SAMPLES
-    assert "Gaussian mixture on held-out rows (exact score-matching loss)." in text["Density"]
+    assert text["density"].startswith("On held-out rows it is ")
     assert len(result["comparison"]["references"]) == 2
     if model.log_partition is None:  # the density of encoded categories is not a probability
         assert result["log_partition"] is result["log_partition_error"] is None
-        assert text["Log-density"].startswith("known up to a constant")
+        assert text["log_density"].startswith("known up to a constant")
     else:
         assert [result["log_partition"], result["log_partition_error"]] == [*model.log_partition]
         error = model.log_partition[1]
-        assert text["Log-density"] == f"normalized, with an error of {error:.2g} nats."
+        assert text["log_density"] == f"normalized, with an error of {error:.2g} nats."
     assert result["normalized"] == (model.log_partition is not None) == (write != write_messy)
 
 
@@ -124,7 +129,7 @@ def test_end_of_the_training_is_explained(iterations: int, best: int, expected: 
     )
     model = SimpleNamespace(training=training, file=SUMMARY.file)
     assert _training_sentence(model, 100) == (  # type: ignore[arg-type]
-        f"Training: denoising score matching, {iterations} iterations in 3 s. The held-out loss "
+        f"training: denoising score matching, {iterations} iterations in 3 s. The held-out loss "
         f"was {' '.join(expected)}"
     )
 
@@ -136,19 +141,37 @@ def test_default_number_of_iterations_belongs_to_the_rows() -> None:
     assert "--iterations 3000." in _training_sentence(model, None)  # type: ignore[arg-type]
 
 
-def test_references_are_compared_in_words() -> None:
-    assert SUMMARY.comparison is not None
-    assert _density_sentence(SUMMARY) == (
-        "Density: better than a Gaussian, worse than a Gaussian mixture on held-out rows (exact "
-        "score-matching loss)."
+def test_result_is_printed_in_the_order_of_interest(
+    trained: Path,
+    table: Path,
+    instant: None,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """What the table is, what is unusual, whether to trust the model; losses come last."""
+    summary = read_summary(trained / "summary.json")
+    column = replace(summary.columns[0], name="status", possible_codes=2)
+    changed = replace(
+        summary,
+        columns=(*summary.columns, column, *(replace(column, name=f"x{i}") for i in range(40))),
+        relations=("distance is determined by origin and dest", "a + b = 24"),
     )
-    gaussian, mixture = SUMMARY.comparison.references
-    mixture = replace(mixture, is_better=False)
-    similar = replace(SUMMARY.comparison, references=(gaussian, mixture))
-    assert "similar to a Gaussian mixture" in _density_sentence(
-        replace(SUMMARY, comparison=similar)
-    )
-    assert _density_sentence(replace(SUMMARY, comparison=None)) == ""
+    monkeypatch.setattr(TableModel, "summarize", lambda *_: changed)
+    out, _ = run_text(["train", str(table), "--numeric=x0,x1", *QUICK, "--out=m"], capsys)
+    words = " ".join(out.split())
+    parts = (
+        "Table: 200 rows, 44 columns.", "44 numeric: length, weight, height, status, x0, x1, x2,",
+        "x38, x39 status (2 different values), x2 (2), x3 (2),", "x38 (2) and x39 (2) are taken",
+        "If these are codes: --categorical status,x2,x3,", "Relations that hold in the table",
+        "distance is determined by origin and dest", "a + b = 24", "Unusual rows: ",
+        "Can the model be trusted?", "p-values: ", "density: ", "samples: ", "Technical details",
+        "training: ", "iterations", "log_density: ",
+    )  # fmt: skip
+    places = [words.index(part) for part in parts]
+    assert places == sorted(places)
+    assert max(map(len, out.splitlines())) <= 200
+    assert "more" not in words.partition("Can the model be trusted?")[0]
+    assert read_summary(Path("m/summary.json")).columns[4].possible_codes == 0
 
 
 @pytest.mark.usefixtures("instant")
@@ -157,7 +180,6 @@ def test_next_commands_can_be_run(
 ) -> None:
     write_measurements(tmp_path / "new.csv", seed=1)
     _, log = run_text(["train", str(table), *QUICK, "--out", "my model"], capsys)
-    assert "WARNING: The model is worse than a Gaussian" in log
     commands = [shlex.split(line) for line in log.split("Next:\n")[1].splitlines()]
     assert [command[:2] for command in commands] == [
         ["fdsm", "score"], ["fdsm", "sample"], ["fdsm", "report"],
@@ -178,7 +200,7 @@ def test_redirected_output_has_lines_without_control_characters(
     out, log = run_text(["train", str(path), *QUICK], capsys)
     assert f"Read {path}: 200 rows. Training a model for runs/table\n" in log
     assert f"Drawing {SAMPLES} samples ..." in log
-    assert "3 numeric (\N{REPLACEMENT CHARACTER}[31mred" in out
+    assert "3 numeric: \N{REPLACEMENT CHARACTER}[31mred" in out
     assert not {"\r", "\x1b", "\u202e"} & {*out, *log}
 
 
@@ -332,7 +354,7 @@ def test_other_objective_is_trained_and_named(
     options = ["--objective=ssm", "--derivative=fd", "--iterations=3"]
     out, _ = run_text(["train", str(table), *options], capsys)
     title = "sliced score matching, derivatives with FiniteDifference"
-    assert sentences(out)["Training"].startswith(f"{title}, 3 iterations in ")
+    assert sentences(out)["training"].startswith(f"{title}, 3 iterations in ")
     assert TableModel.load("runs/measurements").training.objective == title
 
 

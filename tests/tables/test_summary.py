@@ -15,6 +15,7 @@ from torch import Generator, Tensor
 
 from fdsm.serialize import RecordError, from_json, to_json
 from fdsm.tables.comparison import Comparison
+from fdsm.tables.outliers import Reason
 from fdsm.tables.schema import (
     Categorical,
     Constant,
@@ -31,6 +32,7 @@ from fdsm.tables.summary import (
     FileRecord,
     Histogram,
     ScoredFile,
+    ScoredRow,
     Summary,
     as_written,
     count_p_values,
@@ -40,7 +42,6 @@ from fdsm.tables.summary import (
     robust_range,
     score_edges,
     summarize,
-    summarize_scores,
 )
 from fdsm.untrusted import InputError
 
@@ -113,18 +114,73 @@ def test_all_rows_are_counted(generator: Generator) -> None:
     assert shown.train_scores.counts.total == shown.held_out_scores.counts.total == 200
 
 
-def test_problems_of_samples_and_of_the_model_are_sentences(generator: Generator) -> None:
+def test_problems_of_samples_are_sentences_that_say_what_to_do(generator: Generator) -> None:
     train = codes(300, generator)
     samples = train.flip(0).clone()
     samples[:, 0] += 5
-    shown = summary(train, samples, comparison=SUMMARY.comparison)
-    assert shown.problems[0] == (
-        "The model is worse than a Gaussian mixture fitted to the same rows: exact score-matching "
-        "loss -12.30 ± 0.40 against -14.90 ± 0.50."
-    )
-    assert shown.problems[1].startswith("x: the mean of the samples is off by ")
-    assert len(shown.problems) == 2
+    (problem,) = summary(train, samples, comparison=SUMMARY.comparison).problems
+    assert problem.startswith("x: the mean of the samples is off by ")
+    assert problem.endswith("Do not use samples where the mean of x matters.")
     assert summary(train, train.flip(0)).problems == ()
+
+
+def test_unusual_rows_and_the_columns_of_their_reasons_are_counted(generator: Generator) -> None:
+    train = codes(300, generator)
+    scores = torch.zeros(300)
+    p_values = torch.tensor([0.001, 0.0099, 0.01, *[0.5] * 297])
+    reasons = [
+        [Reason("x", "1", "2", 0.5), Reason("kind", "a", "b", 0.2)],
+        [Reason("kind", "c", "b", 0.5), Reason("kind", "d", "b", 0.5)],
+    ]
+    relations = ("distance is determined by origin and dest",)
+    shown = summarize(
+        SCHEMA,
+        train,
+        train[:0],
+        scores,
+        scores,
+        p_values,
+        training=SUMMARY.training,
+        comparison=None,
+        sample_auc=None,
+        record=FileRecord("a.csv", 300),
+        reasons=reasons,
+        relations=relations,
+    )
+    assert shown.unusual_rows == 2
+    assert shown.unusual_columns == (("kind", 2), ("x", 1))
+    assert shown.relations == relations
+
+
+@pytest.mark.parametrize(
+    ("name", "integer", "values", "expected"),
+    [
+        ("grade", True, range(5), 5),
+        ("grade", True, range(6), 0),
+        ("grade", False, range(5), 0),
+        ("zip", True, range(50), 50),
+        ("homeZip", True, range(50), 50),
+        ("ZIP_of_home", True, range(50), 50),
+        ("idle", True, range(50), 0),
+        ("zip", False, range(50), 0),
+        ("zip", True, range(51), 0),
+    ],
+)
+def test_integers_with_few_values_or_a_telling_name_may_be_codes(
+    name: str, integer: bool, values: range, expected: int
+) -> None:
+    """By their name only if they repeat: 100 rows have values here, and 5 are missing."""
+    train = torch.tensor([*([*values] * 20)[:100], *[NAN] * 5]).double()[:, None]
+    schema = TableSchema((Numeric(name, integer=integer),))
+    (column,) = summary(train, schema=schema).columns
+    assert column.possible_codes == expected
+
+
+def test_details_of_numbers_have_their_range() -> None:
+    train = torch.tensor([[-1.25, 10_000_007.0], [2.5, 3.0], [NAN, 4.0]]).double()
+    columns = (Numeric("x"), Numeric("n", integer=True))
+    shown = summary(train, schema=TableSchema(columns)).columns
+    assert [column.details for column in shown] == ["-1.25 to 2.5", "3 to 10000007, integer"]
 
 
 def test_counts_of_levels_and_categories_are_exact() -> None:
@@ -360,34 +416,6 @@ SCORES = np.array([0.5, 8.0, NAN, 2.0, 8.0])
 P_VALUES = np.array([0.9, 0.01, NAN, 0.2, 0.02])
 FLAGGED = np.array([False, True, True, False, False])
 REASONS = ["", "x is 9 (expected about 2); y: 'z' is new", "", "x is 3", "a, b"]
-SUMMARIZED = ScoredFile(
-    name="new.csv",
-    rows=5,
-    flagged=1,
-    fdr=0.1,
-    not_scored=1,
-    histogram=Histogram(EDGES, Counts((1, 1, 0, 2), missing=1)),
-    threshold=8.0,
-    top=SCORED.top[:0],
-)
-
-
-def test_scores_are_counted_and_the_highest_are_listed() -> None:
-    scores, p_values, flagged = map(torch.from_numpy, (SCORES, P_VALUES, FLAGGED))
-    scored = summarize_scores(SUMMARY, "new.csv", scores, p_values, flagged, REASONS, 0.1)
-    assert replace(scored, top=()) == SUMMARIZED
-    assert [row.row for row in scored.top] == [2, 5, 4, 1], "rows that were not scored are absent"
-    first, second, *_ = scored.top
-    assert (first.score, first.p_value, first.flagged) == (8.0, 0.01, True)
-    assert (second.flagged, second.reasons) == (False, "a, b")
-    none = summarize_scores(SUMMARY, "a", scores, p_values, flagged & False, REASONS, None)
-    assert (none.flagged, none.threshold, none.fdr) == (0, None, None)
-
-
-def test_at_most_twenty_rows_are_listed() -> None:
-    scores = np.linspace(0, 1, 30)
-    scored = summarize_scores(SUMMARY, "a", scores, scores, scores > 2, [""] * 30, 0.1)
-    assert [row.row for row in scored.top] == list(range(30, 10, -1))
 
 
 def score_table(prefix: str = "") -> pa.Table:
@@ -402,8 +430,10 @@ def score_table(prefix: str = "") -> pa.Table:
         "problem": pa.array(["", "", "all cells are missing", "", ""]),
     }
     names = [column.name for column in SUMMARY.columns if column.used]
-    own = {**dict.fromkeys(names, ["1"] * 5), "score": [9.0] * 5, "flagged": ["yes"] * 5}
-    table = pa.table(own if prefix else {"row": ["1", "2", "3", "4", "5"]})
+    numbers = ["1", "2", "3", "4", "5"]
+    own = {**dict.fromkeys(names, ["1"] * 5), "score": [9] * 5, "flagged": ["yes"] * 5}
+    own[names[0]] = numbers
+    table = pa.table(own if prefix else {"row": numbers})
     for name, values in columns.items():
         taken = name in table.column_names
         table = table.append_column(f"{prefix}{name}" if taken else name, values)
@@ -412,12 +442,68 @@ def score_table(prefix: str = "") -> pa.Table:
 
 @pytest.mark.parametrize("prefix", ["", "fdsm_"])
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
-def test_a_file_of_scores_is_read(prefix: str, suffix: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("block", [2, 50_000])
+def test_a_file_of_scores_is_read(
+    prefix: str, suffix: str, block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The third row is flagged but was not scored. Files of row numbers have no cells."""
+    monkeypatch.setattr("fdsm.tables.summary.BLOCK_ROWS", block)
     path, table = tmp_path / f"new.scores.{suffix}", score_table(prefix)
     (csv.write_csv if suffix == "csv" else parquet.write_table)(table, path)
-    flagged = FLAGGED & ~np.isnan(SCORES)
-    expected = summarize_scores(SUMMARY, path.name, SCORES, P_VALUES, flagged, REASONS, None)
-    assert read_scores(path, SUMMARY) == expected
+
+    def cells(number: int) -> tuple[str, ...]:
+        return (str(number), "1", "9", "yes") if prefix else ()
+
+    assert read_scores(path, SUMMARY) == ScoredFile(
+        name=path.name,
+        rows=5,
+        flagged=1,
+        not_scored=1,
+        histogram=Histogram(EDGES, Counts((1, 1, 0, 2), missing=1)),
+        threshold=8.0,
+        columns=("alcohol", "region", "score", "flagged") if prefix else (),
+        flagged_rows=(ScoredRow(2, 8.0, 0.01, REASONS[1], cells(2)),),
+        other_rows=(
+            ScoredRow(5, 8.0, 0.02, "a, b", cells(5)),
+            ScoredRow(4, 2.0, 0.2, "x is 3", cells(4)),
+            ScoredRow(1, 0.5, 0.9, "", cells(1)),
+        ),
+    )
+
+
+@pytest.mark.parametrize("block", [7, 50_000])
+def test_the_highest_rows_are_kept(
+    block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fdsm.tables.summary.BLOCK_ROWS", block)
+    monkeypatch.setattr("fdsm.tables.summary.FLAGGED_ROWS", 3)
+    score = np.random.default_rng(0).permutation(100) / 10
+    flagged = np.arange(100) % 2 == 0
+    names = [column.name for column in SUMMARY.columns if column.used]
+    text = pa.array([""] * 100)
+    path = tmp_path / "new.parquet"
+    columns = {name: pa.array([f"{'x' * 99}{i}" for i in range(100)]) for name in names}
+    scores = dict(zip(SCORE_COLUMNS, (score, score, score, flagged, text, text), strict=True))
+    parquet.write_table(pa.table(columns | scores), path)
+    shown = read_scores(path, SUMMARY)
+    order = np.argsort(-score)
+    assert [row.row - 1 for row in shown.flagged_rows] == [i for i in order if flagged[i]][:3]
+    assert [row.row - 1 for row in shown.other_rows] == [i for i in order if not flagged[i]][:20]
+    assert shown.flagged == 50
+    assert shown.threshold == score[flagged].min()
+    for row in shown.flagged_rows:
+        assert len(row.cells[0]) == 80
+        assert row.cells[0].endswith(str(row.row - 1))
+
+
+def test_cells_that_have_no_text_in_arrow_are_shown(tmp_path: Path) -> None:
+    table = score_table("fdsm_").append_column("tags", pa.array([[1, 2], None, [], [3], [4]]))
+    names = table.column_names
+    path = tmp_path / "new.parquet"
+    parquet.write_table(table.select([names[-1], *names[:-1]]), path)
+    (row,) = read_scores(path, SUMMARY).flagged_rows
+    assert row.cells[0] == ""
+    assert read_scores(path, SUMMARY).other_rows[0].cells[0] == "[4]"
 
 
 def test_scores_of_another_model_are_refused(tmp_path: Path) -> None:

@@ -119,8 +119,8 @@ def unusual_sentence(summary: Summary) -> str:
     if summary.unusual_columns:
         named = [f"{name} ({rows:,})" for name, rows in summary.unusual_columns[:NAMED_COLUMNS]]
         sentence += (
-            f" Columns in their reasons, with the number of rows: {joined(named)}. To see the rows, score the "
-            "training table."
+            f" Columns in their reasons, with the number of rows: {joined(named)}. To see the "
+            "rows, score the training table."
         )
     return sentence
 
@@ -144,7 +144,7 @@ def p_values_sentence(p_values: PValueCounts) -> str:
     if p_values.low <= first <= p_values.high or abs(share - level) <= TOLERANCE:
         verdict = "So the p-values of new rows like these can be trusted."
     elif share > level:
-        verdict = "So p-values are too small, and more normal rows are flagged than they should."
+        verdict = "So p-values are too small, and more normal rows are flagged than should be."
     else:
         verdict = "So p-values are too large, and fewer rows are flagged than could be."
     return (
@@ -182,10 +182,8 @@ def samples_sentence(sample_auc: float) -> str:
     if sample_auc <= 0.5:
         return "A classifier cannot tell samples from rows."
     degree = "hardly" if sample_auc <= HARDLY else "partly" if sample_auc <= PARTLY else "easily"
-    return (
-        f"A classifier can {degree} tell samples from rows (AUC {sample_auc:.2f}; 0.5 means not at "
-        "all)."
-    )
+    auc = f"AUC {sample_auc:.2f}; 0.5 means not at all"
+    return f"A classifier can {degree} tell samples from rows ({auc})."
 
 
 def technical_details(summary: Summary) -> dict[str, str]:
@@ -242,8 +240,8 @@ def format_p_value(value: float) -> str:
 
 def scored_sentence(scored: ScoredFile) -> str:
     """Return the number of rows of a scored file, and how many are flagged or not scored."""
-    sentence = f"{scored.flagged:,} of {counted(scored.rows, 'row')} "
-    sentence += "is flagged." if scored.flagged == 1 else "are flagged."
+    flagged = f"{scored.flagged:,}" if scored.flagged else "none"
+    sentence = f"{counted(scored.rows, 'row')}, {flagged} flagged."
     if shown := len(scored.flagged_rows):
         sentence += f" Shown are the {shown} highest." if shown < scored.flagged else ""
     if scored.not_scored:
@@ -260,6 +258,8 @@ def named_columns(reasons: str, columns: Sequence[str]) -> set[str]:
         >>> sorted(named_columns(reasons, ["unit", "x", "x is", "y", "z", "w"]))
         ['unit', 'x', 'y', 'z']
     """
+    if not columns:
+        return set()
     names = "|".join(map(re.escape, sorted(columns, key=len, reverse=True)))
     one = rf"(?:column )?(?:{names})"
     found: set[str] = set()

@@ -35,7 +35,7 @@ SUMMARY = Summary(
         time="2026-11-16T01:02:03+00:00",
     ),
     columns=(
-        ColumnSummary("alcohol", "numeric", "", 0.1, used=True),
+        ColumnSummary("alcohol", "numeric", "0 to 3", 0.1, used=True),
         ColumnSummary("region", "categorical", "2 categories: north, south", 0.0, used=True),
         ColumnSummary("id", "identifier", "unique per row", 0.25, used=False),
     ),
@@ -67,23 +67,30 @@ SUMMARY = Summary(
             Reference("Gaussian mixture", Measurement(-14.9, 0.5), is_better=True),
         ),
     ),
-    problems=("The model is worse than a Gaussian mixture.",),
+    problems=("alcohol: the mean of the samples is off.",),
+    unusual_rows=1,
+    unusual_columns=(("alcohol", 3), ("region", 1)),
 )
 
 SCORED = ScoredFile(
     name="new.csv",
     rows=9,
     flagged=2,
-    fdr=0.1,
     not_scored=1,
     histogram=Histogram(EDGES, Counts((3, 3, 0, 1), above=1, missing=1)),
     threshold=4.0,
-    top=(
+    columns=("id", "alcohol", "region"),
+    flagged_rows=(
         ScoredRow(
-            7, 1234.5, 0.2, True, "alcohol is 2.1 (expected about 10.4); region: 'x' is new"
+            7,
+            1234.5,
+            0.00066622,
+            "alcohol is 2.1 (expected about 10.4); region: 'x' is new",
+            ("a-7", "2.1", "x"),
         ),
-        ScoredRow(3, 6.0, 0.25, False, ""),
+        ScoredRow(2, 8.0, 0.02, "region is north (expected south)", ("a-2", "", "north")),
     ),
+    other_rows=(ScoredRow(3, 6.0, 0.25, "", ("a-3", "1.0", "south")),),
 )
 
 

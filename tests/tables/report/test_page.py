@@ -16,6 +16,7 @@ from fdsm.tables.summary import ColumnSummary, Correlations, FileRecord, ScoredR
 from .summary_cases import SCORED, SUMMARY, summary
 
 VOID = {"meta", "br", "img", "link", "input", "hr", "wbr"}
+BARE_ROW = ScoredRow(4, 1.5, 0.3, "", ())
 HOSTILE = (
     "</text></svg><script>alert(1)</script>\"'><img src=x onerror=alert(2)>$\\frac{$ {{ 7*7 }}"
 )
@@ -73,18 +74,23 @@ def _undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_page_shows_rows_columns_samples_and_training(page: Page) -> None:
-    assert ["alcohol", "numeric", "", "10 %"] in page.rows
+    assert ["alcohol", "numeric", "0 to 3", "10 %"] in page.rows
     assert ["region", "categorical", "2 categories: north, south", "0"] in page.rows
     assert ["id", "identifier", "unique per row", "25 %"] in page.rows
-    reasons = "alcohol is 2.1 (expected about 10.4)region: 'x' is new"
-    assert ["7flagged", "1,234", "0.2", reasons] in page.rows
-    assert ["3", "6", "0.25", ""] in page.rows
+    first = page.rows.index(["row", "score", "p-value", "id", "alcohol", "region"])
+    assert page.rows[first + 1 : first + 5] == [
+        ["7", "1,234.50", "0.00067", "a-7", "2.1", "x"],
+        ["alcohol is 2.1 (expected about 10.4)region: 'x' is new"],
+        ["2", "8.00", "0.02", "a-2", "", "north"],
+        ["region is north (expected south)"],
+    ]
+    assert ["3", "6.00", "0.25", "a-3", "1.0", "south"] in page.rows[first + 5 :]
     assert ["model", "−12.30 ± 0.40"] in page.rows
     assert ["Gaussian mixturebetter", "−14.90 ± 0.50"] in page.rows
-    assert "The model is worse than a Gaussian mixture." in page.text
+    assert "alcohol: the mean of the samples is off." in page.text
     assert re.findall(r"<h2>([^<]*)</h2>", page.source) == [
-        "Most unusual rows of new.csv", "Outlier scores of new.csv",
-        "Calibration of the p-values", "Columns", "Samples and data", "Correlations", "Training",
+        "Unusual rows of new.csv", "The table: measurements.csv", "Unusual rows of the table",
+        "Can the model be trusted?", "Samples and data", "Correlations", "Technical details",
     ]  # fmt: skip
     pictures = [div.get("aria-label") for div in page.all("div") if div.get("role") == "img"]
     assert pictures == [
@@ -92,6 +98,39 @@ def test_the_page_shows_rows_columns_samples_and_training(page: Page) -> None:
         "Training rows and samples: alcohol", "Training rows and samples: region",
         "Correlations of training rows", "Correlations of samples", "Loss of held-out rows",
     ]  # fmt: skip
+
+
+def test_flagged_rows_come_first_and_technical_details_last(page: Page) -> None:
+    parts = (
+        "9 rows, 2 flagged.", "Flagged rows", "a-7", "a-2", "Highest other rows", "a-3",
+        "Distribution of scores", "1,320 rows, 3 columns.", "unique per row", "too few for",
+        "would be perfect", "The scores still work", "can partly tell", "12,345 parameters",
+        "−12.30 ± 0.40", "Loss of held-out rows",
+    )  # fmt: skip
+    places = [page.text.index(part) for part in parts]
+    assert places == sorted(places)
+    folded = page.source.index("<details>")
+    assert folded > page.source.index("Correlations of samples")
+    assert "score-matching" not in page.source[:folded]
+
+
+def test_the_cells_of_the_reasons_are_marked(page: Page) -> None:
+    marked = re.findall(r'<td class="named">([^<]*)</td>', page.source)
+    assert marked == ["2.1", "x", "north"]
+
+
+@pytest.mark.usefixtures("_undrawn")
+def test_relations_and_possible_codes_are_shown(tmp_path: Path) -> None:
+    columns = (replace(SUMMARY.columns[0], name="sex", possible_codes=2), *SUMMARY.columns)
+    relations = ("distance is determined by origin and dest", f"{HOSTILE} is 2")
+    shown = summary(columns=columns, relations=relations)
+    page = Page(write_page(tmp_path / "page.html", shown, title="Wine"))
+    assert "Relations that hold in the table" in page.text
+    assert all(relation in page.text for relation in relations)
+    assert "<code>--categorical sex</code>" in page.source
+    plain = Page(write_page(tmp_path / "page.html", SUMMARY, title="Wine"))
+    assert "Relations" not in plain.text
+    assert "--categorical" not in plain.text
 
 
 def test_the_page_is_self_contained(page: Page) -> None:
@@ -153,10 +192,13 @@ def test_hostile_texts_are_shown_as_text(tmp_path: Path) -> None:
         ),
         problems=(HOSTILE,),
     )
-    top = (ScoredRow(1, 1.0, 0.5, True, f"{HOSTILE} is {HOSTILE} (expected {HOSTILE})"),)
+    reasons = f"{HOSTILE} is {HOSTILE} (expected {HOSTILE})"
+    rows = (ScoredRow(1, 1.0, 0.5, reasons, (HOSTILE, "\x1b\u202e")),)
+    scored = replace(SCORED, name=HOSTILE, columns=(HOSTILE, "\ud800"), flagged_rows=rows)
     path = tmp_path / "page.html"
-    write_page(path, hostile, [replace(SCORED, name=HOSTILE, top=top)], title=HOSTILE)
+    write_page(path, hostile, [replace(scored, other_rows=rows)], title=HOSTILE)
     page = Page(path)
+    assert len(re.findall(r'<td class="named">', page.source)) == 2
     assert not page.all("script") + page.all("img")
     assert not any(name.startswith("on") for _, a in page.tags for name in a)
     assert page.text.count(HOSTILE) > 10
@@ -167,7 +209,7 @@ def test_hostile_texts_are_shown_as_text(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("_undrawn")
 def test_without_scored_files_the_scores_of_known_rows_are_drawn(tmp_path: Path) -> None:
     page = Page(write_page(tmp_path / "page.html", SUMMARY, title="Wine"))
-    assert "<h2>Outlier scores</h2>" in page.source
+    assert "<h2>Unusual rows of the table</h2>" in page.source
     assert "fdsm report" in page.text
     assert page.source.count("Distribution of scores</h3>") == 1
 
@@ -178,9 +220,16 @@ def test_parts_that_were_not_measured_are_left_out(tmp_path: Path) -> None:
     page = Page(write_page(tmp_path / "page.html", bare, title="Wine"))
     for absent in ("Correlations", "Samples and data", "AUC", "Gaussian", "Warnings"):
         assert absent not in page.text
-    empty = replace(SCORED, rows=1, flagged=0, not_scored=1, threshold=None, top=())
+    empty = replace(
+        SCORED, rows=1, flagged=0, not_scored=1, threshold=None, flagged_rows=(), other_rows=()
+    )
     page = Page(write_page(tmp_path / "page.html", bare, [empty], title="Wine"))
-    assert "Most unusual rows" not in page.text
+    assert "1 row, none flagged." in page.text
+    assert "Flagged rows" not in page.text
+    assert "Highest other rows" not in page.text
+    without_columns = replace(SCORED, columns=(), flagged_rows=(), other_rows=(BARE_ROW,))
+    page = Page(write_page(tmp_path / "page.html", bare, [without_columns], title="Wine"))
+    assert ["4", "1.50", "0.3"] in page.rows
 
 
 @pytest.mark.usefixtures("_undrawn")
@@ -189,16 +238,16 @@ def test_an_introduction_comes_first(tmp_path: Path) -> None:
     path = tmp_path / "page.html"
     page = Page(write_page(path, SUMMARY, title="Wine", introductions=[section]))
     titles = re.findall(r"<h2>([^<]*)</h2>", page.source)
-    assert titles[:2] == ["Objectives", "The model of measurements.csv"]
+    assert titles[:2] == ["Objectives", "The table: measurements.csv"]
     assert page.rows[:2] == [["name", "loss"], ["FD-SSM", "−2 ± 1"]]
     assert page.text.count(HOSTILE) == 2
 
 
 @pytest.mark.usefixtures("_undrawn")
-def test_long_lists_of_columns_are_folded(tmp_path: Path) -> None:
-    columns = tuple(replace(SUMMARY.columns[0], name=f"c{i}") for i in range(21))
+def test_all_columns_are_listed_however_many(tmp_path: Path) -> None:
+    columns = tuple(replace(SUMMARY.columns[0], name=f"c{i}") for i in range(200))
     page = Page(write_page(tmp_path / "page.html", summary(columns=columns), title="Wine"))
-    assert "All 21 columns" in page.text
+    assert [row[0] for row in page.rows if row[0][1:].isdigit()] == [c.name for c in columns]
 
 
 def test_identifiers_of_two_equal_figures_differ(tmp_path: Path) -> None:
