@@ -104,7 +104,7 @@ def show_wrapped(text: str, indent: str = "") -> None:
 
 
 def print_problems(problems: Sequence[str]) -> None:
-    """Print the clear faults of a model."""
+    """Print the clear faults of the samples of a model."""
     for problem in problems[:MAX_WARNINGS]:
         log(f"WARNING: {problem}")
     if len(problems) > MAX_WARNINGS:

@@ -61,8 +61,9 @@ PARTITION_ROWS = 2000
 """Largest number of training rows for the normalizing constant."""
 SUMMARY_ROWS, SUMMARY_SCORES = 100_000, 2000
 """Largest number of training rows in a summary, and of their scores."""
-EXPLAINED_ROWS = 50
-"""Largest number of training rows whose reasons are counted in a summary."""
+EXPLAINED_CELLS, MIN_EXPLAINED_ROWS = 1000, 5
+"""Number of cells of training rows whose reasons are counted in a summary, and of rows of wide
+tables."""
 SAMPLE_BATCH = 1000
 
 
@@ -397,7 +398,8 @@ class TableModel:
         )
         calibration = self.detector.calibration
         p_values, scores = calibration.held_out_p_values().cpu(), calibration.held_out_scores()
-        by_score = scores.cpu()[: len(rows)].argsort(descending=True)[:EXPLAINED_ROWS]
+        most = max(MIN_EXPLAINED_ROWS, EXPLAINED_CELLS // rows.shape[1])
+        by_score = scores.cpu()[: len(rows)].argsort(descending=True)[:most]
         unusual = by_score[p_values[by_score] < UNUSUAL_P]
         written = torch.from_numpy(as_written(self.schema, samples))
         return summarize(
