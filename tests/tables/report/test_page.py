@@ -227,9 +227,13 @@ def test_parts_that_were_not_measured_are_left_out(tmp_path: Path) -> None:
     assert "1 row, none flagged." in page.text
     assert "Flagged rows" not in page.text
     assert "Highest other rows" not in page.text
+    assert "Rows with the highest scores" not in page.text
     without_columns = replace(SCORED, columns=(), flagged_rows=(), other_rows=(BARE_ROW,))
     page = Page(write_page(tmp_path / "page.html", bare, [without_columns], title="Wine"))
-    assert ["4", "1.50", "0.3"] in page.rows
+    first = page.rows.index(["row", "score", "p-value"])
+    assert page.rows[first + 1] == ["4", "1.50", "0.3"]
+    assert page.rows[first + 2][0] == "column", "a row without reasons takes one line"
+    assert "Rows with the highest scores" in page.text
 
 
 @pytest.mark.usefixtures("_undrawn")
