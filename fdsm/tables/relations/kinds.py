@@ -51,6 +51,11 @@ class Relation(ABC):
         r"""How surprising it is that it does not hold: $\log((n + 1) / (f + 1/2))$."""
         return math.log((self.checked + 1) / (self.failures + 0.5))
 
+    @property
+    @abstractmethod
+    def says_the_same(self) -> bool:
+        """Whether the target tells as much as the only other column."""
+
     @abstractmethod
     def expected(self, codes: Tensor, *, leave_one_out: bool = False) -> Tensor:
         """Return the target that the other cells give, shape `(N, C) -> (N,)`.
@@ -135,6 +140,11 @@ class Sum(Relation):
         if len(self.coefficients) != len(self.terms) or not all(map(math.isfinite, numbers)):
             raise ValueError(f"a sum needs a finite factor of each term, got {numbers}")
 
+    @property
+    def says_the_same(self) -> bool:
+        """See `Relation.says_the_same`."""
+        return self.terms == (Cell(self.columns[0]),)
+
     def expected(self, codes: Tensor, *, leave_one_out: bool = False) -> Tensor:
         """See `Relation.expected`."""
         terms = zip(self.coefficients, self.terms, strict=True)
@@ -202,6 +212,11 @@ class Product(Relation):
         super().__post_init__()
         if len(self.terms) != 2 or self.power not in {1, -1}:
             raise ValueError(f"a product needs two terms and the power 1 or -1, got {self.power}")
+
+    @property
+    def says_the_same(self) -> bool:
+        """See `Relation.says_the_same`."""
+        return False
 
     def expected(self, codes: Tensor, *, leave_one_out: bool = False) -> Tensor:
         """See `Relation.expected`."""
@@ -294,10 +309,15 @@ class Lookup(Relation):
         columns = (self.keys, self.values, self.counts, self.rivals, self.totals)
         return tuple(torch.tensor(column, dtype=torch.float64) for column in columns)
 
+    @property
+    def says_the_same(self) -> bool:
+        """See `Relation.says_the_same`."""
+        return len(set(self.values)) == len(self.keys) and len(self.terms) == 1
+
     def expected(self, codes: Tensor, *, leave_one_out: bool = False) -> Tensor:
         """See `Relation.expected`."""
         keys, values, counts, rivals, totals = (part.to(codes.device) for part in self._table)
-        key = join_key(self.terms, codes).double()
+        key = join_key(self.terms, codes).double().contiguous()
         row = torch.searchsorted(keys, key).clamp_max(len(keys) - 1)
         value, count, rival, total = values[row], counts[row], rivals[row], totals[row]
         if leave_one_out:
@@ -306,7 +326,7 @@ class Lookup(Relation):
             # If half of the rows disagree with this one, they are more than half of the others.
             swaps = agrees & (2 * count == total) & (rival != value)
             value = rival.where(swaps, value)
-            count = (count - (agrees & ~swaps).to(count)) * 1.0
+            count = count - (agrees & ~swaps).to(count)
             total = total - counted.to(total)
         is_known = (keys[row] == key) & (2 * count > total)
         return value.where(is_known, torch.nan).to(codes.dtype)

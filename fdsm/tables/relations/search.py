@@ -1,6 +1,6 @@
 """Search for exact relations between the columns of a table."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations, permutations
 from typing import get_args
@@ -30,10 +30,12 @@ MIN_CHECKED, MIN_COVERED = 30, 0.5
 """Smallest number of rows, and share of the rows with all cells, in which it can be checked."""
 MIN_SHUFFLED, MIN_RATIO = 0.2, 20
 """With shuffled targets it must fail in this share of rows, and so many times as often."""
-SCREENED_ROWS, SEARCHED_ROWS, CHECKED_ROWS = 200, 5000, 100_000
-"""Largest numbers of rows in which candidates are looked for, compared and accepted."""
-MAX_COLUMNS, MAX_DATES = 45, 6
-"""Largest numbers of columns and dates in relations of three columns, the first of the table."""
+MIN_DISTINCT = 0.8
+"""Smallest share of the rows with another target in which shuffled targets are noticed."""
+SCREENED_ROWS, SCREENED_KEYS, SEARCHED_ROWS, CHECKED_ROWS = 200, 1000, 5000, 100_000
+"""Largest numbers of rows in which formulas and rules are looked for, compared and accepted."""
+MAX_NUMBERS, MAX_KEYS, MAX_DATES = 45, 30, 6
+"""Largest numbers of columns in relations of three columns, the first of the table."""
 SHUFFLES = (1, 3, 7, 12, 17)
 """Numbers of rows by which targets are shifted. The rows are in random order."""
 MAX_DECIMALS = 9
@@ -77,15 +79,17 @@ class _Search:
         self.all_rows, self.used = codes, schema.used
         self.rows = codes[:SEARCHED_ROWS]
         self.accepted: list[AnyRelation] = []
+        self.derived: set[int] = set()
+        """Columns that say the same as another one, which need no further relations."""
         self.cells = [
             Cell(j, len(c.levels) - 1 if isinstance(c, Categorical) and c.merged else -1)
             for j, c in enumerate(schema.used)
         ]
         self.numbers = [j for j, c in enumerate(schema.used) if isinstance(c, Numeric)]
-        self.dates = [j for j, c in enumerate(schema.used) if isinstance(c, DateTime)]
+        self.dates = {j: c for j, c in enumerate(schema.used) if isinstance(c, DateTime)}
         largest = self.rows.abs().nan_to_num(0.0).amax(0).tolist() if len(codes) else []
         self.precision = [
-            (1e-6 if c.type == "float" else 1e-9) * size + 1e-12
+            (1e-6 if c.type == "float" else 1e-12) * size + 1e-12
             for c, size in zip(schema.used, largest, strict=False)
         ]
         """Largest error of a cell that is not rounded."""
@@ -99,27 +103,37 @@ class _Search:
 
     def _find(self) -> None:
         times = [j for j in self.numbers if self._is_time_of_day(j)]
-        zones = {j: self._zone(j) for j in self.dates[:MAX_DATES]}
+        zones = {j: self._zone(j) for j in list(self.dates)[:MAX_DATES]}
         self._offer_all(self._date_parts(zones))
         self._offer_all(self._time_parts(times))
         self._offer_all(self._shifted_dates())
         self._offer_all(self._lines())
         self._offer_all(self._rules(self._single_keys(zones)))
-        # A column that is a multiple of another one needs no further formula.
-        derived = {r.target.column for r in self.accepted if r.columns[:-1] and _is_line(r)}
-        self.numbers = [j for j in self.numbers if j not in derived][:MAX_COLUMNS]
+        self.numbers = [j for j in self.numbers if j not in self.derived][:MAX_NUMBERS]
         self._offer_all(self._time_differences(times))
         self._offer_all(self._date_differences())
         self._offer_all(self._sums_and_products())
-        self._offer_all(self._rules(self._double_keys(derived), self._is_better_than_single))
+        self._offer_all(self._rules(self._double_keys()))
 
     def _offer_all(self, candidates: Iterable[AnyRelation]) -> None:
+        """Accept the relations that hold and are new."""
         for relation in candidates:
-            if self._is_new(relation) and (accepted := self._verified(relation)) is not None:
-                self.accepted.append(accepted)
+            if self._is_new(relation.columns) and (verified := self._verified(relation)):
+                self.accepted.append(verified)
+                if verified.says_the_same:
+                    self.derived.add(verified.target.column)
 
-    def _is_new(self, relation: Relation) -> bool:
-        return not any(set(r.columns) <= set(relation.columns) for r in self.accepted)
+    def _is_new(self, columns: Sequence[int]) -> bool:
+        """Return whether no accepted relation has only some of these columns.
+
+        A target that one other column gives needs no second one. The target is the last column.
+        """
+        others = set(columns)
+        return not self.derived & others and not any(
+            set(r.columns) <= others
+            or (len(columns) > 2 and len(r.terms) == 1 and r.target.column == columns[-1])
+            for r in self.accepted
+        )
 
     def _verified(self, relation: AnyRelation) -> AnyRelation | None:
         """Return a relation with its numbers of failures, or `None` if it is not accepted."""
@@ -142,12 +156,10 @@ class _Search:
 
     def _zone(self, j: int) -> str:
         """Return the time zone of a date in which most columns are its parts."""
-        column = self.used[j]
-        assert isinstance(column, DateTime)
-        own = column.timezone or "UTC"
+        own = self.dates[j].timezone or "UTC"
         rows = self.rows[~self.rows[:, j].isnan()][:SCREENED_ROWS]
         parts, best, most = get_args(Calendar), own, 0.0
-        for zone in (own, *(ZONES if column.resolution != "day" else ())):
+        for zone in (own, *(ZONES if self.dates[j].resolution != "day" else ())):
             try:
                 seconds = local_seconds(rows[:, j], zone)
             except pa.ArrowInvalid:  # this machine has no data about time zones
@@ -155,16 +167,15 @@ class _Search:
             fits = 0.0
             for part in parts:
                 difference = rows[:, self.numbers] - calendar_part(seconds, part)[:, None]
-                share = ((difference == 0) | (difference == 1)).double().mean(0)
-                fits += float(share[share > 0.9].sum())
+                for constant in (0, 1):
+                    share = (difference == constant).double().mean(0)
+                    fits += float(share[share > 0.9].sum())
             if fits > most + 1e-3:
                 best, most = zone, fits
         return best
 
     def _date_part(self, j: int, part: Calendar, zone: str) -> DatePart:
-        column = self.used[j]
-        assert isinstance(column, DateTime)
-        own = column.timezone or "UTC"
+        own = self.dates[j].timezone or "UTC"
         return DatePart(j, part, zone, "" if zone == own else f" (time zone {zone})")
 
     def _date_parts(self, zones: dict[int, str]) -> Iterator[Sum]:
@@ -175,8 +186,8 @@ class _Search:
 
     def _time_parts(self, times: list[int]) -> Iterator[Sum]:
         for j in times:
-            for part in ("hour", "minute"):
-                yield from self._equal_to(TimePart(j, part), (0.0,))  # type: ignore[arg-type]
+            yield from self._equal_to(TimePart(j, "hour"), (0.0,))
+            yield from self._equal_to(TimePart(j, "minute"), (0.0,))
 
     def _equal_to(self, term: AnyTerm, constants: tuple[float, ...]) -> Iterator[Sum]:
         """Yield the columns that equal a term plus a constant in most rows of a sample."""
@@ -197,8 +208,7 @@ class _Search:
     def _lines(self) -> Iterator[Sum]:
         """Yield $c = k a + m$ for each pair of columns that is nearly on a line."""
         rows = self.rows[:SCREENED_ROWS][:, self.numbers]
-        columns = torch.tensor(self.numbers)
-        rounding = torch.tensor(self.rounding, dtype=rows.dtype)[columns]
+        rounding = torch.tensor(self.rounding, dtype=rows.dtype)[self.numbers]
         spread = rows.sub(rows.nanmedian(0).values).abs().nanmedian(0).values
         for i, a in enumerate(self.numbers):
             order = rows[:, i].argsort()[: int((~rows[:, i].isnan()).sum())]
@@ -220,12 +230,14 @@ class _Search:
         lines = {}
         for a, c in ((first, second), (second, first)):
             lines[a, c] = _fit_line(rows[:, a], rows[:, c], self.rounding[a], self.rounding[c])
-        for tolerances in (self.precision, self.rounding):
-            for inputs in (self.precision, self.rounding):
-                for (a, c), (k, m) in lines.items():
-                    tolerance = 1.001 * (tolerances[c] + abs(k) * inputs[a])
-                    slope, constant = _shortest(rows[:, a], rows[:, c], k, m, tolerance)
-                    yield Sum((Cell(a),), Cell(c), 0, 0, (slope,), constant, tolerance)
+        for own, other in _roundings(self.precision, self.rounding):
+            for (a, c), (k, m) in lines.items():
+                tolerance = 1.001 * (own[c] + abs(k) * other[a])
+                unit = max(find_step(rows[:, a]), find_step(rows[:, c]))
+                line = _shortest(rows[:, a], rows[:, c], k, m, tolerance, unit)
+                # If both columns are rounded, too many lines with a free slope would fit.
+                if line is not None and (other is self.precision or abs(line[0]) == 1):
+                    yield Sum((Cell(a),), Cell(c), 0, 0, (line[0],), line[1], tolerance)
 
     def _time_differences(self, times: list[int]) -> Iterator[Sum]:
         rows = self.rows[:SCREENED_ROWS]
@@ -243,7 +255,7 @@ class _Search:
     def _date_differences(self) -> Iterator[Sum]:
         rows = self.rows[:SCREENED_ROWS]
         tolerance = torch.tensor(self.rounding, dtype=rows.dtype)[self.numbers]
-        for a, b in permutations(self.dates[:MAX_DATES], 2):
+        for a, b in permutations(list(self.dates)[:MAX_DATES], 2):
             for unit in (DAY, 3600, 60, 1):
                 error = rows[:, self.numbers] - (rows[:, a] - rows[:, b])[:, None] / unit
                 fits = _mostly(error.abs() <= tolerance, ~error.isnan())
@@ -308,37 +320,47 @@ class _Search:
             for part in get_args(Calendar)[:-1]:
                 yield (self._date_part(j, part, zone),)
 
-    def _double_keys(self, derived: set[int]) -> Iterator[tuple[AnyTerm, ...]]:
-        keys = [j for j in range(len(self.used)) if self._is_key(j) and j not in derived]
-        for a, b in combinations(keys[:MAX_COLUMNS], 2):
+    def _double_keys(self) -> Iterator[tuple[AnyTerm, ...]]:
+        keys = [j for j in range(len(self.used)) if self._is_key(j) and j not in self.derived]
+        for a, b in combinations(keys[:MAX_KEYS], 2):
             yield self.cells[a], self.cells[b]
 
-    def _rules(self, keys: Iterable[tuple[AnyTerm, ...]], accepts=lambda rule: True) -> Iterator[Lookup]:
+    def _rules(self, keys: Iterable[tuple[AnyTerm, ...]]) -> Iterator[Lookup]:
         """Yield the rules by which keys determine other columns in most rows of a sample."""
         columns = [j for j in range(len(self.used)) if j not in self.dates]
-        targets = torch.stack([self.cells[j].values(self.rows) for j in columns], 1) if columns else self.rows[:, :0]
+        rows = self.rows[:SCREENED_KEYS]
+        targets = torch.empty(len(rows), len(columns), dtype=rows.dtype)
+        for i, j in enumerate(columns):
+            targets[:, i] = self.cells[j].values(rows)
+        is_constant = _mostly(targets == targets.roll(1, 0), ~targets.isnan(), 1 - MIN_SHUFFLED)
         for terms in keys:
-            key, order = join_key(terms, self.rows).sort()
-            sorted_targets = targets[order]
-            same = (key[1:] == key[:-1])[:, None]
-            before, after = sorted_targets[:-1], sorted_targets[1:]
-            fits = _mostly(before == after, same & ~(before.isnan() | after.isnan()))
-            for i in fits.nonzero().flatten().tolist():
-                if columns[i] not in {term.column for term in terms}:
-                    rule = Lookup.learn(terms, self.cells[columns[i]], self.rows)
-                    if accepts(rule) and self._is_new(rule):
-                        # The rule of all rows is learned only if that of a sample is accepted.
-                        if _count_failures(rule, self.rows)[0] is not None:
-                            yield Lookup.learn(terms, rule.target, self.all_rows)
+            given = [term.column for term in terms]
+            key, order = join_key(terms, rows).sort()
+            before, after = targets[order[:-1]], targets[order[1:]]
+            counts = (key[1:] == key[:-1])[:, None] & ~(before.isnan() | after.isnan())
+            fits = _mostly(before == after, counts) & ~is_constant
+            for target in (columns[i] for i in fits.nonzero().flatten().tolist()):
+                if target not in given and self._is_new([*given, target]):
+                    rule = Lookup.learn(terms, self.cells[target], self.rows)
+                    # The rule of all rows is learned only if that of a sample is accepted.
+                    if self._is_accepted(rule):
+                        yield Lookup.learn(terms, rule.target, self.all_rows)
 
-    def _is_better_than_single(self, rule: Lookup) -> bool:
-        """Return whether both terms are needed: each alone fails at least four times as often."""
-        failures = (rule.holds(self.rows, leave_one_out=True) == 0).sum()
-        for term in rule.terms:
-            single = Lookup.learn((term,), rule.target, self.rows)
-            if 4 * failures > (single.holds(self.rows, leave_one_out=True) == 0).sum():
-                return False
-        return True
+    def _is_accepted(self, rule: Lookup) -> bool:
+        """Return whether a rule holds in a sample, and needs both if it has two terms.
+
+        One term alone must not give the target in at least four times as many rows.
+        """
+        failures = _count_failures(rule, self.rows)[0]
+        if failures is None:
+            return False
+        rows = self.rows[rule.holds(self.rows, leave_one_out=True) >= 0]
+        terms = rule.terms if len(rule.terms) > 1 else ()
+        singles = [Lookup.learn((term,), rule.target, rows) for term in terms]
+        return all(
+            int((single.holds(rows, leave_one_out=True) < 1).sum()) >= 4 * (failures + 1)
+            for single in singles
+        )
 
 
 def _count_failures(relation: Relation, codes: Tensor) -> tuple[int | None, int]:
@@ -355,18 +377,19 @@ def _count_failures(relation: Relation, codes: Tensor) -> tuple[int | None, int]
     if not enough or failures > MAX_FAILURES * count:
         return None, count
     codes, expected, cells = codes[checked], expected[checked], cells[checked]
-    shuffled = sum(
-        float(relation.differs(codes, expected, cells.roll(shift)).sum()) for shift in SHUFFLES
-    ) / len(SHUFFLES)
-    if shuffled < max(MIN_SHUFFLED * count, MIN_RATIO * (failures + 1)):
-        return None, count
-    return failures, count
+    shuffled, different = 0.0, 0.0
+    for shift in SHUFFLES:
+        other = cells.roll(shift)
+        shuffled += int(relation.differs(codes, expected, other).sum()) / len(SHUFFLES)
+        different += int((other != cells).sum()) / len(SHUFFLES)
+    smallest = max(MIN_SHUFFLED * count, MIN_RATIO * (failures + 1), MIN_DISTINCT * different)
+    return (failures if shuffled >= smallest else None), count
 
 
-def _mostly(holds: Tensor, counts: Tensor) -> Tensor:
-    """Return where something holds in 97 % of at least 20 rows, shape `(N, ...) -> (...)`."""
+def _mostly(holds: Tensor, counts: Tensor, share: float = 0.97) -> Tensor:
+    """Return where something holds in most of at least 20 rows, shape `(N, ...) -> (...)`."""
     number = counts.sum(0)
-    return (number >= 20) & ((holds & counts).sum(0) >= 0.97 * number)
+    return (number >= 20) & ((holds & counts).sum(0) >= share * number)
 
 
 def _roundings(
@@ -374,10 +397,6 @@ def _roundings(
 ) -> tuple[tuple[list[float], list[float]], ...]:
     """Return errors of target and terms: none is rounded, the target is, all are."""
     return ((precision, precision), (rounding, precision), (rounding, rounding))
-
-
-def _is_line(relation: Relation) -> bool:
-    return isinstance(relation, Sum) and all(isinstance(term, Cell) for term in relation.terms)
 
 
 def _window(rest: Tensor) -> tuple[float, float]:
@@ -394,7 +413,8 @@ def _fit_line(a: Tensor, c: Tensor, h_a: float, h_c: float) -> tuple[float, floa
     order = a.argsort()
     half = len(a) // 2
     rise, run = c[order[-half:]] - c[order[:half]], a[order[-half:]] - a[order[:half]]
-    slope = float((rise / run)[run > 0].median())
+    rise, run = rise[run > 0], run[run > 0]
+    slope = float((rise / run).median())
     margin = 4 * (h_c + abs(slope) * h_a) / float(run.median()) + 1e-9 * abs(slope)
     low, high, golden = slope - margin, slope + margin, (5**0.5 - 1) / 2
     for _ in range(40):  # golden-section search
@@ -407,13 +427,23 @@ def _fit_line(a: Tensor, c: Tensor, h_a: float, h_c: float) -> tuple[float, floa
     return slope, _window(c - slope * a)[0]
 
 
-def _shortest(a: Tensor, c: Tensor, k: float, m: float, tolerance: float) -> tuple[float, float]:
-    """Return slope and constant with the fewest digits that fit as well as `k` and `m`."""
+def _shortest(
+    a: Tensor, c: Tensor, k: float, m: float, tolerance: float, unit: float
+) -> tuple[float, float] | None:
+    """Return slope and constant with the fewest digits that fit as well as `k` and `m`.
+
+    With a slope of 1 or -1, the constant is a multiple of the unit of both columns.
+    """
     fewest = int(((c - k * a - m).abs() > tolerance).sum())
+    if fewest > MAX_FAILURES * len(a):
+        return None
     for digits in range(1, 10):
         slope = float(f"{k:.{digits}g}")
         center = _window(c - slope * a)[0]
-        for constant in (0.0, *(round(center, decimals) for decimals in range(digits + 1))):
+        constants = [0.0, *(round(center, decimals) for decimals in range(digits + 1))]
+        if abs(slope) == 1 and unit:
+            constants = [round(center / unit) / round(1 / unit)]
+        for constant in constants:
             if int(((c - slope * a - constant).abs() > tolerance).sum()) <= fewest:
                 return slope, constant
-    return k, m
+    return None if abs(abs(k) - 1) < 1e-6 else (k, m)
