@@ -175,7 +175,8 @@ class Sum(Relation):
         names = [column.name for column in schema.used]
         target, first = names[self.target.column], self.terms[0]
         if self.coefficients == (-1.0,):
-            return f"{first.describe(names)} + {target} = {_number(self.constant)}"
+            both = " + ".join(names[column] for column in sorted(self.columns))
+            return f"{both} = {_number(self.constant)}"
         text = ""
         for k, term in zip(self.coefficients, self.terms, strict=True):
             sign = (" + " if k > 0 else " - ") if text else ("" if k > 0 else "-")
@@ -258,7 +259,7 @@ class Lookup(Relation):
         keys: Different keys in increasing order. See `RADIX`.
         values: The most frequent value of each key.
         counts: Number of training rows with this value.
-        rivals: The second most frequent value. The most frequent one if there is no other.
+        rivals: The other value if exactly half of the rows have it, else the same value.
         totals: Number of training rows with the key.
 
     Example:
@@ -297,11 +298,10 @@ class Lookup(Relation):
         owner, choice, counts = owner[order], choice[order], counts[order]
         first = torch.searchsorted(owner, torch.arange(len(keys)))
         second = (first + 1).clamp_max(len(owner) - 1)
-        second = second.where(owner[second] == torch.arange(len(keys)), first)
-        columns = (
-            keys, values[choice[first]], counts[first], values[choice[second]],
-            torch.bincount(of_key, minlength=len(keys)),
-        )  # fmt: skip
+        totals = torch.bincount(of_key, minlength=len(keys))
+        is_half = (owner[second] == torch.arange(len(keys))) & (2 * counts[second] == totals)
+        rivals = choice[second.where(is_half, first)]
+        columns = (keys, values[choice[first]], counts[first], values[rivals], totals)
         return cls(terms, target, 0, 0, *(tuple(column.tolist()) for column in columns))
 
     @cached_property
@@ -323,8 +323,8 @@ class Lookup(Relation):
         if leave_one_out:
             own = self.target.values(codes)
             counted, agrees = ~own.isnan(), own == value
-            # If half of the rows disagree with this one, they are more than half of the others.
-            swaps = agrees & (2 * count == total) & (rival != value)
+            # If half of the rows have the rival, it is more than half of the others.
+            swaps = agrees & (rival != value)
             value = rival.where(swaps, value)
             count = count - (agrees & ~swaps).to(count)
             total = total - counted.to(total)

@@ -111,7 +111,9 @@ class Relations:
         Returns:
             False where a relation holds or cannot be checked.
         """
-        result = torch.zeros(len(self.relations), len(codes), dtype=torch.bool, device=codes.device)
+        result = torch.zeros(
+            len(self.relations), len(codes), dtype=torch.bool, device=codes.device
+        )
         for i, relation in enumerate(self.relations):
             result[i] = relation.holds(codes, leave_one_out=leave_one_out) == 0
         return result
@@ -213,7 +215,13 @@ class Relations:
             uses = Counter(column for r in remaining.values() for column in r.columns)
             aimed = Counter(r.target.column for r in remaining.values())
             choices = [
-                (uses[column] > 1, column != r.target.column, uses[column] - aimed[column], i, column)
+                (
+                    uses[column] > 1,
+                    column != r.target.column,
+                    uses[column] - aimed[column],
+                    i,
+                    column,
+                )
                 for i, r in remaining.items()
                 for column in r.columns
                 if column == r.target.column or (uses[column] == 1 and self._can_solve(i, column))
@@ -224,7 +232,9 @@ class Relations:
         return order[::-1]
 
     def _can_solve(self, i: int, column: int) -> bool:
-        return self.relations[i].solve(torch.zeros(1, len(self.steps)).double(), column) is not None
+        return (
+            self.relations[i].solve(torch.zeros(1, len(self.steps)).double(), column) is not None
+        )
 
     def _rounded(self, cells: Tensor, column: int) -> Tensor:
         step = self.steps[column]

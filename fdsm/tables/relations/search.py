@@ -87,10 +87,9 @@ class _Search:
         ]
         self.numbers = [j for j, c in enumerate(schema.used) if isinstance(c, Numeric)]
         self.dates = {j: c for j, c in enumerate(schema.used) if isinstance(c, DateTime)}
-        largest = self.rows.abs().nan_to_num(0.0).amax(0).tolist() if len(codes) else []
         self.precision = [
-            (1e-6 if c.type == "float" else 1e-12) * size + 1e-12
-            for c, size in zip(schema.used, largest, strict=False)
+            _precision(self.rows[:, j], 1e-6 if c.type == "float" else 1e-9)
+            for j, c in enumerate(schema.used)
         ]
         """Largest error of a cell that is not rounded."""
         self.rounding = [
@@ -102,11 +101,11 @@ class _Search:
             self._find()
 
     def _find(self) -> None:
+        self._offer_all(self._shifted_dates())
         times = [j for j in self.numbers if self._is_time_of_day(j)]
         zones = {j: self._zone(j) for j in list(self.dates)[:MAX_DATES]}
         self._offer_all(self._date_parts(zones))
         self._offer_all(self._time_parts(times))
-        self._offer_all(self._shifted_dates())
         self._offer_all(self._lines())
         self._offer_all(self._rules(self._single_keys(zones)))
         self.numbers = [j for j in self.numbers if j not in self.derived][:MAX_NUMBERS]
@@ -236,7 +235,7 @@ class _Search:
                 unit = max(find_step(rows[:, a]), find_step(rows[:, c]))
                 line = _shortest(rows[:, a], rows[:, c], k, m, tolerance, unit)
                 # If both columns are rounded, too many lines with a free slope would fit.
-                if line is not None and (other is self.precision or abs(line[0]) == 1):
+                if line is not None and (other is self.precision or line[0] == -1):
                     yield Sum((Cell(a),), Cell(c), 0, 0, (line[0],), line[1], tolerance)
 
     def _time_differences(self, times: list[int]) -> Iterator[Sum]:
@@ -268,6 +267,7 @@ class _Search:
         """Yield $c = a + b$ and $c = a b$, solved for each of the columns."""
         x = self.rows[:SCREENED_ROWS][:, self.numbers]
         h = torch.tensor(self.rounding, dtype=x.dtype)[self.numbers]
+        is_constant = _mostly(x == x.roll(1, 0), ~x.isnan(), 1 - MIN_SHUFFLED).tolist()
         for i, a in enumerate(self.numbers):
             own, others = x[:, i : i + 1], x[:, i + 1 :]
             error_of_sum = (own + others)[:, :, None] - x[:, None]  # (rows, b, c)
@@ -280,9 +280,10 @@ class _Search:
             ):
                 fits = _mostly(error.abs() <= rounding, ~error.isnan())
                 for b, c in fits.nonzero().tolist():
-                    columns = (a, self.numbers[i + 1 + b], self.numbers[c])
-                    if len(set(columns)) == 3:
-                        yield from solutions(*columns)
+                    b += i + 1
+                    # Of two columns that are nearly always 0, one is nearly any multiple.
+                    if c not in {i, b} and is_constant[i] + is_constant[b] + is_constant[c] < 2:
+                        yield from solutions(a, self.numbers[b], self.numbers[c])
 
     def _sums(self, a: int, b: int, c: int) -> Iterator[Sum]:
         """Yield $c = a + b$ with each column as the target, the last of the table first."""
@@ -363,6 +364,15 @@ class _Search:
         )
 
 
+def _precision(cells: Tensor, relative: float) -> float:
+    """Return the largest error of cells with a relative error, small against their spread."""
+    present = cells[cells.isfinite()]
+    if not len(present):
+        return 0.0
+    low, high = present.min(), present.max()
+    return min(relative * float(max(high, -low)), 1e-6 * float(high - low)) + 1e-12
+
+
 def _count_failures(relation: Relation, codes: Tensor) -> tuple[int | None, int]:
     """Return the numbers of failures and of checked rows. No failures if it is not accepted."""
     expected = relation.expected(codes, leave_one_out=True)
@@ -434,6 +444,9 @@ def _shortest(
 
     With a slope of 1 or -1, the constant is a multiple of the unit of both columns.
     """
+    if abs(abs(k) - 1) < 1e-6:
+        k = float(round(k))
+        m = _window(c - k * a)[0]
     fewest = int(((c - k * a - m).abs() > tolerance).sum())
     if fewest > MAX_FAILURES * len(a):
         return None
@@ -446,4 +459,4 @@ def _shortest(
         for constant in constants:
             if int(((c - slope * a - constant).abs() > tolerance).sum()) <= fewest:
                 return slope, constant
-    return None if abs(abs(k) - 1) < 1e-6 else (k, m)
+    return None if abs(k) == 1 and unit else (k, m)

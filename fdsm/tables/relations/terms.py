@@ -10,7 +10,9 @@ import pyarrow.compute as pc
 import torch
 from torch import Tensor
 
-Calendar = Literal["year", "quarter", "month", "day", "weekday", "day of the week", "hour", "minute"]
+Calendar = Literal[
+    "year", "quarter", "month", "day", "weekday", "day of the week", "hour", "minute"
+]
 """A part of a date. Weekdays count from Monday = 0, days of the week from Sunday = 0."""
 DAY = 86_400
 MINUTES = 1440
