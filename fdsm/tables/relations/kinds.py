@@ -289,9 +289,9 @@ class Lookup(Relation):
         """Return the rule of rows, shape `(N, C)`. At least one row must have key and target."""
         key, value = join_key(terms, codes), target.values(codes)
         present = ~(key.isnan() | value.isnan())
-        keys, of_key = key[present].unique(return_inverse=True)
-        values, of_value = value[present].unique(return_inverse=True)
-        pairs, counts = (of_key * len(values) + of_value).unique(return_counts=True)
+        keys, of_key = torch.unique(key[present], return_inverse=True)
+        values, of_value = torch.unique(value[present], return_inverse=True)
+        pairs, counts = torch.unique(of_key * len(values) + of_value, return_counts=True)
         owner, choice = pairs // len(values), pairs % len(values)
         # Within each key the most frequent value comes first, then the smaller one.
         order = (owner * (int(counts.max()) + 1) - counts).argsort(stable=True)

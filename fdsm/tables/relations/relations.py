@@ -111,9 +111,7 @@ class Relations:
         Returns:
             False where a relation holds or cannot be checked.
         """
-        result = torch.zeros(
-            len(self.relations), len(codes), dtype=torch.bool, device=codes.device
-        )
+        result = codes.new_zeros(len(self.relations), len(codes), dtype=torch.bool)
         for i, relation in enumerate(self.relations):
             result[i] = relation.holds(codes, leave_one_out=leave_one_out) == 0
         return result
@@ -213,28 +211,20 @@ class Relations:
         remaining, order = dict(enumerate(self.relations)), list[tuple[int, int]]()
         while remaining:
             uses = Counter(column for r in remaining.values() for column in r.columns)
-            aimed = Counter(r.target.column for r in remaining.values())
-            choices = [
-                (
-                    uses[column] > 1,
-                    column != r.target.column,
-                    uses[column] - aimed[column],
-                    i,
-                    column,
-                )
-                for i, r in remaining.items()
-                for column in r.columns
-                if column == r.target.column or (uses[column] == 1 and self._can_solve(i, column))
-            ]
+            choices = []
+            for i, r in remaining.items():
+                for column in r.columns:
+                    is_target = column == r.target.column
+                    if is_target or (uses[column] == 1 and self._can_solve(i, column)):
+                        choices.append((uses[column], not is_target, i, column))
             *_, i, column = min(choices)
             order.append((i, column))
             del remaining[i]
         return order[::-1]
 
     def _can_solve(self, i: int, column: int) -> bool:
-        return (
-            self.relations[i].solve(torch.zeros(1, len(self.steps)).double(), column) is not None
-        )
+        row = torch.zeros(1, len(self.steps), dtype=torch.float64)
+        return self.relations[i].solve(row, column) is not None
 
     def _rounded(self, cells: Tensor, column: int) -> Tensor:
         step = self.steps[column]

@@ -158,7 +158,9 @@ class _Search:
         own = self.dates[j].timezone or "UTC"
         rows = self.rows[~self.rows[:, j].isnan()][:SCREENED_ROWS]
         parts, best, most = get_args(Calendar), own, 0.0
-        for zone in (own, *(ZONES if self.dates[j].resolution != "day" else ())):
+        if self.dates[j].resolution == "day" or not self._may_have_parts(rows, j):
+            return own
+        for zone in (own, *ZONES):
             try:
                 seconds = local_seconds(rows[:, j], zone)
             except pa.ArrowInvalid:  # this machine has no data about time zones
@@ -172,6 +174,17 @@ class _Search:
             if fits > most + 1e-3:
                 best, most = zone, fits
         return best
+
+    def _may_have_parts(self, rows: Tensor, j: int) -> bool:
+        """Return whether columns and parts of a date often differ by the same hours or days."""
+        seconds = rows[:, j]
+        for part in ("hour", "day", "weekday"):
+            difference = (rows[:, self.numbers] - calendar_part(seconds, part)[:, None]) % 24
+            if self.numbers and len(rows):
+                same = (difference == difference.mode(0).values).double().mean(0)
+                if bool((same > 0.3).any()):
+                    return True
+        return False
 
     def _date_part(self, j: int, part: Calendar, zone: str) -> DatePart:
         own = self.dates[j].timezone or "UTC"

@@ -117,7 +117,9 @@ class DatePart:
     def invert(self, codes: Tensor, values: Tensor) -> Tensor | None:
         """See `Term.invert`."""
         size = {"hour": 3600, "minute": 60}.get(self.part)
-        return size and codes[:, self.column] + size * (values - self.values(codes))
+        if size is None:
+            return None
+        return codes[:, self.column] + size * (values - self.values(codes))
 
     def describe(self, names: Sequence[str]) -> str:
         """See `Term.describe`."""
