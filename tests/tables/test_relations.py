@@ -223,6 +223,16 @@ def test_finds_times_of_day() -> None:
     assert len(blames[0].relations) == 2
 
 
+def test_wrong_date_is_blamed_for_all_its_parts() -> None:
+    relations, codes, _ = relations_of(flights())
+    row = codes[0].clone()
+    row[9] += 86_400 * 45 + 3600 * (1 if row[7] < 12 else -1)
+    (blame,) = relations.blamed(row)
+    assert (blame.column, blame.value) == (9, float(row[9]))
+    assert math.isnan(blame.expected)
+    assert len(blame.relations) == 2
+
+
 def shuffled(codes: Tensor) -> Tensor:
     """Return rows whose columns are independent."""
     g = torch.Generator().manual_seed(0)

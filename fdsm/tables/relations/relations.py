@@ -1,5 +1,6 @@
 """All exact relations of a table: broken ones, the cells to blame, and rows that satisfy them."""
 
+import math
 from collections import Counter
 from dataclasses import dataclass
 from typing import NamedTuple, Self
@@ -21,7 +22,7 @@ class Blame(NamedTuple):
     Attributes:
         column: Index of the column.
         value: Code of the cell.
-        expected: Code that repairs the relations.
+        expected: Code that repairs the relations. NaN if it is not known.
         relations: Indices of the broken relations that it repairs.
     """
 
@@ -145,32 +146,41 @@ class Relations:
             leave_one_out: Whether this is a training row.
 
         Returns:
-            The cells that repair equally many. Empty if no relation is broken, or no change of
-            one cell helps.
+            The cells that repair equally many. If a column is in more broken relations than any
+            change repairs, it is returned without an expected value. Empty if no relation is
+            broken, or no change of one cell helps.
         """
         codes = row[None]
         broken = self.broken(codes, leave_one_out=leave_one_out)[:, 0]
-        blames: dict[int, tuple[int, Blame]] = {}
-        for i in broken.nonzero().flatten().tolist():
-            relation = self.relations[i]
+        indices = broken.nonzero().flatten().tolist()
+        columns, changed = list[int](), list[Tensor]()
+        for relation in (self.relations[i] for i in indices):
             for column in reversed(relation.columns):
                 cells = relation.solve(codes, column)
                 if column == relation.target.column:
                     cells = relation.expected(codes, leave_one_out=leave_one_out)
-                if cells is None or bool(cells.isnan()):
-                    continue
-                changed = codes.clone()
-                changed[:, column] = self._rounded(cells, column)
-                left = self.broken(changed)[:, 0]
-                gain = int(broken.sum()) - int(left.sum())
-                if gain > blames.get(column, (0, None))[0]:
-                    repaired = (broken & ~left).nonzero().flatten().tolist()
-                    blame = Blame(
-                        column, float(row[column]), float(changed[0, column]), tuple(repaired)
-                    )
-                    blames[column] = (gain, blame)
-        most = max((gain for gain, _ in blames.values()), default=0)
-        return [blame for gain, blame in blames.values() if gain == most]
+                if cells is not None:
+                    columns.append(column)
+                    changed.append(row.clone())
+                    changed[-1][column] = self._rounded(cells, column)[0]
+        left = self.broken(torch.stack(changed or [row])).T[: len(changed)]
+        gains: dict[int, tuple[int, Blame]] = {}
+        for column, new_row, still in zip(columns, changed, left, strict=True):
+            gain = len(indices) - int(still.sum())
+            if gain > gains.get(column, (0,))[0] and not bool(new_row[column].isnan()):
+                repaired = tuple((broken & ~still).nonzero().flatten().tolist())
+                blame = Blame(column, float(row[column]), float(new_row[column]), repaired)
+                gains[column] = (gain, blame)
+        most = max((gain for gain, _ in gains.values()), default=0)
+        members = {c: tuple(i for i in indices if c in self.relations[i].columns) for c in columns}
+        # A column of several broken relations is blamed even if no value of it is known.
+        if (shared := max(map(len, members.values()), default=0)) > max(most, 1):
+            return [
+                Blame(column, float(row[column]), math.nan, of_column)
+                for column, of_column in members.items()
+                if len(of_column) == shared
+            ]
+        return [blame for gain, blame in gains.values() if gain == most]
 
     def repair(self, codes: Tensor, generator: Generator | None = None) -> Tensor:
         """Return rows that are changed so that the relations hold.
