@@ -30,7 +30,7 @@ LAYERS = [
 TABLES = [
     {"errors", "heavy_tails", "imputation", "marginals"},
     {"encoder", "ensemble", "outliers", "schema"},
-    {"comparison", "explain", "frame"},
+    {"comparison", "explain", "frame", "relations"},
     {"scoring", "summary"},
     {"model", "report"},
     {"estimator"},

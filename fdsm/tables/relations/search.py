@@ -1,0 +1,475 @@
+"""Search for exact relations between the columns of a table."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import combinations, permutations
+from typing import get_args
+
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from ..schema import Categorical, DateTime, Numeric, TableSchema
+from .kinds import AnyRelation, Lookup, Product, Relation, Sum, join_key
+from .terms import (
+    DAY,
+    MINUTES,
+    AnyTerm,
+    Calendar,
+    Cell,
+    DatePart,
+    TimeOfDay,
+    TimePart,
+    calendar_part,
+    local_seconds,
+)
+
+MAX_FAILURES = 0.005
+"""Largest share of rows in which an accepted relation does not hold."""
+MIN_CHECKED, MIN_COVERED = 30, 0.5
+"""Smallest number of rows, and share of the rows with all cells, in which it can be checked."""
+MIN_SHUFFLED, MIN_RATIO = 0.2, 20
+"""With shuffled targets it must fail in this share of rows, and so many times as often."""
+MIN_DISTINCT = 0.8
+"""Smallest share of the rows with another target in which shuffled targets are noticed."""
+SCREENED_ROWS, SCREENED_KEYS, SEARCHED_ROWS, CHECKED_ROWS = 200, 1000, 5000, 100_000
+"""Largest numbers of rows in which formulas and rules are looked for, compared and accepted."""
+MAX_NUMBERS, MAX_KEYS, MAX_DATES = 45, 30, 6
+"""Largest numbers of columns in relations of three columns, the first of the table."""
+SHUFFLES = (1, 3, 7, 12, 17)
+"""Numbers of rows by which targets are shifted. The rows are in random order."""
+MAX_DECIMALS = 9
+ZONES = (
+    *(f"{sign}{hours:02d}:00" for hours in range(1, 13) for sign in "+-"),
+    *(f"America/{city}" for city in ("New_York", "Chicago", "Denver", "Los_Angeles")),
+    *(f"Europe/{city}" for city in ("London", "Berlin", "Athens")),
+    "Australia/Sydney",
+)
+"""Time zones in which the parts of a date are tried if its own zone does not fit."""
+
+
+def find_relations(codes: Tensor, schema: TableSchema) -> list[AnyRelation]:
+    """Return the exact relations between the columns of a table. See `Relations`.
+
+    Args:
+        codes: Codes of the training rows, shape `(N, C)`, in random order.
+        schema: Types of the columns.
+
+    Returns:
+        The relations. None of them has all columns of another one.
+    """
+    return _Search(codes, schema).accepted
+
+
+def find_step(cells: Tensor) -> float:
+    """Return the unit of which nearly all cells are multiples: a power of 0.1, or 0."""
+    present = cells[cells.isfinite()]
+    for decimals in range(MAX_DECIMALS + 1):
+        scaled = present * 10**decimals
+        rounded = (scaled - scaled.round()).abs() <= 1e-6 + 1e-12 * scaled.abs()
+        if int((~rounded).sum()) <= MAX_FAILURES * len(present):
+            return 10.0**-decimals
+    return 0.0
+
+
+class _Search:
+    """The accepted relations, and what the search needs to know about the columns."""
+
+    def __init__(self, codes: Tensor, schema: TableSchema) -> None:
+        self.all_rows, self.used = codes, schema.used
+        self.rows = codes[:SEARCHED_ROWS]
+        self.accepted: list[AnyRelation] = []
+        self.derived: set[int] = set()
+        """Columns that say the same as another one, which need no further relations."""
+        self.cells = [
+            Cell(j, len(c.levels) - 1 if isinstance(c, Categorical) and c.merged else -1)
+            for j, c in enumerate(schema.used)
+        ]
+        self.numbers = [j for j, c in enumerate(schema.used) if isinstance(c, Numeric)]
+        self.dates = {j: c for j, c in enumerate(schema.used) if isinstance(c, DateTime)}
+        self.precision = [
+            _precision(self.rows[:, j], 1e-6 if c.type == "float" else 1e-9)
+            for j, c in enumerate(schema.used)
+        ]
+        """Largest error of a cell that is not rounded."""
+        self.rounding = [
+            find_step(self.rows[:, j]) / 2 + self.precision[j] if j in self.numbers else 0.0
+            for j in range(len(self.precision))
+        ]
+        """Largest error of a cell that is rounded."""
+        if len(codes) >= MIN_CHECKED:
+            self._find()
+
+    def _find(self) -> None:
+        self._offer_all(self._shifted_dates())
+        times = [j for j in self.numbers if self._is_time_of_day(j)]
+        zones = {j: self._zone(j) for j in list(self.dates)[:MAX_DATES]}
+        self._offer_all(self._date_parts(zones))
+        self._offer_all(self._time_parts(times))
+        self._offer_all(self._lines())
+        self._offer_all(self._rules(self._single_keys(zones)))
+        self.numbers = [j for j in self.numbers if j not in self.derived][:MAX_NUMBERS]
+        self._offer_all(self._time_differences(times))
+        self._offer_all(self._date_differences())
+        self._offer_all(self._sums_and_products())
+        self._offer_all(self._rules(self._double_keys()))
+
+    def _offer_all(self, candidates: Iterable[AnyRelation]) -> None:
+        """Accept the relations that hold and are new."""
+        for relation in candidates:
+            if self._is_new(relation.columns) and (verified := self._verified(relation)):
+                self.accepted.append(verified)
+                if verified.says_the_same:
+                    self.derived.add(verified.target.column)
+
+    def _is_new(self, columns: Sequence[int]) -> bool:
+        """Return whether no accepted relation has only some of these columns.
+
+        A target that one other column gives needs no second one. The target is the last column.
+        """
+        others = set(columns)
+        return not self.derived & others and not any(
+            set(r.columns) <= others
+            or (len(columns) > 2 and len(r.terms) == 1 and r.target.column == columns[-1])
+            for r in self.accepted
+        )
+
+    def _verified(self, relation: AnyRelation) -> AnyRelation | None:
+        """Return a relation with its numbers of failures, or `None` if it is not accepted."""
+        for codes in (self.rows, self.all_rows[:CHECKED_ROWS]):
+            failures, checked = _count_failures(relation, codes)
+            if failures is None:
+                return None
+            relation = replace(relation, failures=failures, checked=checked)
+            if len(codes) == len(self.all_rows):
+                break
+        return relation
+
+    def _is_time_of_day(self, j: int) -> bool:
+        """Return whether the numbers of a column are times such as 1435."""
+        cells = self.rows[:, j][~self.rows[:, j].isnan()]
+        minutes = TimeOfDay(0).values(cells[:, None])
+        few_others = int(minutes.isnan().sum()) <= MAX_FAILURES * len(cells)
+        span = torch.quantile(cells, torch.tensor([0.05, 0.95], dtype=cells.dtype)).diff()
+        return few_others and float(span) >= 200 and self.rounding[j] >= 0.5
+
+    def _zone(self, j: int) -> str:
+        """Return the time zone of a date in which most columns are its parts."""
+        own = self.dates[j].timezone or "UTC"
+        rows = self.rows[~self.rows[:, j].isnan()][:SCREENED_ROWS]
+        parts, best, most = get_args(Calendar), own, 0.0
+        if self.dates[j].resolution == "day" or not self._may_have_parts(rows, j):
+            return own
+        for zone in (own, *ZONES):
+            try:
+                seconds = local_seconds(rows[:, j], zone)
+            except pa.ArrowInvalid:  # this machine has no data about time zones
+                continue
+            fits = 0.0
+            for part in parts:
+                difference = rows[:, self.numbers] - calendar_part(seconds, part)[:, None]
+                for constant in (0, 1):
+                    share = (difference == constant).double().mean(0)
+                    fits += float(share[share > 0.9].sum())
+            if fits > most + 1e-3:
+                best, most = zone, fits
+        return best
+
+    def _may_have_parts(self, rows: Tensor, j: int) -> bool:
+        """Return whether columns and parts of a date often differ by the same hours or days."""
+        seconds = rows[:, j]
+        for part in ("hour", "day", "weekday"):
+            difference = (rows[:, self.numbers] - calendar_part(seconds, part)[:, None]) % 24
+            if self.numbers and len(rows):
+                same = (difference == difference.mode(0).values).double().mean(0)
+                if bool((same > 0.3).any()):
+                    return True
+        return False
+
+    def _date_part(self, j: int, part: Calendar, zone: str) -> DatePart:
+        own = self.dates[j].timezone or "UTC"
+        return DatePart(j, part, zone, "" if zone == own else f" (time zone {zone})")
+
+    def _date_parts(self, zones: dict[int, str]) -> Iterator[Sum]:
+        for j, zone in zones.items():
+            for part in get_args(Calendar):
+                term = self._date_part(j, part, zone)
+                yield from self._equal_to(term, (0.0, 1.0))
+
+    def _time_parts(self, times: list[int]) -> Iterator[Sum]:
+        for j in times:
+            yield from self._equal_to(TimePart(j, "hour"), (0.0,))
+            yield from self._equal_to(TimePart(j, "minute"), (0.0,))
+
+    def _equal_to(self, term: AnyTerm, constants: tuple[float, ...]) -> Iterator[Sum]:
+        """Yield the columns that equal a term plus a constant in most rows of a sample."""
+        rows = self.rows[:SCREENED_ROWS]
+        difference = rows[:, self.numbers] - term.values(rows)[:, None]
+        for constant in constants:
+            fits = _mostly(difference == constant, ~difference.isnan())
+            for i in fits.nonzero().flatten().tolist():
+                if (target := self.numbers[i]) != term.column:
+                    yield Sum((term,), self.cells[target], 0, 0, (1.0,), constant, 1e-6)
+
+    def _shifted_dates(self) -> Iterator[Sum]:
+        for a, c in combinations(self.dates, 2):
+            shift = (self.rows[:, c] - self.rows[:, a]).nanmedian().item()
+            if shift == shift:  # not NaN
+                yield Sum((Cell(a),), Cell(c), 0, 0, (1.0,), shift, 0.5)
+
+    def _lines(self) -> Iterator[Sum]:
+        """Yield $c = k a + m$ for each pair of columns that is nearly on a line."""
+        rows = self.rows[:SCREENED_ROWS][:, self.numbers]
+        rounding = torch.tensor(self.rounding, dtype=rows.dtype)[self.numbers]
+        spread = rows.sub(rows.nanmedian(0).values).abs().nanmedian(0).values
+        for i, a in enumerate(self.numbers):
+            order = rows[:, i].argsort()[: int((~rows[:, i].isnan()).sum())]
+            if len(order) < 20:
+                continue
+            low, high = rows[order[: len(order) // 2]], rows[order[-(len(order) // 2) :]]
+            rise = high - low
+            k = (rise / rise[:, i : i + 1]).nanmedian(0).values
+            rest = rows - k * rows[:, i : i + 1]
+            error = (rest - rest.nanmedian(0).values).abs()
+            largest = 3 * (rounding + k.abs() * rounding[i]) + 0.05 * spread
+            fits = _mostly(error <= largest, ~error.isnan()) & (k != 0) & k.isfinite()
+            for j in fits.nonzero().flatten().tolist():
+                if self.numbers[j] > a:
+                    yield from self._line(a, self.numbers[j])
+
+    def _line(self, first: int, second: int) -> Iterator[Sum]:
+        rows = self.rows[~self.rows[:, [first, second]].isnan().any(1)]
+        lines = {}
+        for a, c in ((first, second), (second, first)):
+            lines[a, c] = _fit_line(rows[:, a], rows[:, c], self.rounding[a], self.rounding[c])
+        for own, other in _roundings(self.precision, self.rounding):
+            for (a, c), (k, m) in lines.items():
+                tolerance = 1.001 * (own[c] + abs(k) * other[a])
+                unit = max(find_step(rows[:, a]), find_step(rows[:, c]))
+                line = _shortest(rows[:, a], rows[:, c], k, m, tolerance, unit)
+                # If both columns are rounded, too many lines with a free slope would fit.
+                if line is not None and (other is self.precision or line[0] == -1):
+                    yield Sum((Cell(a),), Cell(c), 0, 0, (line[0],), line[1], tolerance)
+
+    def _time_differences(self, times: list[int]) -> Iterator[Sum]:
+        rows = self.rows[:SCREENED_ROWS]
+        targets = [j for j in self.numbers if j not in times]
+        for a, b in permutations(times[:MAX_DATES], 2):
+            minutes = TimeOfDay(a).values(rows) - TimeOfDay(b).values(rows)
+            difference = (rows[:, targets] - minutes[:, None]) % MINUTES
+            for i in _mostly(difference == 0, ~difference.isnan()).nonzero().flatten().tolist():
+                cells = self.rows[:, targets[i]]
+                lowest = float(cells[~cells.isnan()].quantile(0.001))
+                terms = (TimeOfDay(a), TimeOfDay(b))
+                target = self.cells[targets[i]]
+                yield Sum(terms, target, 0, 0, (1.0, -1.0), 0.0, 1e-6, MINUTES, lowest - 60)
+
+    def _date_differences(self) -> Iterator[Sum]:
+        rows = self.rows[:SCREENED_ROWS]
+        tolerance = torch.tensor(self.rounding, dtype=rows.dtype)[self.numbers]
+        for a, b in permutations(list(self.dates)[:MAX_DATES], 2):
+            for unit in (DAY, 3600, 60, 1):
+                error = rows[:, self.numbers] - (rows[:, a] - rows[:, b])[:, None] / unit
+                fits = _mostly(error.abs() <= tolerance, ~error.isnan())
+                for i in fits.nonzero().flatten().tolist():
+                    c, factors = self.numbers[i], (1 / unit, -1 / unit)
+                    for tolerances in (self.precision, self.rounding):
+                        yield Sum((Cell(a), Cell(b)), Cell(c), 0, 0, factors, 0.0, tolerances[c])
+
+    def _sums_and_products(self) -> Iterator[AnyRelation]:
+        """Yield $c = a + b$ and $c = a b$, solved for each of the columns."""
+        x = self.rows[:SCREENED_ROWS][:, self.numbers]
+        h = torch.tensor(self.rounding, dtype=x.dtype)[self.numbers]
+        is_constant = _mostly(x == x.roll(1, 0), ~x.isnan(), 1 - MIN_SHUFFLED).tolist()
+        for i, a in enumerate(self.numbers):
+            own, others = x[:, i : i + 1], x[:, i + 1 :]
+            error_of_sum = (own + others)[:, :, None] - x[:, None]  # (rows, b, c)
+            error_of_product = (own * others)[:, :, None] - x[:, None]
+            sum_rounding = (h[i] + h[i + 1 :])[:, None] + h
+            product_rounding = (others.abs() * h[i] + own.abs() * h[i + 1 :])[:, :, None] + h
+            for error, rounding, solutions in (
+                (error_of_sum, sum_rounding, self._sums),
+                (error_of_product, product_rounding, self._products),
+            ):
+                fits = _mostly(error.abs() <= rounding, ~error.isnan())
+                for b, c in fits.nonzero().tolist():
+                    b += i + 1
+                    # Of two columns that are nearly always 0, one is nearly any multiple.
+                    if c not in {i, b} and is_constant[i] + is_constant[b] + is_constant[c] < 2:
+                        yield from solutions(a, self.numbers[b], self.numbers[c])
+
+    def _sums(self, a: int, b: int, c: int) -> Iterator[Sum]:
+        """Yield $c = a + b$ with each column as the target, the last of the table first."""
+        signs = {a: 1.0, b: 1.0, c: -1.0}
+        for own, other in _roundings(self.precision, self.rounding):
+            for target in sorted(signs, reverse=True):
+                terms = sorted(set(signs) - {target}, key=lambda j: (signs[j] == signs[target], j))
+                factors = tuple(-signs[j] / signs[target] for j in terms)
+                tolerance = 1.001 * (own[target] + sum(other[j] for j in terms))
+                cells = tuple(map(Cell, terms))
+                yield Sum(cells, Cell(target), 0, 0, factors, 0.0, tolerance)
+
+    def _products(self, a: int, b: int, c: int) -> Iterator[Product]:
+        """Yield $c = a b$ with each column as the target, the last of the table first."""
+        for own, other in _roundings(self.precision, self.rounding):
+            for target in sorted((a, b, c), reverse=True):
+                first, second = (a, b) if target == c else (c, a if target == b else b)
+                rounding = (1.001 * other[first], 1.001 * other[second], 1.001 * own[target])
+                power = 1 if target == c else -1
+                yield Product((Cell(first), Cell(second)), Cell(target), 0, 0, power, rounding)
+
+    def _is_key(self, j: int) -> bool:
+        """Return whether a column has few categories or few integers."""
+        column = self.used[j]
+        if isinstance(column, Numeric):
+            few = column.integer and column.levels is not None
+            return few and max(map(abs, column.levels or ())) < 2**25
+        return isinstance(column, Categorical)
+
+    def _single_keys(self, zones: dict[int, str]) -> Iterator[tuple[AnyTerm, ...]]:
+        for j in range(len(self.used)):
+            if self._is_key(j):
+                yield (self.cells[j],)
+        for j, zone in zones.items():
+            for part in get_args(Calendar)[:-1]:
+                yield (self._date_part(j, part, zone),)
+
+    def _double_keys(self) -> Iterator[tuple[AnyTerm, ...]]:
+        keys = [j for j in range(len(self.used)) if self._is_key(j) and j not in self.derived]
+        for a, b in combinations(keys[:MAX_KEYS], 2):
+            yield self.cells[a], self.cells[b]
+
+    def _rules(self, keys: Iterable[tuple[AnyTerm, ...]]) -> Iterator[Lookup]:
+        """Yield the rules by which keys determine other columns in most rows of a sample."""
+        columns = [j for j in range(len(self.used)) if j not in self.dates]
+        rows = self.rows[:SCREENED_KEYS]
+        targets = torch.empty(len(rows), len(columns), dtype=rows.dtype)
+        for i, j in enumerate(columns):
+            targets[:, i] = self.cells[j].values(rows)
+        is_constant = _mostly(targets == targets.roll(1, 0), ~targets.isnan(), 1 - MIN_SHUFFLED)
+        for terms in keys:
+            given = [term.column for term in terms]
+            key, order = join_key(terms, rows).sort()
+            before, after = targets[order[:-1]], targets[order[1:]]
+            counts = (key[1:] == key[:-1])[:, None] & ~(before.isnan() | after.isnan())
+            fits = _mostly(before == after, counts) & ~is_constant
+            for target in (columns[i] for i in fits.nonzero().flatten().tolist()):
+                if target not in given and self._is_new([*given, target]):
+                    rule = Lookup.learn(terms, self.cells[target], self.rows)
+                    # The rule of all rows is learned only if that of a sample is accepted.
+                    if self._is_accepted(rule):
+                        yield Lookup.learn(terms, rule.target, self.all_rows)
+
+    def _is_accepted(self, rule: Lookup) -> bool:
+        """Return whether a rule holds in a sample, and needs both if it has two terms.
+
+        One term alone must not give the target in at least four times as many rows.
+        """
+        failures = _count_failures(rule, self.rows)[0]
+        if failures is None:
+            return False
+        rows = self.rows[rule.holds(self.rows, leave_one_out=True) >= 0]
+        terms = rule.terms if len(rule.terms) > 1 else ()
+        singles = [Lookup.learn((term,), rule.target, rows) for term in terms]
+        return all(
+            int((single.holds(rows, leave_one_out=True) < 1).sum()) >= 4 * (failures + 1)
+            for single in singles
+        )
+
+
+def _precision(cells: Tensor, relative: float) -> float:
+    """Return the largest error of cells with a relative error, small against their spread."""
+    present = cells[cells.isfinite()]
+    if not len(present):
+        return 0.0
+    low, high = present.min(), present.max()
+    return min(relative * float(max(high, -low)), 1e-6 * float(high - low)) + 1e-12
+
+
+def _count_failures(relation: Relation, codes: Tensor) -> tuple[int | None, int]:
+    """Return the numbers of failures and of checked rows. No failures if it is not accepted."""
+    expected = relation.expected(codes, leave_one_out=True)
+    cells = relation.target.values(codes)
+    checked = ~(expected.isnan() | cells.isnan())
+    count = int(checked.sum())
+    complete = ~cells.isnan()
+    for term in relation.terms:
+        complete &= ~term.values(codes).isnan()
+    failures = int((relation.differs(codes, expected, cells) & checked).sum())
+    enough = count >= max(MIN_CHECKED, MIN_COVERED * int(complete.sum()))
+    if not enough or failures > MAX_FAILURES * count:
+        return None, count
+    codes, expected, cells = codes[checked], expected[checked], cells[checked]
+    shuffled, different = 0.0, 0.0
+    for shift in SHUFFLES:
+        other = cells.roll(shift)
+        shuffled += int(relation.differs(codes, expected, other).sum()) / len(SHUFFLES)
+        different += int((other != cells).sum()) / len(SHUFFLES)
+    smallest = max(MIN_SHUFFLED * count, MIN_RATIO * (failures + 1), MIN_DISTINCT * different)
+    return (failures if shuffled >= smallest else None), count
+
+
+def _mostly(holds: Tensor, counts: Tensor, share: float = 0.97) -> Tensor:
+    """Return where something holds in most of at least 20 rows, shape `(N, ...) -> (...)`."""
+    number = counts.sum(0)
+    return (number >= 20) & ((holds & counts).sum(0) >= share * number)
+
+
+def _roundings(
+    precision: list[float], rounding: list[float]
+) -> tuple[tuple[list[float], list[float]], ...]:
+    """Return errors of target and terms: none is rounded, the target is, all are."""
+    return ((precision, precision), (rounding, precision), (rounding, rounding))
+
+
+def _window(rest: Tensor) -> tuple[float, float]:
+    """Return the center and the width of the shortest interval with nearly all numbers."""
+    ordered = rest.sort().values
+    outside = int(MAX_FAILURES * len(rest))
+    low, high = ordered[: outside + 1], ordered[len(rest) - outside - 1 :]
+    best = int((high - low).argmin())
+    return float(low[best] + high[best]) / 2, float(high[best] - low[best])
+
+
+def _fit_line(a: Tensor, c: Tensor, h_a: float, h_c: float) -> tuple[float, float]:
+    """Return the slope and constant of the line with the smallest largest error."""
+    order = a.argsort()
+    half = len(a) // 2
+    rise, run = c[order[-half:]] - c[order[:half]], a[order[-half:]] - a[order[:half]]
+    rise, run = rise[run > 0], run[run > 0]
+    slope = float((rise / run).median())
+    margin = 4 * (h_c + abs(slope) * h_a) / float(run.median()) + 1e-9 * abs(slope)
+    low, high, golden = slope - margin, slope + margin, (5**0.5 - 1) / 2
+    for _ in range(40):  # golden-section search
+        left, right = high - golden * (high - low), low + golden * (high - low)
+        if _window(c - left * a)[1] <= _window(c - right * a)[1]:
+            high = right
+        else:
+            low = left
+    slope = (low + high) / 2
+    return slope, _window(c - slope * a)[0]
+
+
+def _shortest(
+    a: Tensor, c: Tensor, k: float, m: float, tolerance: float, unit: float
+) -> tuple[float, float] | None:
+    """Return slope and constant with the fewest digits that fit as well as `k` and `m`.
+
+    With a slope of 1 or -1, the constant is a multiple of the unit of both columns.
+    """
+    if abs(abs(k) - 1) < 1e-6:
+        k = float(round(k))
+        m = _window(c - k * a)[0]
+    fewest = int(((c - k * a - m).abs() > tolerance).sum())
+    if fewest > MAX_FAILURES * len(a):
+        return None
+    for digits in range(1, 10):
+        slope = float(f"{k:.{digits}g}")
+        center = _window(c - slope * a)[0]
+        constants = [0.0, *(round(center, decimals) for decimals in range(digits + 1))]
+        if abs(slope) == 1 and unit:
+            constants = [round(center / unit) / round(1 / unit)]
+        for constant in constants:
+            if int(((c - slope * a - constant).abs() > tolerance).sum()) <= fewest:
+                return slope, constant
+    return None if abs(k) == 1 and unit else (k, m)
