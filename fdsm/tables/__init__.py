@@ -14,6 +14,8 @@ with name_missing_extra("fdsm.tables"):
     from .outliers import Reason
     from .scoring import ScoredTable
 
+load = TableModel.load
+
 __all__ = [
     "DataError",
     "ModelError",
@@ -22,6 +24,7 @@ __all__ = [
     "ScoredTable",
     "TableModel",
     "choose_objective",
+    "load",
 ]
 
 
