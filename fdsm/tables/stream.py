@@ -6,7 +6,7 @@ import json
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -94,7 +94,7 @@ def score_stream(
 def score_arriving(
     model: "TableModel",
     source: Source,
-    out: Path | TextIO,
+    out: Path | BinaryIO,
     *,
     alpha: float,
     only_scores: bool = False,
@@ -104,8 +104,8 @@ def score_arriving(
     Args:
         model: The model.
         source: The rows, as for `score_stream`, for example `sys.stdin.buffer`.
-        out: An open file such as `sys.stdout`, which gets rows as soon as they are scored; or the
-            path of a `.csv` or `.jsonl` file, which appears when all rows are scored.
+        out: An open file such as `sys.stdout.buffer`, which gets rows as soon as they are scored;
+            or the path of a `.csv` or `.jsonl` file, which appears when all rows are scored.
         alpha: Flag the rows with at most this p-value.
         only_scores: Whether to write the number of each row instead of its cells.
 
@@ -121,7 +121,7 @@ def score_arriving(
     total = np.zeros(3, int)
     with _opened(out, ".jsonl" if is_json(lines) else ".csv") as file:
         for block in score_stream(model, lines, alpha=alpha, only_scores=only_scores):
-            file.write(block.text)
+            file.write(block.text.encode())
             file.flush()
             total += block.scored.counts()
     rows, flagged, not_scored = total.tolist()
@@ -129,13 +129,13 @@ def score_arriving(
 
 
 @contextmanager
-def _opened(out: Path | TextIO, suffix: str) -> Generator[TextIO]:
+def _opened(out: Path | BinaryIO, suffix: str) -> Generator[BinaryIO]:
     if not isinstance(out, Path):
         yield out
         return
     require_replaceable(out, SCORES_MARK, SCORES_COLUMNS, suffixes=(suffix,))
     create_folder(out.parent)
-    with replace_file(out) as draft, draft.open("w", encoding="utf-8", newline="") as file:
+    with replace_file(out) as draft, draft.open("wb") as file:
         yield file
 
 

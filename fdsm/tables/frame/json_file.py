@@ -17,6 +17,8 @@ JSON_SUFFIXES = frozenset({".json", ".jsonl", ".ndjson"})
 SPARSE_CELLS = 12_000_000
 """Rows may lack keys that others have, if the table has at most this number of cells, or 20 for
 each cell that is given. Otherwise a small file with many different keys would be a huge table."""
+EXAMPLE = '{"x": 1.5, "kind": "a"}'
+"""A row, for messages."""
 MAX_SHOWN = 5
 """Largest number of lines that a message lists."""
 
@@ -116,7 +118,7 @@ def json_names(rows: Iterator[JsonRow] | Sequence[JsonRow], path: Path) -> tuple
         problem = row.problem or problem
         require_names(tuple(names), path)
     if not names:
-        raise DataError(f"{path} has no cells: {problem}. Give objects such as {{'x': 1.5}}")
+        raise DataError(f"{path} has no cells: {problem}. Give objects such as {EXAMPLE}")
     return tuple(names)
 
 
@@ -180,7 +182,7 @@ def _parse(content: bytes) -> Any:  # ruff: ignore[any-type]
 def _row(value: object, where: str) -> JsonRow:
     if isinstance(value, dict):
         return JsonRow(value, "")
-    return JsonRow({}, f"{where} is {quote(value)}, but must be an object such as {{'x': 1.5}}")
+    return JsonRow({}, f"{where} is {quote(value)}, but must be an object such as {EXAMPLE}")
 
 
 def _require_given_cells(rows: Sequence[JsonRow], names: Sequence[str], path: Path) -> None:
