@@ -13,6 +13,7 @@ with name_missing_extra("fdsm.tables"):
     from .model import ModelError, TableModel
     from .outliers import Reason
     from .scoring import ScoredTable
+    from .stream import score_arriving
 
 load = TableModel.load
 
@@ -25,6 +26,7 @@ __all__ = [
     "TableModel",
     "choose_objective",
     "load",
+    "score_arriving",
 ]
 
 

@@ -14,7 +14,6 @@ import pyarrow as pa
 from ..atomic_io import create_folder, replace_file
 from .errors import problems_of
 from .frame import (
-    SOURCE,
     ArrivingLines,
     Frame,
     Source,
@@ -24,6 +23,7 @@ from .frame import (
     iter_arriving_text,
     require_replaceable,
 )
+from .frame.arriving import SOURCE
 from .scoring import SCORES_COLUMNS, SCORES_MARK, ScoredTable, score_frames, with_scores
 
 if TYPE_CHECKING:

@@ -1,7 +1,6 @@
 """Files and frames as one `pyarrow.Table`, and tables as files."""
 
 from .arriving import (
-    SOURCE,
     ArrivingLines,
     Source,
     is_json,
@@ -17,7 +16,6 @@ from .writing import cast_text, csv_rows, require_replaceable, uncastable, write
 
 __all__ = [
     "JSON_SUFFIXES",
-    "SOURCE",
     "TEXT_SUFFIXES",
     "ArrivingLines",
     "Frame",
