@@ -11,7 +11,7 @@ from ...untrusted import MAX_EXPANSION, MAX_JSON_BYTES, InputError, parse_json, 
 from ..errors import DataError
 from .memory import frame_from, unknown_keys
 from .text_file import Frame
-from .text_format import require_names
+from .text_format import MAX_COLUMNS, require_names
 
 JSON_SUFFIXES = frozenset({".json", ".jsonl", ".ndjson"})
 SPARSE_CELLS = 12_000_000
@@ -116,7 +116,9 @@ def json_names(rows: Iterator[JsonRow] | Sequence[JsonRow], path: Path) -> tuple
     for row in rows:
         names |= dict.fromkeys(row.cells)
         problem = row.problem or problem
-        require_names(tuple(names), path)
+        if len(names) > MAX_COLUMNS:
+            break
+    require_names(tuple(names), path)
     if not names:
         raise DataError(f"{path} has no cells: {problem}. Give objects such as {EXAMPLE}")
     return tuple(names)
