@@ -189,6 +189,8 @@ def _require_table(path: str | Path) -> Path:
             f"{path} holds images, which are not a table. The reproduction trains on them: "
             "`python -m paper train` in a clone of the repository"
         )
+    if path.suffix.lower() in {".xlsx", ".xls", ".ods"}:
+        raise DataError(f"{path} is a workbook. Save the sheet as csv, and give that file")
     if table_suffix(path) not in TABLE_SUFFIXES and path.suffix.lower() not in ARRAY_SUFFIXES:
         raise DataError(
             f"{path} has an unsupported format. Supported are .csv, .tsv, .txt, .data, .json, "
