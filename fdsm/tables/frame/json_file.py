@@ -45,10 +45,11 @@ def parse_line(line: bytes, number: int) -> JsonRow:
         "line 7 is not JSON (Expecting ',' delimiter: column 10 (char 9))"
     """
     try:
-        return _row(_parse(line), f"line {number:,}")
+        value = _parse(line)
     except InputError as error:
         problem = str(error).removeprefix("it ").replace(": line 1 column", ": column")
         return JsonRow({}, f"line {number:,} {problem}")
+    return _row(value, "line", number)
 
 
 def parse_rows(file: IO[bytes], path: Path) -> Iterator[JsonRow]:
@@ -167,7 +168,7 @@ def _array(content: bytes, path: Path) -> Iterator[JsonRow]:
         raise DataError(
             f"{path} cannot be read: {error}. Give an array of objects, or one object per line"
         ) from error
-    yield from (_row(value, f"element {number:,}") for number, value in enumerate(values, 1))
+    yield from (_row(value, "element", number) for number, value in enumerate(values, 1))
 
 
 def _parse(content: bytes) -> Any:  # ruff: ignore[any-type]
@@ -181,10 +182,12 @@ def _parse(content: bytes) -> Any:  # ruff: ignore[any-type]
     return value
 
 
-def _row(value: object, where: str) -> JsonRow:
+def _row(value: object, what: str, number: int) -> JsonRow:
     if isinstance(value, dict):
         return JsonRow(value, "")
-    return JsonRow({}, f"{where} is {quote(value)}, but must be an object such as {EXAMPLE}")
+    return JsonRow(
+        {}, f"{what} {number:,} is {quote(value)}, but must be an object such as {EXAMPLE}"
+    )
 
 
 def _require_given_cells(rows: Sequence[JsonRow], names: Sequence[str], path: Path) -> None:
