@@ -32,7 +32,7 @@ TABLES = [
     {"encoder", "ensemble", "outliers", "schema"},
     {"comparison", "explain", "frame", "relations"},
     {"scoring", "summary"},
-    {"model", "report"},
+    {"model", "report", "stream"},
     {"estimator"},
 ]
 """The modules of `fdsm.tables`. The page is made from the summary and does not know the model."""

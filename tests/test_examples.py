@@ -37,3 +37,17 @@ def test_partitions_that_dask_scores_have_the_scores_of_the_whole_table(tmp_path
     np.testing.assert_array_equal(scored["p_value"].to_numpy() <= limit, expected.flagged)
     assert expected.flagged[40]
     assert "expected about" in scored["reasons"][40].as_py()
+
+
+def test_the_service_finds_what_is_wrong_and_stops(capsys: pytest.CaptureFixture[str]) -> None:
+    """The example itself compares the answer with the scores of the model."""
+    example = runpy.run_path(str(EXAMPLES / "service.py"))
+    ordinary, cool, valve, short, cut = example["scored"]
+    assert ordinary["p_value"] > 0.05 < short["p_value"]
+    assert (cool["flagged"], valve["flagged"]) == (True, True)
+    assert cool["reasons"].startswith(("kind is pump", "temperature is 41"))
+    assert valve["reasons"].startswith("kind: 'valve' does not occur in the training data")
+    assert cut["problem"].startswith("line 5 is not JSON")
+    assert "one request takes" in capsys.readouterr().out
+    with pytest.raises(OSError, match="refused"):
+        example["post"]("")

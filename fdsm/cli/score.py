@@ -1,8 +1,10 @@
 """`fdsm score`: score the rows of a table with a trained model."""
 
 import math
+import sys
+from io import BufferedReader
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 from tyro.conf import Positional, arg
 
@@ -16,6 +18,9 @@ from .options import (
     require_device,
 )
 from .printing import log, report_files
+
+STREAM_ALPHA = 0.01
+"""Rows that arrive one after another are flagged up to this p-value, by default."""
 
 
 def score(
@@ -40,12 +45,14 @@ def score(
 
     Args:
         model: Folder of the model, written by `fdsm train`.
-        data: The table to score, with the columns of the training table.
+        data: The table to score, with the columns of the training table. With -, csv or JSON lines
+            are read from standard input and scored as they arrive.
         out: The .csv or .parquet file to write. Default: beside the data, for example
-            new.scores.csv for new.csv.
+            new.scores.csv for new.csv. With -: standard output, in the format of the input.
         fdr: False discovery rate: the largest expected share of normal rows among flagged ones.
             Default: 0.1.
         alpha: Flag the rows with at most this p-value instead: this share of all normal rows.
+            Default with -: 0.01.
         top: Flag this many rows with the highest scores instead.
         only_scores: Leave out your columns; write the number of each row instead.
         device: Device, such as cpu, cuda or mps.
@@ -54,21 +61,33 @@ def score(
     Raises:
         UsageError: If the options contradict each other or are out of range.
     """
+    is_stream = str(data) == "-"
+    if is_stream:
+        _require_streamable({"--fdr": fdr, "--top": top}, prints_json=json and out is None)
+        alpha = STREAM_ALPHA if alpha is None else alpha
     rule = _flagging_rule(fdr, alpha, top)
     fdr = 0.1 if fdr is None else fdr
-    import numpy as np
-
     from ..tables import TableModel
     from ..tables.scoring import default_scores_path, score_file
+    from ..tables.stream import score_arriving
 
-    path = out or default_scores_path(data)
     trained = TableModel.load(model, device=require_device(device))
-    log(f"Scoring {data}")
-    scored = score_file(
-        trained, data, path, fdr=fdr, alpha=alpha, top=top, only_scores=only_scores
-    )
-    rows, flagged = len(scored.score), int(scored.flagged.sum())
-    not_scored = int(np.isnan(scored.score).sum())
+    if is_stream and alpha is not None:
+        log("Scoring standard input")
+        path = out or Path("standard output")
+        rows, flagged, not_scored = score_arriving(
+            trained,
+            cast(BufferedReader, sys.stdin.buffer),
+            out or sys.stdout.buffer,
+            alpha=alpha,
+            only_scores=only_scores,
+        )
+    else:
+        log(f"Scoring {data}")
+        path = out or default_scores_path(data)
+        rows, flagged, not_scored = score_file(
+            trained, data, path, fdr=fdr, alpha=alpha, top=top, only_scores=only_scores
+        ).counts()
     smallest = float(f"{trained.smallest_p_value:.2g}")
     if json:
         report_files(
@@ -93,6 +112,18 @@ def score(
             f"of training rows. {'A row' if needed == 1 else f'At least {needed:,} rows'} of this "
             "file must be that unusual. The order of the scores has no such limit."
         )
+
+
+def _require_streamable(rules: dict[str, float | None], *, prints_json: bool) -> None:
+    """Raise `UsageError` if rows cannot be scored as they arrive."""
+    for name, value in rules.items():
+        if value is not None:
+            raise UsageError(
+                f"{name} needs all rows, but rows of standard input are scored as they arrive. "
+                "Use --alpha, or score a file"
+            )
+    if prints_json:
+        raise UsageError("standard output has the scored rows. To use --json, give --out")
 
 
 def _flagging_rule(fdr: float | None, alpha: float | None, top: int | None) -> str:

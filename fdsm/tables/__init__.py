@@ -13,6 +13,9 @@ with name_missing_extra("fdsm.tables"):
     from .model import ModelError, TableModel
     from .outliers import Reason
     from .scoring import ScoredTable
+    from .stream import score_arriving
+
+load = TableModel.load
 
 __all__ = [
     "DataError",
@@ -22,6 +25,8 @@ __all__ = [
     "ScoredTable",
     "TableModel",
     "choose_objective",
+    "load",
+    "score_arriving",
 ]
 
 

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .frame import frame_from
+from .frame.text_format import positions
 from .model import TableModel
 from .outliers import Reason
 from .schema import Categorical, Column, Constant, TableSchema, UsedColumn
@@ -32,7 +34,8 @@ class ScoreMatchingDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
     Columns may be numbers, categories, booleans and dates, with missing cells.
 
     A table is a frame of pandas, polars or pyarrow, or an array of shape `(N, C)`. The types of
-    the columns of a frame are inferred. All columns of an array of numbers are numeric.
+    the columns of a frame are inferred. All columns of an array of numbers are numeric. New frames
+    may have their columns in any order, unlike with estimators of scikit-learn.
 
     Args:
         iterations: Number of training iterations. Default: chosen from the number of rows.
@@ -105,10 +108,42 @@ class ScoreMatchingDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
             seed=int(check_random_state(self.random_state).randint(2**31)),
             device=self.device,
         )
+        self._template = _template(X, frame)
+        return self._set_numbers()
+
+    @classmethod
+    def load(cls, folder: str | Path, *, alpha: float = 0.05, device: str = "cpu") -> Self:
+        """Return the estimator of a model that `fdsm train` or `model_.save(folder)` has written.
+
+        Args:
+            folder: The folder.
+            alpha: Significance level of `predict`.
+            device: Device.
+
+        Returns:
+            The estimator. Samples are an arrow table, or an array if the columns have no names.
+
+        Raises:
+            ModelError: If the folder does not hold a model, or it is damaged.
+        """
+        estimator = cls(alpha=alpha, device=device)
+        estimator._check_parameters()
+        estimator.model_ = TableModel.load(folder, device=device)
+        names = estimator.schema_.names
+        estimator.n_features_in_ = len(names)
+        estimator._template = None
+        if names != positions(len(names)):
+            estimator.feature_names_in_ = np.array(names, object)
+            estimator._template = estimator.model_.schema.decode(
+                np.empty((0, len(estimator.schema_.used)))
+            )
+        return estimator._set_numbers()
+
+    def _set_numbers(self) -> Self:
+        """Set the attributes that follow from the model."""
         held_out_scores = self.model_.detector.calibration.held_out_scores()
         self.offset_ = float(held_out_scores.quantile(1 - self.alpha))
         self.n_iter_ = self.model_.training.iterations
-        self._template = _template(X, frame)
         return self
 
     def fit_predict(self, X: object, y: object = None) -> npt.NDArray[np.int64]:
@@ -237,10 +272,12 @@ class ScoreMatchingDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError("; ".join(problems))
 
     def _frame(self, X: object, *, reset: bool) -> "pa.Table":
-        """Return the table after the checks of scikit-learn."""
+        """Return the table after the checks of scikit-learn, except for the order of columns."""
         if _is_frame(X):
-            validate_data(self, X, reset=reset, skip_check_array=True)
-            return frame_from(X)
+            frame, names = frame_from(X), getattr(self, "feature_names_in_", ())
+            if reset or set(frame.column_names) != set(names):
+                validate_data(self, X, reset=reset, skip_check_array=True)
+            return frame
         array = validate_data(
             self,
             X,

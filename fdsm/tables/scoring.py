@@ -19,6 +19,7 @@ from ..untrusted import not_a_formula
 from .errors import DataError, problems_of
 from .explain import explain, reasons_text, seven_digits
 from .frame import (
+    JSON_SUFFIXES,
     TEXT_SUFFIXES,
     Frame,
     cast_text,
@@ -77,6 +78,10 @@ class ScoredTable:
         """Return the numbers of rows and of flagged rows."""
         return f"ScoredTable({len(self.score):,} rows, {int(self.flagged.sum()):,} flagged)"
 
+    def counts(self) -> tuple[int, int, int]:
+        """Return the numbers of rows, of flagged rows and of rows that could not be scored."""
+        return len(self.score), int(self.flagged.sum()), int(np.isnan(self.score).sum())
+
     def columns(self, start: int = 0, stop: int | None = None) -> pa.Table:
         """Return a range of the rows as a table with text for reasons and problems."""
         stop = len(self.score) if stop is None else stop
@@ -98,11 +103,11 @@ class ScoredTable:
 
 
 def table_frames(table: object, columns: Sequence[str] = ()) -> Iterator[Frame]:
-    """Yield the blocks of a table: of a file, a frame or an array."""
+    """Yield the blocks of a table: of a file, a frame, a list of rows or an array."""
     if isinstance(table, str | os.PathLike):
         yield from iter_table(Path(table), BLOCK, columns)
         return
-    whole = frame_from(table)
+    whole = frame_from(table, columns)
     for start in range(0, max(whole.num_rows, 1), BLOCK):
         part = whole.slice(start, BLOCK)
         yield Frame(part, {}, part)
@@ -206,7 +211,7 @@ def score_file(
         ValueError: If the format is not supported.
     """
     require_replaceable(out, SCORES_MARK, SCORES_COLUMNS, path)
-    is_text = table_suffix(path) in TEXT_SUFFIXES
+    is_text = table_suffix(path) in TEXT_SUFFIXES | JSON_SUFFIXES
     typed = out.suffix == ".parquet" and not only_scores and is_text
     as_text: set[str] = set()
     blocks: list[pa.Table] = []
@@ -242,7 +247,7 @@ def score_file(
         tables = (cast_text(table, model.schema, as_text) for table in tables)
     create_folder(out.parent)
     with replace_file(out) as draft:
-        write_frames(draft, out.suffix, _with_scores(tables, scored), SCORES_MARK)
+        write_frames(draft, out.suffix, with_scores(tables, scored), SCORES_MARK)
     return scored
 
 
@@ -308,7 +313,7 @@ def _most_unusual(score: Tensor, is_unusual: Tensor, smallest: float) -> Tensor:
     return chosen[score[chosen].argsort(descending=True)][:EXPLAINED_ROWS]
 
 
-def _with_scores(tables: Iterable[pa.Table], scored: ScoredTable) -> Iterator[pa.Table]:
+def with_scores(tables: Iterable[pa.Table], scored: ScoredTable) -> Iterator[pa.Table]:
     """Yield the blocks of a table with the columns of scores after their own."""
     done = 0
     for table in tables:

@@ -1,5 +1,7 @@
 """`fdsm score`; see also test_messy_table.py."""
 
+import io
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -170,3 +172,111 @@ def test_wrong_options_are_explained(
     code, error = run_fails(["score", str(trained), str(table), *options], capsys)
     assert code == 2
     assert message in error
+
+
+# Standard input
+
+
+def give(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let standard input have a text."""
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+
+
+NEW = "length,weight,height\n0,5,-300\n50,5,-300\n1,x,-200\n0,5\n"
+
+
+def test_csv_on_standard_input_is_scored_as_the_file(
+    trained: Path,
+    tmp_path: Path,
+    capfdbinary: pytest.CaptureFixture[bytes],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Rows go to standard output and messages to standard error. The default level is 0.01."""
+    (tmp_path / "new.csv").write_text(NEW)
+    main(["score", str(trained), "new.csv", "--alpha", "0.01"])
+    capfdbinary.readouterr()
+    give(NEW, monkeypatch)
+    main(["score", str(trained), "-"])
+    sys.stdout.flush()
+    out, log = capfdbinary.readouterr()
+    assert out == (tmp_path / "new.scores.csv").read_bytes()
+    assert b"Wrote standard output: 4 rows, 2 flagged with a p-value of at most 0.01." in log
+    assert b"1 not scored." in log
+    assert {path.name for path in tmp_path.iterdir()} == {"new.csv", "new.scores.csv"}
+
+
+def test_json_lines_on_standard_input_are_written_as_json_lines(
+    trained: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows: list[dict[str, object]] = [
+        {"length": 0, "weight": 5, "height": -300.0, "score": "mine"},
+        {"height": -300, "length": 50, "größe": None},
+    ]
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    for _ in range(2):  # older scores are replaced
+        give(lines + "oops\n", monkeypatch)
+        command = ["score", str(trained), "-", "--out", "new/s.jsonl", "--alpha", "0.1"]
+        assert run_json(command, capsys) == {
+            "files": ["new/s.jsonl"],
+            "rows": 3,
+            "flagged": 1,
+            "false_discovery_rate": None,
+            "not_scored": 1,
+            "smallest_possible_p_value": 0.005,
+        }
+    first, second, third = map(json.loads, Path("new/s.jsonl").read_text().splitlines())
+    assert list(first)[:5] == ["length", "weight", "height", "score", "fdsm_score"]
+    assert (first["score"], first["height"], first["flagged"]) == ("mine", -300.0, False)
+    assert second["flagged"] is True
+    assert second["reasons"].startswith("length is 50 (expected about ")
+    assert third["problem"] == "line 3 is not JSON (Expecting value: column 1 (char 0))"
+    (tmp_path / "other.jsonl").write_text('{"a": 1}\n')
+    for out, problem in (
+        ("other.jsonl", "other.jsonl exists and does not hold scores"),
+        ("s.csv", "scores can be written as .jsonl, not '.csv'"),
+    ):
+        give(lines, monkeypatch)
+        code, error = run_fails(["score", str(trained), "-", "--out", out], capsys)
+        assert (code, problem in error) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--top", "3"], "--top needs all rows, but rows of standard input are scored as they"),
+        (["--fdr", "0.2"], "--fdr needs all rows"),
+        (["--json"], "standard output has the scored rows. To use --json, give --out"),
+        (["--alpha", "2"], "--alpha must be between 0 and 1, but is 2.0"),
+    ],
+)
+def test_options_that_need_all_rows_are_refused_for_standard_input(
+    options: list[str], message: str, trained: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, error = run_fails(["score", str(trained), "-", *options], capsys)
+    assert code == 2
+    assert message in error
+
+
+def test_a_row_is_answered_before_the_next_one_is_sent(trained: Path) -> None:
+    """A program can wait for the scores of a row, as with a service."""
+    root = Path(fdsm.__file__).parents[1]
+    command = [sys.executable, "-m", "fdsm", "score", str(trained), "-"]
+    row = json.dumps({"length": 0, "weight": 5, "height": -300}) + "\n"
+    with subprocess.Popen(
+        command, cwd=root, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        answers = []
+        for _ in range(3):
+            process.stdin.write(row)
+            process.stdin.flush()
+            answers.append(process.stdout.readline())
+        process.stdin.close()
+        assert process.stdout.read() == ""
+    assert json.loads(answers[0])["p_value"] > 0.1
+    assert answers[1] == answers[2] == answers[0]
+    assert process.returncode == 0

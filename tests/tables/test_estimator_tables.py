@@ -1,11 +1,14 @@
 """The scikit-learn estimator with tables: types, missing cells, reasons and samples."""
 
+import importlib.util
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pytest
 import torch
 
-from fdsm import ScoreMatchingDensity
+from fdsm import ScoreMatchingDensity, tables
 from fdsm.tables.outliers import Reason
 
 from .estimator_cases import gaussian, machine_records, small
@@ -224,3 +227,42 @@ def test_columns_of_arrays_of_numbers_are_numeric_unless_named(quick_training: N
     assert set(samples[:, 1]) <= {0, 1, 2}
     assert np.isnan(samples[:, 2]).all()
     assert small(iterations=1).fit(x).sample(3).dtype == x.dtype
+
+
+def test_columns_are_found_by_name_in_any_order(of_records: ScoreMatchingDensity) -> None:
+    rows = machine_records(30, seed=1)
+    other = rows.select(rows.column_names[::-1])
+    frames = [other]
+    if importlib.util.find_spec("pandas"):
+        frames.append(other.to_pandas())
+    for frame in frames:
+        np.testing.assert_array_equal(
+            of_records.outlier_scores(frame), of_records.outlier_scores(rows)
+        )
+    with pytest.raises(ValueError, match="yet now missing:\n- load"):
+        of_records.predict(other.drop_columns(["load"]))
+
+
+def test_a_saved_model_is_opened_as_an_estimator(
+    of_records: ScoreMatchingDensity, tmp_path: Path
+) -> None:
+    of_records.model_.save(tmp_path / "model")
+    opened = ScoreMatchingDensity.load(tmp_path / "model")
+    rows = machine_records(30, seed=1)
+    for method in ("outlier_scores", "p_values", "score_samples", "predict"):
+        np.testing.assert_array_equal(
+            getattr(opened, method)(rows), getattr(of_records, method)(rows)
+        )
+    for name in ("offset_", "n_iter_", "n_features_in_"):
+        assert getattr(opened, name) == getattr(of_records, name)
+    assert list(opened.feature_names_in_) == list(of_records.feature_names_in_)
+    samples = [model.sample(20, random_state=0).to_pydict() for model in (opened, of_records)]
+    assert samples[0] == samples[1]
+    stricter = ScoreMatchingDensity.load(tmp_path / "model", alpha=0.01)
+    assert stricter.offset_ > opened.offset_
+    x = gaussian(100, 0)
+    small().fit(x).model_.save(tmp_path / "array")
+    array = ScoreMatchingDensity.load(tmp_path / "array")
+    assert array.sample(3, random_state=0).shape == (3, 3)
+    assert array.predict(x).shape == (100,)
+    assert tables.load(tmp_path / "array").schema == array.schema_

@@ -1,20 +1,23 @@
 """Take tables that are in memory as `pyarrow.Table`."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ...untrusted import quote
 from ..errors import DataError
 from .plain_types import plain_types
 from .text_format import positions, require_names
 
 _NOT_A_TABLE = (
-    "is not a table. Give a pandas, polars or pyarrow table, a dictionary of columns, or an array "
-    "of shape (N, C)"
+    "is not a table. Give a pandas, polars or pyarrow table, a list of dictionaries, a dictionary "
+    "of columns, or an array of shape (N, C)"
 )
+MAX_SHOWN = 5
+"""Largest number of names that a message lists."""
 
 
 @runtime_checkable
@@ -38,25 +41,33 @@ class _HasColumns(Protocol):
     def __getitem__(self, name: object) -> Any: ...  # ruff: ignore[any-type]
 
 
-def frame_from(table: object) -> pa.Table:
+def frame_from(table: object, columns: Collection[str] = ()) -> pa.Table:
     """Return a table in memory as `pyarrow.Table`.
 
     Args:
         table: A pandas, polars or pyarrow table; any object with `__arrow_c_stream__` or
-            `__dataframe__`; a dictionary of columns; or an array `(N, C)`, whose columns are
-            called `"0"`, `"1"` and so on.
+            `__dataframe__`; a list of rows, each a dictionary; a dictionary of columns; or an
+            array `(N, C)`, whose columns are called `"0"`, `"1"` and so on.
+        columns: Names that the keys of rows may have. Those that all rows lack are added.
 
     Returns:
-        The table. The index of a pandas table is left out. A column that mixes types is text.
+        The table. The index of a pandas table is left out. A column that mixes types is text. A
+        key that a row does not have is a missing cell.
 
     Raises:
-        DataError: If the object is not a table, or two columns have the same name.
+        DataError: If the object is not a table, two columns have the same name, or rows have none
+            of `columns`.
 
     Example:
         >>> frame_from({"x": [1.5, None], "kind": ["a", "b"]}).column_names
         ['x', 'kind']
+        >>> frame_from([{"x": 1.5, "kind": "a"}, {"kind": "b"}]).to_pydict()
+        {'x': [1.5, None], 'kind': ['a', 'b']}
     """
-    frame = _convert(table)
+    if isinstance(table, Sequence) and any(isinstance(row, Mapping) for row in table):
+        frame = _from_rows(table, columns)
+    else:
+        frame = _convert(table)
     require_names(frame.column_names, "the table")
     return plain_types(frame)
 
@@ -86,6 +97,25 @@ def _convert(table: object) -> pa.Table:
     return _from_array(np.asarray(table), type(table).__name__)
 
 
+def unknown_keys(keys: Collection[str], columns: Collection[str]) -> str:
+    """Return what is wrong with rows that have none of the columns of a model."""
+    shown = [", ".join(map(quote, list(names)[:MAX_SHOWN])) for names in (keys, columns)]
+    return f"has the keys {shown[0]}, but none of the columns {shown[1]}"
+
+
+def _from_rows(rows: Sequence[Mapping[str, object]], columns: Collection[str]) -> pa.Table:
+    for i, row in enumerate(rows):
+        if not isinstance(row, Mapping):
+            raise DataError(
+                f"row {i + 1:,} is a {type(row).__name__}, but others are dictionaries"
+            )
+    names = dict.fromkeys(name for row in rows for name in row)
+    if columns and names and set(map(str, names)).isdisjoint(columns):
+        raise DataError(f"the list of rows {unknown_keys(list(map(str, names)), columns)}")
+    absent = dict.fromkeys(columns, [None] * len(rows))
+    return _from_columns(absent | {str(n): [row.get(n) for row in rows] for n in names})
+
+
 def _from_columns(columns: Mapping[str, object]) -> pa.Table:
     arrays = {name: _to_array(name, values) for name, values in columns.items()}
     lengths = {name: len(array) for name, array in arrays.items()}
@@ -103,7 +133,7 @@ def _to_array(name: str, values: Any) -> pa.Array:  # ruff: ignore[any-type]
     if isinstance(values, str | bytes | Mapping) or not hasattr(values, "__iter__"):
         raise DataError(
             f"column {name!r} has the type {type(values).__name__}, but must be a list or an "
-            "array of cells"
+            "array of cells. Put a dictionary that is a row into a list: [row]"
         )
     try:
         return pa.array(values, from_pandas=True)

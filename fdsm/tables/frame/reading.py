@@ -1,8 +1,9 @@
-"""Text, parquet and arrow files as `pyarrow.Table`, whole or in blocks."""
+"""Text, JSON, parquet and arrow files as `pyarrow.Table`, whole or in blocks."""
 
 import io
 from collections.abc import Collection, Generator, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -12,6 +13,7 @@ import pyarrow.compute as pc
 from ...untrusted import Decompressed, InputError, expansion_limit, quote, require_file
 from ..errors import DataError
 from .arrow_messages import decompressed_size
+from .json_file import JSON_SUFFIXES, json_names, parse_json_table, parse_rows, text_frame
 from .plain_types import plain_types
 from .text_file import Frame, iter_text, parse_text
 from .text_format import require_names
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 TEXT_SUFFIXES = frozenset({".csv", ".tsv", ".txt", ".data"})
 PARQUET_SUFFIXES = frozenset({".parquet", ".pq"})
 ARROW_SUFFIXES = frozenset({".feather", ".arrow"})
-TABLE_SUFFIXES = TEXT_SUFFIXES | PARQUET_SUFFIXES | ARROW_SUFFIXES
+TABLE_SUFFIXES = TEXT_SUFFIXES | JSON_SUFFIXES | PARQUET_SUFFIXES | ARROW_SUFFIXES
 
 GZIP = b"\x1f\x8b"
 """How a gzip file begins."""
@@ -63,9 +65,13 @@ def parse_frame(
     if not content:
         raise DataError(f"{path} is empty. Add rows")
     suffix = table_suffix(path)
+    if suffix in JSON_SUFFIXES:
+        table = parse_json_table(io.BytesIO(_decompress(content, path)), path)
+        require_short_cells(table, path)
+        return Frame(table, {}, table)
     if suffix not in PARQUET_SUFFIXES | ARROW_SUFFIXES:
         frame = parse_text(_decompress(content, path), path, column_names, as_text)
-        _require_short_cells(frame.table, path)
+        require_short_cells(frame.table, path)
         return frame
     table = plain_types(_parse_binary(content, path, suffix))
     require_names(table.column_names, path)
@@ -78,23 +84,26 @@ def iter_frames(path: Path, rows: int, column_names: Collection[str] = ()) -> It
     """Read a table in blocks, for files that are larger than memory.
 
     Args:
-        path: A text, parquet or arrow file. Text may be compressed with gzip.
+        path: A text, JSON, parquet or arrow file. Text may be compressed with gzip.
         rows: Largest number of rows of a block.
         column_names: Names that the columns may have.
 
     Yields:
-        The blocks in the order of the file. All columns of a text file are text; `TableSchema`
-        converts them.
+        The blocks in the order of the file. All columns of a text or JSON file are text;
+        `TableSchema` converts them.
 
     Raises:
         DataError: If the file is not a table or has two columns of the same name.
     """
     size = require_file(path, DataError)
     suffix = table_suffix(path)
+    if suffix in JSON_SUFFIXES:
+        yield from _iter_json(path, rows, column_names)
+        return
     if suffix not in PARQUET_SUFFIXES | ARROW_SUFFIXES:
         with _open_text(path) as file:
             for frame in iter_text(file, path, rows, column_names):
-                _require_short_cells(frame.table, path)
+                require_short_cells(frame.table, path)
                 yield frame
         return
     with _readable(path, suffix):
@@ -103,15 +112,27 @@ def iter_frames(path: Path, rows: int, column_names: Collection[str] = ()) -> It
                 for batch in file.iter_batches(rows):
                     table = _expand(pa.Table.from_batches([batch]), file, size)
                     table.validate(full=True)
-                    _require_short_cells(table, path)
+                    require_short_cells(table, path)
                     yield Frame(plain_types(table), {}, table)
             return
         table = _read_arrow(pa.memory_map(str(path)), size)
         require_names(table.column_names, path)
-        _require_short_cells(table, path)
+        require_short_cells(table, path)
         for start in range(0, table.num_rows, rows):
             part = table.slice(start, rows)
             yield Frame(plain_types(part), {}, part)
+
+
+def _iter_json(path: Path, rows: int, column_names: Collection[str]) -> Iterator[Frame]:
+    """Read a JSON file twice: for the keys of all rows, and in blocks with these columns."""
+    with _open_text(path) as file:
+        names = json_names(parse_rows(file, path), path)
+    with _open_text(path) as file:
+        parsed = parse_rows(file, path)
+        while block := list(islice(parsed, rows)):
+            frame = text_frame(block, names, path, column_names)
+            require_short_cells(frame.table, path)
+            yield frame
 
 
 def count_cells(path: Path) -> int | None:
@@ -142,7 +163,7 @@ def _parse_binary(content: bytes, path: Path, suffix: str) -> pa.Table:
             with _open_parquet(source, path, len(content)) as file:
                 table = _expand(file.read(), file, len(content))
                 table.validate(full=True)
-        _require_short_cells(table, path)
+        require_short_cells(table, path)
         return table
 
 
@@ -222,7 +243,8 @@ def _read_arrow(source: pa.NativeFile, size: int) -> pa.Table:
     return table
 
 
-def _require_short_cells(table: pa.Table, path: Path) -> None:
+def require_short_cells(table: pa.Table, path: Path) -> None:
+    """Raise `DataError` if a cell of text has more than `MAX_CELL` bytes."""
     text = [field.name for field in table.schema if is_plain_text(field.type)]
     for name, column in ((name, table.column(name)) for name in text):
         if column.nbytes > MAX_CELL:

@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from ...untrusted import read_file, require_file
+from ...untrusted import MAX_JSON_BYTES, read_file, require_file
 from ..errors import DataError
 from ..schema.training_rows import MIN_ROWS
 from .array_file import ARRAY_SUFFIXES, parse_array
+from .json_file import JSON_SUFFIXES
 from .reading import (
     TABLE_SUFFIXES,
     count_cells,
@@ -70,8 +71,9 @@ def read_table(
     """Read a table to train on. A large file is read in blocks, and a sample of its rows is used.
 
     Args:
-        path: A text file (`.csv`, `.tsv`, `.txt`, `.data`, also `.gz`), a `.parquet`, `.feather`
-            or `.arrow` file, or an array `(N, C)` in a `.npy` or `.npz` file.
+        path: A text file (`.csv`, `.tsv`, `.txt`, `.data`), objects in a `.json`, `.jsonl` or
+            `.ndjson` file, both also as `.gz`, a `.parquet`, `.feather` or `.arrow` file, or an
+            array `(N, C)` in a `.npy` or `.npz` file.
         columns: Names that the columns may have. They help to recognize the header of a text file.
         as_text: Names of columns of a text file that are text even if all cells are numbers.
         seed: Random seed of the sample.
@@ -110,8 +112,8 @@ def iter_table(
         key: Name of the array in a `.npz` file with several arrays.
 
     Yields:
-        The blocks in the order of the file. All columns of a text file are text; `TableSchema`
-        converts them.
+        The blocks in the order of the file. All columns of a text or JSON file are text;
+        `TableSchema` converts them.
 
     Raises:
         DataError: If the file is not a table or has two columns of the same name.
@@ -187,10 +189,13 @@ def _require_table(path: str | Path) -> Path:
             f"{path} holds images, which are not a table. The reproduction trains on them: "
             "`python -m paper train` in a clone of the repository"
         )
+    if path.suffix.lower() in {".xlsx", ".xls", ".ods"}:
+        raise DataError(f"{path} is a workbook. Save the sheet as csv, and give that file")
     if table_suffix(path) not in TABLE_SUFFIXES and path.suffix.lower() not in ARRAY_SUFFIXES:
         raise DataError(
-            f"{path} has an unsupported format. Supported are .csv, .tsv, .txt, .data, .parquet, "
-            ".feather, .arrow, .npy and .npz. Convert it to one of these"
+            f"{path} has an unsupported format. Supported are .csv, .tsv, .txt, .data, .json, "
+            ".jsonl, .ndjson, .parquet, .feather, .arrow, .npy and .npz. Convert it to one of "
+            "these"
         )
     return path
 
@@ -200,6 +205,8 @@ def _is_large(path: Path) -> bool:
     size, cells = require_file(path, DataError), count_cells(path)
     if path.suffix.lower() in ARRAY_SUFFIXES:
         return False
+    if table_suffix(path) in JSON_SUFFIXES:  # rows of Python objects take ten times their text
+        return size > MAX_JSON_BYTES
     return size > LARGE_FILE if cells is None else cells > min(MAX_CELLS, max(FEW_CELLS, size))
 
 

@@ -2,10 +2,10 @@
 
 import csv
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,9 @@ from .text_format import (
     detect_format,
     require_names,
 )
+
+if TYPE_CHECKING:
+    from .arriving import ArrivingLines
 
 BLOCK_BYTES = 2**22
 """Number of bytes that pyarrow parses at once."""
@@ -98,7 +101,11 @@ def parse_text(
 
 
 def iter_text(
-    file: IO[bytes], path: Path, rows: int, column_names: Collection[str] = ()
+    file: "IO[bytes] | ArrivingLines",
+    path: Path,
+    rows: int,
+    column_names: Collection[str] = (),
+    ready: Callable[[], int] | None = None,
 ) -> Iterator[Frame]:
     """Parse a text table in blocks. All columns are text, so that all blocks have one type.
 
@@ -107,6 +114,8 @@ def iter_text(
         path: Path of the file, for errors.
         rows: Number of lines of a block.
         column_names: Names that the columns may have.
+        ready: Waits for lines and returns how many can be read without waiting. A block has no
+            more than these.
 
     Yields:
         The blocks.
@@ -122,7 +131,8 @@ def iter_text(
     lines = chain(head[text_format.skip :], file)
     types = dict.fromkeys(text_format.names, pa.string())
     pending = b""
-    while block := _take_lines(lines, rows):
+    count = rows if ready is None else max(len(head) - text_format.skip, 1)
+    while block := _take_lines(lines, count):
         content = _clean(pending + decode_text(block, path), text_format)
         body = _without_final_comments(content, text_format)
         pending = content[len(body) :]  # comments if nothing follows, otherwise rows
@@ -134,6 +144,7 @@ def iter_text(
                 _problems(ragged),
                 _insert_ragged_rows(cells, ragged, text_format.delimiter),
             )
+        count = rows if ready is None else min(rows, ready())
 
 
 def _head(content: bytes) -> bytes:

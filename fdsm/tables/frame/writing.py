@@ -1,7 +1,8 @@
 """Write tables in blocks as csv or parquet files."""
 
 import csv
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,8 +66,12 @@ def _write_csv(path: Path, frames: Iterable[pa.Table]) -> None:
         for number, frame in enumerate(frames):
             if number == 0:
                 writer.writerow(frame.column_names)
-            columns = [_as_text(column) for column in frame.columns]
-            writer.writerows(zip(*columns, strict=True))
+            writer.writerows(csv_rows(frame))
+
+
+def csv_rows(frame: pa.Table) -> Iterator[tuple[object, ...]]:
+    """Yield the rows of a table as cells of a csv file."""
+    yield from zip(*(_as_text(column) for column in frame.columns), strict=True)
 
 
 def _as_text(column: pa.ChunkedArray) -> list[object]:
@@ -89,7 +94,7 @@ def is_marked(path: Path, mark: str, columns: Iterable[str]) -> bool:
     Args:
         path: The file.
         mark: The metadata of a parquet file.
-        columns: Names of columns that a csv file must have.
+        columns: Names of columns that a csv file or the first JSON line must have.
 
     Returns:
         Whether the mark or the columns are there.
@@ -107,13 +112,21 @@ def is_marked(path: Path, mark: str, columns: Iterable[str]) -> bool:
     with path.open(encoding="utf-8", errors="replace", newline="") as file:
         line = file.readline(MAX_HEADER)
     try:
-        header = next(csv.reader([line]), [])
-    except csv.Error:
+        header = (
+            list(json.loads(line)) if path.suffix == ".jsonl" else next(csv.reader([line]), [])
+        )
+    except (csv.Error, ValueError, TypeError, RecursionError):
         return False
-    return {name.removeprefix("fdsm_") for name in header}.issuperset(columns)
+    return {str(name).removeprefix("fdsm_") for name in header}.issuperset(columns)
 
 
-def require_replaceable(path: Path, mark: str, columns: Iterable[str], data: Path) -> None:
+def require_replaceable(
+    path: Path,
+    mark: str,
+    columns: Iterable[str],
+    data: Path | None = None,
+    suffixes: Sequence[str] = WRITTEN_SUFFIXES,
+) -> None:
     """Check that a file can be written, before its content is computed.
 
     Args:
@@ -121,7 +134,8 @@ def require_replaceable(path: Path, mark: str, columns: Iterable[str], data: Pat
             `write_frames`.
         mark: The metadata of a parquet file.
         columns: Names of columns that a csv file must have.
-        data: The file that the content is computed from.
+        data: The file that the content is computed from, if any.
+        suffixes: The supported formats.
 
     Raises:
         FileExistsError: If the file exists and has another content, or is the data.
@@ -129,9 +143,10 @@ def require_replaceable(path: Path, mark: str, columns: Iterable[str], data: Pat
         PermissionError: If the folder is read-only.
         ValueError: If the format is not supported.
     """
-    if path.suffix not in WRITTEN_SUFFIXES:
-        raise ValueError(f"{mark} can be written as .csv or .parquet, not {path.suffix!r}")
-    if path.exists() and data.exists() and path.samefile(data):
+    if path.suffix not in suffixes:
+        allowed = " or ".join(suffixes)
+        raise ValueError(f"{mark} can be written as {allowed}, not {path.suffix!r}")
+    if data is not None and path.exists() and data.exists() and path.samefile(data):
         raise FileExistsError(f"{path} is the file to score. Choose another file for the {mark}")
     if path.is_dir() or (path.exists() and not is_marked(path, mark, columns)):
         raise FileExistsError(f"{path} exists and does not hold {mark} of fdsm")

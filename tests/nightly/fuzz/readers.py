@@ -8,10 +8,11 @@ from pathlib import Path
 
 from fdsm.tables import TableModel
 from fdsm.tables.errors import problems_of
-from fdsm.tables.frame import read_table
+from fdsm.tables.frame import ArrivingLines, read_table
 from fdsm.tables.report import write_page
 from fdsm.tables.schema import TableSchema, training_rows
 from fdsm.tables.scoring import score_file
+from fdsm.tables.stream import score_stream
 from fdsm.tables.summary import read_scores, read_summary
 from fdsm.training import checkpoint
 from fdsm.untrusted import InputError
@@ -103,6 +104,15 @@ def _score(folder: Path, file: Path) -> Iterable[str]:
     return [str(scored.reasons), str(scored.problems)]
 
 
+def _score_arriving(folder: Path, file: Path) -> Iterable[str]:
+    """Score the rows of a changed table as they arrive."""
+    model = _trained(Path(os.environ["FUZZ_SEEDS"]) / "model")
+    with file.open("rb") as source:
+        lines = ArrivingLines(source)
+        blocks = [block.scored for block in score_stream(model, lines, alpha=0.05)]
+    return [f"{scored.reasons} {scored.problems}" for scored in blocks]
+
+
 def _replace_scores(folder: Path, file: Path) -> Iterable[str]:
     """Score a table whose file of scores was changed."""
     model = _trained(Path(os.environ["FUZZ_SEEDS"]) / "model")
@@ -137,15 +147,18 @@ def _write_report(folder: Path, file: Path) -> Iterable[str]:
 
 
 TABLES = ("t.csv", "t.tsv", "t.txt", "semicolon.data", "t.csv.gz")
+JSON_TABLES = ("t.json", "t.jsonl", "t.ndjson.gz")
 BINARY_TABLES = ("t.parquet", "t.feather", "plain.feather", "t.arrow")
 REPORTED = ("model/summary.json", "t.scores.csv")
 
 READERS: Sequence[Reader] = (
     Reader("text tables", "tables", TABLES, _train),
+    Reader("JSON tables", "tables", JSON_TABLES, _train),
     Reader("binary tables", "tables", BINARY_TABLES, _train),
     Reader("arrays", "arrays", ("x.npy", "one.npz"), _train),
     Reader("arrays by key", "arrays", ("two.npz",), _train_keyed),
-    Reader("scored tables", "tables", (*TABLES, "mixed.*"), _score),
+    Reader("scored tables", "tables", (*TABLES, *JSON_TABLES, "mixed.*"), _score),
+    Reader("arriving rows", "tables", ("t.csv", "t.jsonl"), _score_arriving, names="standard"),
     Reader("existing scores", "model", ("t.scores.csv",), _replace_scores),
     Reader("checkpoints", "model", ("model/model.safetensors",), _load_checkpoint),
     Reader("settings of models", "model", ("model/config.json",), _load_model, names="model"),

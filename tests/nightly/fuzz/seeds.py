@@ -1,6 +1,8 @@
 """Small valid files of every format that fdsm reads, from which the fuzzer starts."""
 
+import csv
 import gzip
+import json
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 
@@ -42,6 +44,14 @@ def _write_tables(parent: Path) -> None:
     (folder / "t.txt").write_bytes(text.replace(b",,", b",NA,").replace(b",", b" "))
     (folder / "semicolon.data").write_bytes(text.replace(b",", b";").replace(b".", b","))
     (folder / "t.csv.gz").write_bytes(gzip.compress(text, mtime=0))
+    rows = [
+        {name: cell for name, cell in row.items() if cell} | {"length": float(row["length"])}
+        for row in csv.DictReader(text.decode().split())
+    ]
+    lines = "".join(json.dumps(row) + "\n" for row in rows).encode()
+    (folder / "t.json").write_text(json.dumps(rows, indent=1))
+    (folder / "t.jsonl").write_bytes(lines)
+    (folder / "t.ndjson.gz").write_bytes(gzip.compress(lines, mtime=0))
     table = typed_table()
     parquet.write_table(table, folder / "t.parquet")
     mixed = arrow_csv.read_csv(folder / "t.csv")

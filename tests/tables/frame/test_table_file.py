@@ -130,8 +130,8 @@ def test_images_and_other_formats_are_refused(tmp_path: Path) -> None:
         "photos": r"photos is a folder\. Give a file, such as .*photos/table\.csv",
         "a.PNG": rf"a\.PNG {images}",
         "a.zip": rf"a\.zip {images}",
-        "a.xlsx": r"a\.xlsx has an unsupported format\. Supported are .*Convert it",
-        "a": "a has an unsupported format",
+        "a.xlsx": r"a\.xlsx is a workbook\. Save the sheet as csv, and give that file",
+        "a": r"a has an unsupported format\. Supported are .*Convert it",
         "nothing.csv": r"nothing\.csv does not exist\. Give an absolute path",
         "n" * 300: "cannot be read: .*File name too long",
     }

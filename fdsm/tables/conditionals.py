@@ -1,0 +1,304 @@
+"""The distribution of each cell given the other cells of its row."""
+
+import warnings
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from .encoder import Encoder
+
+TREES = 10
+"""Number of trees of each column in each fold."""
+DONORS = 5
+"""Number of training rows that a leaf keeps, and the smallest number that it has."""
+MAX_ROWS = 12_000
+"""Largest number of training rows that trees are grown from."""
+MAX_LEVELS, ROWS_PER_LEVEL = 32, 10
+"""Numbers with at most this many different values, each in this many rows on average, are compared
+by equality, as categories are."""
+SMALLEST_SCALE = 0.01
+"""Smallest scale of differences between a number and its donors, in standard deviations."""
+CHUNK = 2**13
+"""Number of rows that go through a forest at once. More do not fit into the processor's cache."""
+MINUTE, DAY = 60.0, 86_400.0
+
+
+@dataclass(frozen=True)
+class CellView:
+    """Rows as the trees see them: one value per cell, and calendar parts of dates.
+
+    Attributes:
+        encoder: The encoder of the rows.
+        dates: The columns that are dates.
+    """
+
+    encoder: Encoder
+    dates: tuple[int, ...]
+
+    def cells(self, x: Tensor) -> Tensor:
+        """Return one number per cell, `(N, D) -> (N, C)`: the input, or the code of a category."""
+        starts = [block.start for block in self.encoder.blocks]
+        result = x[:, starts].double()
+        levels = self.encoder.columns.num_levels
+        for j, (count, block) in enumerate(zip(levels, self.encoder.blocks, strict=True)):
+            if count:
+                inputs = x[:, block] + self.encoder.columns.mean[block].to(x)
+                result[:, j] = (inputs[:, 0] > 0 if count == 2 else inputs.argmax(1)).double()
+        return result
+
+    def features(self, x: Tensor) -> Tensor:
+        """Return the cells, then month, day, weekday and hour of each date, `(N, D) -> (N, P)`."""
+        if not self.dates:
+            return self.cells(x).float()
+        seconds = self.encoder.inverse(x)[:, list(self.dates)]
+        parts = [_calendar_parts(column.cpu().numpy()) for column in seconds.T]
+        calendar = torch.from_numpy(np.concatenate(parts, 1)).to(x.device)
+        return torch.cat([self.cells(x).float(), calendar.float()], 1)
+
+    @property
+    def column_of_feature(self) -> npt.NDArray[np.int64]:
+        """The column of each feature, shape `(P,)`."""
+        columns = np.arange(len(self.encoder.blocks))
+        return np.concatenate([columns, np.repeat(np.array(self.dates, np.int64), 4)])
+
+
+def _calendar_parts(seconds: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return month, day of the month, weekday and hour, shape `(N, 4)`."""
+    # Inputs are float32, so seconds are rounded.
+    minutes = np.rint(np.nan_to_num(seconds).clip(-6e10, 2.5e11) / MINUTE).astype(np.int64)
+    time = minutes.astype("datetime64[m]")
+    days, months = time.astype("datetime64[D]"), time.astype("datetime64[M]")
+    return np.stack(
+        [
+            months.astype(np.int64) % 12,
+            (days - months.astype("datetime64[D]")).astype(np.int64),
+            (days.astype(np.int64) + 3) % 7,
+            minutes % 1440 / 60,
+        ],
+        1,
+    ).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class Conditionals:
+    r"""Forests that find training rows which are similar to a row in all cells but one.
+
+    Column $j$ has ten extremely randomized trees in each of the $K$ folds (Geurts et al., 2006,
+    https://doi.org/10.1007/s10994-006-6226-1). They are grown from the rows outside the fold to
+    predict the cell from the other cells. Each leaf keeps five of its rows, the donors. The values
+    of the 50 donors $y_1, …, y_{50}$ of a row are a sample of the distribution of the cell given
+    the other cells (Meinshausen, 2006, https://www.jmlr.org/papers/v7/meinshausen06a.html).
+
+    The surprise of a cell with the value $y$ is
+
+    $$-\log\frac{\#\{i : y_i = y\} + 1/2}{50 + 1} \quad\text{or}\quad
+      \tfrac12 \log\left(1 + \frac{(y - m)^2}{s^2 + a_j^2}\right)$$
+
+    for categories and for numbers, with the mean $m$ and variance $s^2$ of the donors. The scale
+    $a_j$ is half the median of $|y - m|$ over held-out rows, so values that are predicted well are
+    surprising sooner. Numbers with few different values count as categories.
+
+    Attributes:
+        view: Rows as the trees see them.
+        rows: Inputs of the training rows, complete, shape `(R, D)`.
+        roots: The first node of each tree, shape `(K, C, T)`.
+        feature: The feature that a node compares, shape `(nodes,)`.
+        threshold: Rows with at most this value go left, shape `(nodes,)`.
+        children: The left and the right node, shape `(nodes, 2)`. A leaf leads to itself.
+        donors: Training rows of a leaf, shape `(nodes, 5)`. Zero for other nodes.
+        by_equality: Whether the values of a column are compared by equality, shape `(C,)`.
+        scale: The scale $a_j$ of each column, shape `(C,)`.
+    """
+
+    view: CellView
+    rows: Tensor
+    roots: Tensor
+    feature: Tensor
+    threshold: Tensor
+    children: Tensor
+    donors: Tensor
+    by_equality: Tensor
+    scale: Tensor
+
+    @classmethod
+    def fit(cls, view: CellView, rows: Tensor, folds: Tensor, seed: int = 0) -> "Conditionals":
+        """Grow the trees.
+
+        Args:
+            view: Rows as the trees see them.
+            rows: Inputs of the training rows, shape `(N, D)`, in random order, complete.
+            folds: Fold of each row, shape `(N,)`.
+            seed: Random seed.
+
+        Returns:
+            The forests.
+        """
+        rows, folds = rows[:MAX_ROWS], folds[:MAX_ROWS]
+        cells, features = view.cells(rows).cpu(), view.features(rows).cpu().numpy()
+        limit = min(MAX_LEVELS, len(rows) / ROWS_PER_LEVEL)
+        levels = view.encoder.columns.num_levels
+        by_equality = torch.tensor([
+            count > 0 or len(torch.unique(column)) <= limit
+            for count, column in zip(levels, cells.T, strict=True)
+        ])
+        num_folds = int(folds.max()) + 1
+        trees: list[_Trees] = []
+        for k in range(num_folds):
+            outside = (folds != k).nonzero().flatten().cpu().numpy()
+            for j, is_level in enumerate(by_equality.tolist()):
+                others = np.flatnonzero(view.column_of_feature != j)
+                target = cells[outside, j].numpy()
+                trees += _grow(features, outside, others, target, is_level, seed + k)
+        sizes = [len(tree.feature) for tree in trees]
+        starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+        children = [tree.children + start for tree, start in zip(trees, starts, strict=True)]
+        parts = [
+            torch.from_numpy(np.concatenate(part)).to(rows.device)
+            for part in (
+                [tree.feature for tree in trees],
+                [tree.threshold for tree in trees],
+                children,
+                [tree.donors for tree in trees],
+            )
+        ]
+        roots = torch.from_numpy(starts).view(num_folds, len(levels), TREES).to(rows.device)
+        forests = cls(
+            view,
+            rows,
+            roots,
+            *parts,
+            by_equality.to(rows.device),
+            torch.full((len(levels),), SMALLEST_SCALE, device=rows.device).double(),
+        )
+        return replace(forests, scale=forests._residual_scale(folds))
+
+    def surprise(self, x: Tensor) -> Tensor:
+        """Return the surprise of each cell by each fold.
+
+        Args:
+            x: Complete rows for each fold, shape `(K, N, D)` or `(1, N, D)`.
+
+        Returns:
+            The surprises, shape `(K, N, C)`.
+        """
+        folds = range(len(self.roots))
+        by_fold = x.expand(len(self.roots), -1, -1)
+        return torch.stack([self.surprise_by(k, by_fold[k]) for k in folds])
+
+    def surprise_by(self, fold: int, x: Tensor) -> Tensor:
+        """Return the surprise of each cell by a fold, shape `(N, D) -> (N, C)`."""
+        result = torch.empty(len(x), self.num_columns, dtype=torch.float64, device=x.device)
+        for start in range(0, len(x), CHUNK):
+            rows = x[start : start + CHUNK]
+            cells, features = self.view.cells(rows), self.view.features(rows)
+            for j in range(self.num_columns):
+                leaves, own = self._leaves(features, fold, j), cells[:, j]
+                if bool(self.by_equality[j]):
+                    equal = (self._values[leaves] == own[:, None, None]).sum((1, 2))
+                    surprise = -((equal + 0.5) / (TREES * DONORS + 1)).log()
+                else:
+                    mean, square = self._moments[leaves].mean(1).T
+                    variance = (square - mean.square()).clamp_min(0.0) + self.scale[j] ** 2
+                    surprise = ((own - mean).square() / variance).log1p() / 2
+                result[start : start + CHUNK, j] = surprise
+        return result
+
+    @property
+    def num_columns(self) -> int:
+        """Number of columns, C."""
+        return self.roots.shape[1]
+
+    def _residual_scale(self, folds: Tensor) -> Tensor:
+        """Return half the median of the distance of a cell to the mean of its donors, `(C,)`."""
+        residuals = torch.zeros(len(self.rows), self.num_columns, device=folds.device).double()
+        for k in range(len(self.roots)):
+            rows = self.rows[folds == k]
+            cells, features = self.view.cells(rows), self.view.features(rows)
+            for j in range(self.num_columns):
+                expected = self._moments[self._leaves(features, k, j), 0].mean(1)
+                residuals[folds == k, j] = (cells[:, j] - expected).abs()
+        return (residuals.median(0).values / 2).clamp_min(SMALLEST_SCALE)
+
+    def _leaves(self, features: Tensor, fold: int, column: int) -> Tensor:
+        """Return the leaf that a row reaches in each tree of a column, `(N, P) -> (N, T)`."""
+        node = self.roots[fold, column].expand(len(features), -1)
+        while True:
+            goes_right = features.gather(1, self.feature[node]) > self.threshold[node]
+            following = self.children[node, goes_right.long()]
+            if torch.equal(following, node):
+                return node
+            node = following
+
+    @cached_property
+    def _values(self) -> Tensor:
+        """The cells of the donors in the column of the tree, shape `(nodes, 5)`."""
+        starts = self.roots.flatten()
+        tree = torch.searchsorted(starts, torch.arange(len(self.feature), device=starts.device), right=True) - 1
+        column = tree // TREES % self.num_columns
+        return self.view.cells(self.rows)[self.donors, column[:, None]]
+
+    @cached_property
+    def _moments(self) -> Tensor:
+        """Mean and mean square of the cells of the donors, shape `(nodes, 2)`."""
+        return torch.stack([self._values.mean(1), self._values.square().mean(1)], 1)
+
+
+class _Trees(NamedTuple):
+    """A tree: its nodes, and the training rows of its leaves."""
+
+    feature: npt.NDArray[np.int64]
+    threshold: npt.NDArray[np.float32]
+    children: npt.NDArray[np.int64]
+    donors: npt.NDArray[np.int64]
+
+
+def _grow(
+    features: npt.NDArray[np.float32],
+    rows: npt.NDArray[np.int64],
+    others: npt.NDArray[np.int64],
+    target: npt.NDArray[np.float64],
+    is_level: bool,
+    seed: int,
+) -> list[_Trees]:
+    """Grow trees that predict a column from other features.
+
+    Args:
+        features: Features of all rows, shape `(R, P)`.
+        rows: The rows to grow from, shape `(n,)`.
+        others: Features of the other columns. If there are none, trees are single leaves.
+        target: The cells of the column, shape `(n,)`.
+        is_level: Whether the values are compared by equality.
+        seed: Random seed.
+    """
+    from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
+
+    known = features[rows][:, others] if len(others) else np.zeros((len(rows), 1), np.float32)
+    kind = ExtraTreesClassifier if is_level else ExtraTreesRegressor
+    labels = np.unique(target, return_inverse=True)[1] if is_level else target
+    forest = kind(TREES, min_samples_leaf=DONORS, max_features=None, random_state=seed)
+    with warnings.catch_warnings(category=UserWarning, action="ignore"):  # many classes
+        forest.fit(known, labels)
+    order = np.random.RandomState(seed).permutation(len(rows))
+    leaves = forest.apply(known[order])
+    trees = []
+    for t, estimator in enumerate(forest.estimators_):
+        tree = estimator.tree_
+        nodes = np.arange(tree.node_count)
+        is_leaf = tree.children_left < 0
+        children = np.stack([tree.children_left, tree.children_right], 1)
+        children = np.where(is_leaf[:, None], nodes[:, None], children)
+        feature = others[tree.feature.clip(0)] if len(others) else np.zeros(len(nodes), np.int64)
+        # The rows of each leaf, in random order. Those of a small leaf are repeated.
+        by_leaf = order[np.argsort(leaves[:, t], kind="stable")]
+        count = np.bincount(leaves[:, t], minlength=tree.node_count)
+        first = np.cumsum(count) - count
+        slot = np.arange(DONORS) % np.maximum(count, 1)[:, None]
+        donors = rows[by_leaf[(first[:, None] + slot).clip(max=len(rows) - 1)]]
+        donors[~is_leaf] = 0
+        trees.append(_Trees(feature, tree.threshold.astype(np.float32), children, donors))
+    return trees
