@@ -60,6 +60,10 @@ class CellView:
         calendar = torch.from_numpy(np.concatenate(parts, 1)).to(x.device)
         return torch.cat([self.cells(x).float(), calendar.float()], 1)
 
+    def is_missing(self, x: Tensor) -> Tensor:
+        """Return which cells of rows are missing, shape `(*N, D) -> (*N, C)`."""
+        return x[..., [block.start for block in self.encoder.blocks]].isnan()
+
     @property
     def column_of_feature(self) -> npt.NDArray[np.int64]:
         """The column of each feature, shape `(P,)`."""

@@ -7,12 +7,18 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from ..conditionals import CellView, Conditionals
 from .calibration import Calibration
 from .known_values import KnownValues
 from .neighbors import Neighbors
+from .tail import UpperTails
 
-LOG_DENSITY, NEW_VALUES = 0.5, 0.2
-"""Weights of the log-density and new values. That of distances is 1. See docs/outliers.md."""
+LOG_DENSITY, NEW_VALUES, CELLS = 0.5, 0.4, 0.5
+"""Weights of the log-density, new values and the most surprising cell in the test of the whole
+row. That of distances is 1. See docs/outliers.md."""
+SHARES = (0.78, 0.2, 0.02)
+"""Shares of the significance level: the whole row, its most surprising cell, and suspiciously high
+density."""
 CHUNK = 1024
 """Number of rows that are compared at once."""
 REFERENCE_ROWS = 5000
@@ -23,62 +29,81 @@ LogDensities = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class OutlierDetector:
-    """Outlier scores from a log-density and from the training rows themselves.
+    r"""Outlier scores from a log-density and from the training rows themselves.
 
-    The measures are minus the log-density at each noise level, which share one weight, the mean
-    log-distance to the nearest rows, and the surprise of new values. `Calibration` combines them.
-    Suspiciously high density is tested by the log-density alone, since a copy of a training row is
-    no surprise.
+    The measures of a row are minus the log-density at each noise level, which share one weight,
+    the mean log-distance to the nearest rows, the surprise of new values, and the surprise of the
+    most surprising cell given the others. `Calibration` combines them in three tests: of the whole
+    row by all measures, of its cells, and of suspiciously high density, since a copy of a training
+    row is no surprise.
+
+    The surprise of a cell is $-\log_{10}$ of the probability that a held-out row has a more
+    surprising one in this column. A broken relation counts as a surprising cell.
 
     Attributes:
         calibration: The combination and calibration of the measures.
         neighbors: Distances to training rows.
         known_values: Values that occur in training.
-
-    Example:
-        >>> rows = torch.randn(2000, 1, generator=torch.Generator().manual_seed(0))
-        >>> log_density = lambda x: -x.square().sum(-1)[None] / 2
-        >>> detector = OutlierDetector.fit(log_density, rows, torch.arange(2000) % 4, rows)
-        >>> measures = detector.measures(log_density, torch.tensor([[0.5], [6.0]]))
-        >>> detector.calibration.p_value(measures) < 0.01
-        tensor([False,  True])
+        conditionals: Each cell given the others.
+        cell_tails: Probabilities of the surprises of the cells of each column.
     """
 
     calibration: Calibration
     neighbors: Neighbors
     known_values: KnownValues
+    conditionals: Conditionals
+    cell_tails: UpperTails
 
     @classmethod
     def fit(
-        cls, log_densities: LogDensities, rows: Tensor, folds: Tensor, training_rows: Tensor
+        cls,
+        log_densities: LogDensities,
+        conditionals: Conditionals,
+        rows: Tensor,
+        folds: Tensor,
+        training_rows: Tensor,
+        broken: Tensor | None = None,
     ) -> Self:
         """Calibrate a detector on held-out rows.
 
         Args:
             log_densities: The log-densities. The model of fold `k` has not seen rows of fold `k`.
+            conditionals: Each cell given the others, by the same folds.
             rows: Held-out rows, shape `(n, D)`, in random order. NaN in missing cells. New rows
                 are compared with the first 5,000.
             folds: Fold of each row, shape `(n,)`.
             training_rows: Training rows whose values are known, shape `(N, D)`, with NaN in
                 missing cells. They include the held-out rows.
+            broken: Surprise of broken relations of each held-out row, shape `(n,)`.
 
         Returns:
             The detector.
         """
         neighbors = Neighbors(rows[:REFERENCE_ROWS], folds[:REFERENCE_ROWS])
         known_values = KnownValues.fit(training_rows)
-        own = _held_out_measures(log_densities, neighbors, known_values, rows, folds)
-        levels = len(own) - 2
+        parts = _Parts(log_densities, neighbors, known_values, conditionals)
+        measures, cells = parts.of_held_out_rows(rows, folds)
+        cell_tails = UpperTails.fit([_present(column) for column in cells.T])
+        own = torch.cat([measures, _largest(cell_tails, cells, broken)[None]])
+        levels = len(own) - 3
+        density = [1 / levels] * levels
         weights = torch.tensor([
-            [*[LOG_DENSITY / levels] * levels, 1.0, NEW_VALUES],
-            [*[1 / levels] * levels, 0.0, 0.0],
+            [*(LOG_DENSITY * weight for weight in density), 1.0, NEW_VALUES, CELLS],
+            [*[0.0] * levels, 0.0, 0.0, 1.0],
+            [*(-weight for weight in density), 0.0, 0.0, 0.0],
         ])
         smallest_scale = torch.zeros(len(own))
-        smallest_scale[-1] = 1.0  # the surprise of new values is not stretched
-        return cls(Calibration.fit(own, folds, weights, smallest_scale), neighbors, known_values)
+        smallest_scale[-2] = 1.0  # the surprise of new values is not stretched
+        calibration = Calibration.fit(own, folds, weights, torch.tensor(SHARES), smallest_scale)
+        return cls(calibration, neighbors, known_values, conditionals, cell_tails)
 
     def measures(
-        self, log_densities: LogDensities, x: Tensor, *, leave_one_out: bool = False
+        self,
+        log_densities: LogDensities,
+        x: Tensor,
+        broken: Tensor | None = None,
+        *,
+        leave_one_out: bool = False,
     ) -> Tensor:
         """Return the measures of rows by each fold, shape `(N, D) -> (M, K, N)`.
 
@@ -89,108 +114,139 @@ class OutlierDetector:
         Args:
             log_densities: The log-densities that the detector was calibrated with.
             x: Rows, shape `(N, D)`. NaN in missing cells.
+            broken: Surprise of broken relations of each row, shape `(N,)`.
             leave_one_out: Whether copies of training rows are these rows, which are not their own
                 neighbors. If the training rows are different, they always are.
         """
         itself = self.neighbors.index_of(x)
         if not (leave_one_out or self.neighbors.are_different):
             itself.fill_(-1)
-        parts = []
-        incomplete = x.isnan().any(1)
-        for is_chosen in (~incomplete, incomplete):
-            for part in torch.split(is_chosen.nonzero().flatten(), CHUNK):
-                rows, own = x[None, part], itself[None, part]
-                parts.append((
-                    part,
-                    _compare(
-                        log_densities, self.neighbors, self.known_values, rows, own, own >= 0
-                    ),
-                ))
-        return _in_order(parts)
+        parts = _Parts(log_densities, self.neighbors, self.known_values, self.conditionals)
+        measures, cells = parts.of_rows(x, itself)
+        return torch.cat([measures, _largest(self.cell_tails, cells, broken)[None]])
+
+    def cell_surprises(self, x: Tensor) -> Tensor:
+        """Return the mean surprise of each cell over the folds, shape `(N, D) -> (N, C)`.
+
+        Args:
+            x: Complete rows.
+        """
+        return -self.cell_tails.log10(self.conditionals.surprise(x[None])).mean(0)
 
     def state(self) -> dict[str, dict[str, Tensor]]:
         """Return the tensors that define the detector, by part and name."""
         return {
-            part: {field.name: getattr(component, field.name) for field in fields(component)}
+            part: {
+                field.name: value
+                for field in fields(component)
+                if isinstance(value := getattr(component, field.name), Tensor)
+            }
             for part, component in vars(self).items()
         }
 
     @classmethod
-    def restore(cls, state: dict[str, dict[str, Tensor]]) -> Self:
+    def restore(cls, state: dict[str, dict[str, Tensor]], view: CellView) -> Self:
         """Return the detector with the tensors of `state()`."""
         return cls(
             Calibration(**state["calibration"]),
             Neighbors(**state["neighbors"]),
             KnownValues(**state["known_values"]),
+            Conditionals(view, **state["conditionals"]),
+            UpperTails(**state["cell_tails"]),
         )
 
 
-def _held_out_measures(
-    log_densities: LogDensities,
-    neighbors: Neighbors,
-    known_values: KnownValues,
-    rows: Tensor,
-    folds: Tensor,
-) -> Tensor:
-    """Return the measures of held-out rows, each by the model of its fold, `(n, D) -> (M, n)`."""
-    parts = []
-    incomplete = rows.isnan().any(1)
-    for is_chosen in (~incomplete, incomplete):
-        of_fold = [
-            (is_chosen & (folds == k)).nonzero().flatten() for k in range(neighbors.num_folds)
-        ]
-        # The models of all folds are evaluated together, so folds with fewer rows are padded.
-        index = torch.nn.utils.rnn.pad_sequence(of_fold, batch_first=True, padding_value=-1)
-        for part in torch.split(index, CHUNK, 1):
-            itself = torch.where(part < len(neighbors.rows), part, -1)
-            measures = _compare(
-                log_densities,
-                neighbors,
-                known_values,
-                rows[part.clamp_min(0)],
-                itself,
-                torch.ones_like(part, dtype=torch.bool),
-            )
-            parts.append((part[part >= 0], measures[:, part >= 0]))
-    return _in_order(parts)
+def _largest(tails: UpperTails, cells: Tensor, broken: Tensor | None) -> Tensor:
+    """Return the largest surprise of the cells of rows, shape `(*K, N, C) -> (*K, N)`."""
+    largest = -tails.log10(cells).nan_to_num(0.0).amin(-1)
+    return largest if broken is None else torch.maximum(largest, broken.to(largest))
 
 
-def _in_order(parts: list[tuple[Tensor, Tensor]]) -> Tensor:
-    """Return the values of all rows from indices `(n,)` and values `(..., n)` of some of them."""
-    index, values = (torch.cat(tensors, -1) for tensors in zip(*parts, strict=True))
-    return values[..., index.argsort()]
+def _present(column: Tensor) -> Tensor:
+    """Return the cells of a column that are not missing, or zero if all are."""
+    present = column[~column.isnan()]
+    return present if len(present) else column.new_zeros(1)
 
 
-def _compare(
-    log_densities: LogDensities,
-    neighbors: Neighbors,
-    known_values: KnownValues,
-    x: Tensor,
-    itself: Tensor,
-    is_training_row: Tensor,
-) -> Tensor:
-    """Return the measures of rows by each fold, shape `(M, K, N)`.
+@dataclass(frozen=True)
+class _Parts:
+    """What rows are compared with."""
+
+    log_densities: LogDensities
+    neighbors: Neighbors
+    known_values: KnownValues
+    conditionals: Conditionals
+
+    def of_rows(self, x: Tensor, itself: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the measures of rows by each fold, `(M, K, N)`, and of cells, `(K, N, C)`.
+
+        Args:
+            x: Rows, shape `(N, D)`. NaN in missing cells.
+            itself: Index of each row among those of `neighbors`, or -1, shape `(N,)`.
+        """
+        parts = []
+        incomplete = x.isnan().any(1)
+        for is_chosen in (~incomplete, incomplete):
+            for part in torch.split(is_chosen.nonzero().flatten(), CHUNK):
+                rows, own = x[None, part], itself[None, part]
+                parts.append((part, *self._compare(rows, own, own >= 0)))
+        return _in_order(parts)
+
+    def of_held_out_rows(self, rows: Tensor, folds: Tensor) -> tuple[Tensor, Tensor]:
+        """Return measures of held-out rows by the model of their fold, `(M, n)`, `(n, C)`."""
+        parts = []
+        incomplete = rows.isnan().any(1)
+        for is_chosen in (~incomplete, incomplete):
+            of_fold = [
+                (is_chosen & (folds == k)).nonzero().flatten()
+                for k in range(self.neighbors.num_folds)
+            ]
+            # The models of all folds are evaluated together, so folds with fewer rows are padded.
+            index = torch.nn.utils.rnn.pad_sequence(of_fold, batch_first=True, padding_value=-1)
+            for part in torch.split(index, CHUNK, 1):
+                itself = torch.where(part < len(self.neighbors.rows), part, -1)
+                is_training_row = torch.ones_like(part, dtype=torch.bool)
+                measures, cells = self._compare(rows[part.clamp_min(0)], itself, is_training_row)
+                parts.append((part[part >= 0], measures[:, part >= 0], cells[part >= 0]))
+        return _in_order(parts)
+
+    def _compare(
+        self, x: Tensor, itself: Tensor, is_training_row: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Return the measures of rows by each fold, shape `(M, K, N)`, and of cells `(K, N, C)`.
+
+        Args:
+            x: Rows, shape `(1, N, D)`, or other ones for each fold, shape `(K, N, D)`.
+            itself: Index of each row among those of `neighbors`, or -1, `(1, N)` or `(K, N)`.
+            is_training_row: Whether its values are counted in `known_values`, same shape.
+
+        Returns:
+            Minus the log-densities, the mean log-distance and the surprise of new values, and the
+            surprise of each cell, NaN if it is missing.
+        """
+        shape = self.neighbors.num_folds, x.shape[1]
+        new_values = self.known_values.surprise(x.flatten(0, 1), is_training_row.flatten()).sum(1)
+        new_values = new_values.view(itself.shape).expand(1, *shape)
+        completions = self.neighbors.completions(x)
+        measures = torch.stack([
+            torch.cat([
+                -self.log_densities(filled.expand(*shape, -1)),
+                self.neighbors.mean_log_distance(filled, itself).expand(1, *shape),
+                new_values,
+            ])
+            for filled in completions
+        ])
+        cells = torch.stack([self.conditionals.surprise(filled) for filled in completions])
+        is_missing = self.conditionals.view.is_missing(x).expand(*shape, -1)
+        return measures.mean(0), cells.mean(0).masked_fill(is_missing, torch.nan)
+
+
+def _in_order(parts: list[tuple[Tensor, Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+    """Return the measures `(..., n)` and cells `(..., n, C)` of all rows, in their order.
 
     Args:
-        log_densities: The log-densities.
-        neighbors: Distances to training rows.
-        known_values: Values that occur in training.
-        x: Rows, shape `(1, N, D)`, or other ones for each fold, shape `(K, N, D)`.
-        itself: Index of each row among those of `neighbors`, or -1, shape `(1, N)` or `(K, N)`.
-        is_training_row: Whether its values are counted in `known_values`, same shape.
-
-    Returns:
-        Minus the log-densities, the mean log-distance and the surprise of new values.
+        parts: Indices `(p,)` of some rows, their measures `(..., p)` and cells `(..., p, C)`.
     """
-    shape = neighbors.num_folds, x.shape[1]
-    surprise = known_values.surprise(x.flatten(0, 1), is_training_row.flatten()).sum(1)
-    surprise = surprise.view(itself.shape).expand(1, *shape)
-    measures = [
-        torch.cat([
-            -log_densities(filled.expand(*shape, -1)),
-            neighbors.mean_log_distance(filled, itself).expand(1, *shape),
-            surprise,
-        ])
-        for filled in neighbors.completions(x)
-    ]
-    return torch.stack(measures).mean(0)
+    index, measures, cells = zip(*parts, strict=True)
+    order = torch.cat(index).argsort()
+    return torch.cat(measures, -1)[..., order], torch.cat(cells, -2)[..., order, :]

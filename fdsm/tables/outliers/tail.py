@@ -12,7 +12,7 @@ TAIL = 0.1
 MIN_TAIL_ROWS = 5
 """Smallest number of values to which it is fitted. In a sample below 50 the share is larger."""
 POINTS = 2000
-"""Largest number of values that are kept of a sample: the largest ones, and fewer of the others."""
+"""Number of values that are kept of a sample: the largest ones, and fewer of the others."""
 
 
 @dataclass(frozen=True)
