@@ -399,6 +399,18 @@ def test_few_rows_and_columns_have_no_relations() -> None:
     assert torch.equal(relations.repair(codes), codes)
 
 
+def test_numbers_of_any_size_and_columns_with_few_cells() -> None:
+    g = np.random.default_rng(11)
+    x = g.normal(size=ROWS)
+    few = pa.array(x, mask=g.random(ROWS) < 0.995)
+    relations, codes, schema = relations_of({"few": few, "x": x, "tiny": x * 1e-30})
+    assert relations.describe(schema) == []  # rounding errors of floats are at least 1e-12
+    assert relations.steps == (0.0, 0.0, 0.0)
+    relations, codes, schema = relations_of({"x": x, "large": x * 1e30})
+    assert relations.describe(schema) == ["large = 1e+30 * x"]
+    assert not relations.broken(codes).any()
+
+
 def test_unit_of_a_column_ignores_few_wrong_cells() -> None:
     cells = torch.arange(1000).double() / 10
     cells[3] = 0.123456

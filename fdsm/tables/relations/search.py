@@ -1,5 +1,6 @@
 """Search for exact relations between the columns of a table."""
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations, permutations
@@ -66,7 +67,8 @@ def find_step(cells: Tensor) -> float:
     present = cells[cells.isfinite()]
     for decimals in range(MAX_DECIMALS + 1):
         scaled = present * 10**decimals
-        rounded = (scaled - scaled.round()).abs() <= 1e-6 + 1e-12 * scaled.abs()
+        size = scaled.abs()
+        rounded = (scaled - scaled.round()).abs() <= 1e-6 * size.clamp_max(1.0) + 1e-12 * size
         if int((~rounded).sum()) <= MAX_FAILURES * len(present):
             return 10.0**-decimals
     return 0.0
@@ -148,6 +150,8 @@ class _Search:
     def _is_time_of_day(self, j: int) -> bool:
         """Return whether the numbers of a column are times such as 1435."""
         cells = self.rows[:, j][~self.rows[:, j].isnan()]
+        if len(cells) < MIN_CHECKED:
+            return False
         minutes = TimeOfDay(0).values(cells[:, None])
         few_others = int(minutes.isnan().sum()) <= MAX_FAILURES * len(cells)
         span = torch.quantile(cells, torch.tensor([0.05, 0.95], dtype=cells.dtype)).diff()
@@ -169,7 +173,7 @@ class _Search:
             for part in parts:
                 difference = rows[:, self.numbers] - calendar_part(seconds, part)[:, None]
                 for constant in (0, 1):
-                    share = (difference == constant).double().mean(0)
+                    share = (difference == constant).sum(0) / (~difference.isnan()).sum(0)
                     fits += float(share[share > 0.9].sum())
             if fits > most + 1e-3:
                 best, most = zone, fits
@@ -457,6 +461,8 @@ def _shortest(
 
     With a slope of 1 or -1, the constant is a multiple of the unit of both columns.
     """
+    if not (math.isfinite(k) and math.isfinite(m)):  # numbers are too large or too close
+        return None
     if abs(abs(k) - 1) < 1e-6:
         k = float(round(k))
         m = _window(c - k * a)[0]
