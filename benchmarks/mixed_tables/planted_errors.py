@@ -50,8 +50,16 @@ training and scoring. Memory: peak of the process, with libraries and table.
 Record = dict[str, Any]
 
 
-def prepare(name: str, folder: Path) -> None:
-    """Write the training rows, the new rows and the planted errors of a table to a folder."""
+def prepare(name: str, folder: Path) -> Record:
+    """Write the training rows, the new rows and the planted errors of a table to a folder.
+
+    Args:
+        name: Name of the table.
+        folder: The folder.
+
+    Returns:
+        The name and the numbers of rows and errors.
+    """
     train, new, planted = split(TRIALS[name])
     feather.write_feather(train, folder / "train.feather")
     feather.write_feather(new, folder / "new.feather")
@@ -60,6 +68,8 @@ def prepare(name: str, folder: Path) -> None:
         for row, e in sorted(planted.items())
     ]
     (folder / "errors.json").write_text(json.dumps(errors), encoding="utf8")
+    sizes = {"train_rows": len(train), "new_rows": len(new), "planted": len(errors)}
+    return {"table": name, **sizes}
 
 
 def measure(folder: Path, detector: str) -> Record:
@@ -234,15 +244,7 @@ def run(name: str, detectors: Sequence[str], out: Path) -> Record:
     path = out / f"{name}.json"
     with TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        in_new_process(prepare, name, folder)
-        errors = json.loads((folder / "errors.json").read_text(encoding="utf8"))
-        table: Record = {
-            "table": name,
-            "train_rows": len(feather.read_table(folder / "train.feather", columns=[])),
-            "new_rows": TRIALS[name].new_rows,
-            "planted": len(errors),
-            "detectors": {},
-        }
+        table = {**in_new_process(prepare, name, folder), "detectors": {}}
         if path.exists():
             table["detectors"] = json.loads(path.read_text(encoding="utf8"))["detectors"]
         for detector in detectors:

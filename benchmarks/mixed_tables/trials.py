@@ -69,7 +69,7 @@ def split(trial: Trial, seed: int = 0) -> tuple[pa.Table, pa.Table, dict[int, Er
 
 
 def read_csv(content: bytes) -> pa.Table:
-    """Return a csv file with `NA` and nothing as missing cells, without a column of row numbers."""
+    """Return a csv file with `NA` and empty cells as missing, without its row numbers."""
     options = pyarrow.csv.ConvertOptions(strings_can_be_null=True)
     table = pyarrow.csv.read_csv(io.BytesIO(content), convert_options=options)
     return table.drop_columns([""]) if "" in table.column_names else table
@@ -122,7 +122,9 @@ def other_month(row: Row) -> int:
 
 def same_day(row: Row) -> bool:
     """Whether a flight arrives more than an hour later on the day of its departure."""
-    return None not in (row["dep_time"], row["arr_time"]) and row["arr_time"] > 100 + row["dep_time"]
+    return (
+        None not in (row["dep_time"], row["arr_time"]) and row["arr_time"] > 100 + row["dep_time"]
+    )
 
 
 RIOTS = (
@@ -145,7 +147,9 @@ MSLEEP = (
 LUNG = (
     wrong_unit("age", lambda years: years * 12),
     swapped("ph.ecog", "ph.karno"),
-    wrong_unit("meal.cal", lambda calories: round(calories * 4.184), lambda row: row["meal.cal"] > 700),
+    wrong_unit(
+        "meal.cal", lambda calories: round(calories * 4.184), lambda row: row["meal.cal"] > 700
+    ),
     contradiction(
         "impossible combination",
         "ph.ecog",
@@ -173,7 +177,9 @@ PLANES = (
     wrong_unit("seats", lambda seats: seats * 10, starts("manufacturer", "EMBRAER")),
     wrong_category("type", "Fixed wing single engine", equals("engines", 2)),
     contradiction("older than its model", "year", lambda row: 1959, starts("model", "EMB-145")),
-    contradiction("impossible combination", "seats", lambda row: 2, starts("manufacturer", "BOEING")),
+    contradiction(
+        "impossible combination", "seats", lambda row: 2, starts("manufacturer", "BOEING")
+    ),
 )
 DIAMONDS = (
     contradiction("decimal point shifted", "carat", lambda row: round(row["carat"] * 10, 2)),
