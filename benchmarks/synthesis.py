@@ -103,12 +103,12 @@ def independent_columns(train: pa.Table, count: int, seed: int) -> pa.Table:
 
 
 def gaussian_copula(train: pa.Table, count: int, seed: int) -> pa.Table:
-    r"""Return samples with the columns and the correlations of normal scores of the training rows.
+    r"""Return samples of a Gaussian copula with the columns of the training rows.
 
-    The order of a column, with random order of equal cells, has normal scores
-    $z = \Phi^{-1}((r - 1/2) / N)$. Gaussian rows with the correlations of these scores are drawn,
-    and each number becomes the cell of the training rows with its rank. So categories are
-    intervals of a Gaussian variable, in the order of their names. Missing cells come last.
+    A column is in the order of a standard normal variable: equal cells are an interval, with mean
+    score $m$, and missing cells come last. The correlation of two variables is
+    $\text{cov}(m, m') / (\text{var}(m) \text{var}(m'))$, exact if one of the columns has no equal
+    cells (Olsson, Drasgow and Dorans, 1982). Each drawn number becomes the cell of that rank.
 
     Args:
         train: The training rows.
@@ -119,16 +119,23 @@ def gaussian_copula(train: pa.Table, count: int, seed: int) -> pa.Table:
         The samples.
     """
     random = np.random.default_rng(seed)
-    shuffled = train.take(random.permutation(len(train)))
-    orders = [pc.sort_indices(shuffled[name]).to_numpy() for name in train.column_names]
-    ranks = np.stack([np.argsort(order) for order in orders], 1)
-    scores = norm.ppf((ranks + 0.5) / len(train))
-    correlation = np.corrcoef(scores, rowvar=False).reshape(2 * [train.num_columns])
-    zeros = np.zeros(train.num_columns)
-    drawn = random.multivariate_normal(zeros, correlation, count, method="eigh")
+    orders = [pc.sort_indices(train[name]).to_numpy() for name in train.column_names]
+    z = norm.ppf((np.arange(len(train)) + 0.5) / len(train))
+    means = np.empty((len(train), train.num_columns))
+    for j, (column, order) in enumerate(zip(train.columns, orders, strict=True)):
+        levels = column.combine_chunks().dictionary_encode(null_encoding="encode").indices
+        codes = levels.to_numpy()[order]
+        means[order, j] = (np.bincount(codes, z) / np.bincount(codes))[codes]
+    variance = means.var(0)
+    correlation = np.clip(means.T @ means / len(train) / np.outer(variance, variance), -1, 1)
+    np.fill_diagonal(correlation, 1)
+    values, vectors = np.linalg.eigh(correlation)
+    root = vectors * np.sqrt(values.clip(0))  # the estimate need not be a correlation matrix
+    root /= np.linalg.norm(root, axis=1, keepdims=True)
+    drawn = random.normal(size=(count, len(root))) @ root.T
     positions = np.minimum(ndtr(drawn) * len(train), len(train) - 1).astype(int)
     return pa.table({
-        name: shuffled[name].take(order[position])
+        name: train[name].take(order[position])
         for name, order, position in zip(train.column_names, orders, positions.T, strict=True)
     })
 

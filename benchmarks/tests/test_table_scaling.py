@@ -30,7 +30,7 @@ def test_peak_memory_is_that_of_the_new_process() -> None:
 
 
 def test_an_error_of_the_new_process_is_raised() -> None:
-    with pytest.raises(ValueError, match="math domain error|expected a nonnegative input"):
+    with pytest.raises(ValueError, match=r"math domain error|expected a nonnegative input"):
         in_new_process(math.sqrt, -1.0)
 
 
