@@ -2,6 +2,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from benchmarks.imputation import (
@@ -108,6 +109,23 @@ def test_energy_distance_of_normal_rows() -> None:
     folded = s * (2 / np.pi) ** 0.5 * np.exp(-(d**2) / 4) + d * (1 - 2 * 0.07864960352514258)
     expected = 2 * folded - 2 * s * (2 / np.pi) ** 0.5
     assert energy_distance(x, y) ** 2 == pytest.approx(expected, rel=0.06)
+
+
+@pytest.mark.parametrize(("method", "value"), [("fdsm", 0.0), ("fdsm, one draw", 7.0)])
+def test_the_model_fills_the_gaps_of_its_table(
+    method: str, value: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Model:
+        """Fills gaps with 0, and in the first of several draws with 7."""
+
+        def impute(self, table: pa.Table, *, draws: int | None = None, seed: int = 0) -> object:
+            fill = lambda number: pa.table({n: table[n].fill_null(number) for n in ("x0", "x1")})
+            return fill(0.0) if draws is None else [fill(7.0 + i) for i in range(draws)]
+
+    fit = lambda table, **options: Model()
+    monkeypatch.setattr("benchmarks.imputation.TableModel.fit", fit)
+    filled = METHODS[method](np.array([[1.0, np.nan], [np.nan, 2.0]]), 0)
+    np.testing.assert_array_equal(filled, [[1, value], [value, 2]])
 
 
 def test_twenty_tables_have_numbers_only() -> None:
