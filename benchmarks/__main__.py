@@ -11,6 +11,10 @@ from .suite import NAMES
 PROGRAMS = {
     "outliers": ("outliers.compare", "outlier detectors on a folder of tables"),
     "mixed-tables": ("mixed_tables.compare", "errors planted in tables of mixed types"),
+    "planted-errors": ("mixed_tables.planted_errors", "errors planted in eight real tables"),
+    "imputation": ("imputation", "deleted cells of 20 tables filled again"),
+    "synthesis": ("synthesis", "samples of a table against the table"),
+    "table-scaling": ("table_scaling", "time and memory of a table as rows and columns grow"),
     "false-discoveries": ("outliers.false_discoveries", "simulated false discovery rates"),
     "leak": ("outliers.leak", "what resampling before the split does to detectors"),
     "log-partition": ("log_partition", "bias and reported error of estimates of log Z"),

@@ -83,7 +83,8 @@ def split(table: MixedTable, seed: int) -> tuple[pa.Table, pa.Table, dict[int, E
     order = np.random.default_rng(seed).permutation(len(table.rows))
     rows = [table.rows[index] for index in order]
     half = len(rows) // 2
-    changed, planted = plant(rows[half:], table.errors, FRACTION, seed)
+    held_out = rows[half:]
+    changed, planted = plant(held_out, table.errors, round(FRACTION * len(held_out)), seed)
     return pa.Table.from_pylist(rows[:half]), pa.Table.from_pylist(changed), planted
 
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import date
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ..outliers.methods import METHODS, Detector
 from ..outliers.tables import Array, column_scales
@@ -58,27 +58,28 @@ class OneHot:
         """Find the levels of the columns."""
         self.columns: list[tuple[str, str | None]] = []
         for name in frame.column_names:
-            values = [value for value in frame[name].to_pylist() if value is not None]
-            if not isinstance(values[0], str):
+            levels = frame[name].drop_null().unique()
+            if not pa.types.is_string(levels.type):
                 self.columns.append((name, None))
-            elif len(set(values)) <= MOST_LEVELS:
-                self.columns += [(name, level) for level in sorted(set(values))]
+            elif len(levels) <= MOST_LEVELS:
+                self.columns += [(name, level) for level in sorted(levels.to_pylist())]
         return self
 
     def transform(self, frame: pa.Table) -> Array:
         """Return the encoded rows, shape `(N, D)`."""
-        cells = {name: frame[name].to_pylist() for name, _ in self.columns}
-        columns = [[encode(value, level) for value in cells[name]] for name, level in self.columns]
-        return np.array(columns, dtype=np.float64).T
+        columns = [encode(frame[name], level) for name, level in self.columns]
+        return np.stack(columns, 1)
 
 
-def encode(value: object, level: str | None) -> float:
-    """Return the number of a cell: its value, its day, or 1 if it has this level."""
+def encode(column: pa.ChunkedArray, level: str | None) -> Array:
+    """Return the numbers of a column: its values, its days, or 1 where it has this level."""
     if level is not None:
-        return float(value == level)
-    if value is None:
-        return np.nan
-    return float(value.toordinal() if isinstance(value, date) else value)  # type: ignore[arg-type]
+        column = pc.fill_null(pc.equal(column, level), False)
+    elif pa.types.is_temporal(column.type):
+        seconds = column.cast(pa.timestamp("s", getattr(column.type, "tz", None)))
+        return encode(seconds.cast(pa.int64()), None) / 86_400
+    numbers: Array = column.cast(pa.float64()).to_numpy()
+    return numbers
 
 
 @dataclass

@@ -23,12 +23,15 @@ class Error:
         columns: The changed columns. A reason that names one of them is right.
         change: Returns the wrong cells of a row.
         where: The rows in which the error is recognizable.
+        rivals: Unchanged columns that a reason may name too, because nobody can tell from the
+            row which of the cells that contradict each other is wrong.
     """
 
     kind: str
     columns: tuple[str, ...]
     change: Callable[[Row], Row]
     where: Condition
+    rivals: tuple[str, ...] = ()
 
     def applies(self, row: Row) -> bool:
         """Whether the cells exist, the error is recognizable and it changes the row."""
@@ -57,6 +60,17 @@ def wrong_category(column: str, value: str, where: Condition) -> Error:
     return Error("wrong category", (column,), lambda row: {column: value}, where)
 
 
+def contradiction(
+    kind: str,
+    column: str,
+    value: Callable[[Row], object],
+    where: Condition = always,
+    rivals: tuple[str, ...] = (),
+) -> Error:
+    """A value that exists elsewhere in the table and contradicts the rest of its row."""
+    return Error(kind, (column,), lambda row: {column: value(row)}, where, rivals)
+
+
 def wrong_date(column: str, years: int) -> Error:
     """A date that is wrong by some years."""
     change = lambda row: {column: shift_years(row[column], years)}
@@ -81,14 +95,14 @@ def repeat_first_digit(value: float) -> float:
 
 
 def plant(
-    rows: Sequence[Row], errors: Sequence[Error], fraction: float, seed: int
+    rows: Sequence[Row], errors: Sequence[Error], count: int, seed: int
 ) -> tuple[list[Row], dict[int, Error]]:
     """Plant errors in rows, as many of each kind as of the others, at most one per row.
 
     Args:
         rows: The rows.
         errors: The errors, used in turn.
-        fraction: The fraction of rows with an error.
+        count: The number of rows with an error.
         seed: Random seed.
 
     Returns:
@@ -99,7 +113,7 @@ def plant(
     """
     order = np.random.default_rng(seed).permutation(len(rows)).tolist()
     planted: dict[int, Error] = {}
-    for number in range(round(fraction * len(rows))):
+    for number in range(count):
         error = errors[number % len(errors)]
         free = (i for i in order if i not in planted and error.applies(rows[i]))
         index = next(free, None)

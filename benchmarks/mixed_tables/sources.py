@@ -38,22 +38,29 @@ class MixedTable:
     errors: Sequence[Error]
 
 
+def eight_cylinders(row: Row) -> bool:
+    """Whether a car has eight cylinders. All of these are heavy and from the USA."""
+    return bool(row["Cylinders"] == 8)
+
+
+CAR_ERRORS = (
+    wrong_unit("Weight_in_lbs", lambda pounds: round(pounds * 0.4536), eight_cylinders),
+    swapped("Horsepower", "Acceleration"),
+    wrong_category("Origin", "Japan", eight_cylinders),
+    wrong_date("Year", -100),
+    repeated_digit("Miles_per_Gallon"),
+    wrong_unit("Displacement", lambda inches: inches * 1000),
+)
+
+
 def cars() -> MixedTable:
     """Return 406 cars of 1970 to 1982: 6 numbers, 1 date, 1 category, names and a constant."""
-    text = vega_file("cars.json").read_text(encoding="utf8")
+    text = package_file("vega_datasets", "_data/cars.json").read_text(encoding="utf8")
     rows = [
         {**row, "Year": date.fromisoformat(row["Year"]), "Source": "StatLib"}
         for row in json.loads(text)
     ]
-    errors = (
-        wrong_unit("Weight_in_lbs", lambda pounds: round(pounds * 0.4536), eight_cylinders),
-        swapped("Horsepower", "Acceleration"),
-        wrong_category("Origin", "Japan", eight_cylinders),
-        wrong_date("Year", -100),
-        repeated_digit("Miles_per_Gallon"),
-        wrong_unit("Displacement", lambda inches: inches * 1000),
-    )
-    return MixedTable("cars", rows, errors)
+    return MixedTable("cars", rows, CAR_ERRORS)
 
 
 def weather() -> MixedTable:
@@ -61,7 +68,8 @@ def weather() -> MixedTable:
 
     3 % of the numbers are deleted at random.
     """
-    with vega_file("seattle-weather.csv").open(encoding="utf8", newline="") as file:
+    path = package_file("vega_datasets", "_data/seattle-weather.csv")
+    with path.open(encoding="utf8", newline="") as file:
         records = list(csv.DictReader(file))
     numbers = ("precipitation", "temp_max", "temp_min", "wind")
     rows: list[Row] = [
@@ -115,11 +123,6 @@ def wines() -> MixedTable:
 TABLES = (cars, weather, wines)
 
 
-def eight_cylinders(row: Row) -> bool:
-    """Whether a car has eight cylinders. All of these are heavy and from the USA."""
-    return bool(row["Cylinders"] == 8)
-
-
 def far_apart(row: Row) -> bool:
     """Whether the total sulfur dioxide is at least three times the free one."""
     return bool(row["total sulfur dioxide"] >= 3 * row["free sulfur dioxide"])
@@ -134,11 +137,12 @@ def delete_numbers(rows: Sequence[Row], names: Sequence[str], fraction: float) -
     ]
 
 
-def vega_file(name: str) -> Path:
-    """Return a data file of the package `vega_datasets`, without importing it.
+def package_file(package: str, name: str) -> Path:
+    """Return a data file of a package, without importing the package.
 
     Args:
-        name: Name of the file.
+        package: Name of the package.
+        name: Path of the file in the package.
 
     Returns:
         Its path.
@@ -146,7 +150,7 @@ def vega_file(name: str) -> Path:
     Raises:
         DataError: If the package is not installed.
     """
-    spec = find_spec("vega_datasets")
+    spec = find_spec(package)
     if spec is None or spec.origin is None:
-        raise DataError(f"{name} is part of vega_datasets. Install it: pip install vega_datasets")
-    return Path(spec.origin).parent / "_data" / name
+        raise DataError(f"{name} is part of {package}. Install it: pip install {package}")
+    return Path(spec.origin).parent / name

@@ -61,18 +61,18 @@ def test_a_date_keeps_its_day_in_another_year() -> None:
 def test_kinds_are_planted_equally_often_and_other_rows_are_unchanged() -> None:
     rows: list[Row] = [{"a": float(i + 1), "b": -1.0} for i in range(200)]
     errors = [wrong_unit("a", lambda x: 1000 * x), swapped("a", "b")]
-    changed, planted = plant(rows, errors, 0.05, seed=0)
+    changed, planted = plant(rows, errors, 10, seed=0)
     assert [error.kind for error in planted.values()].count("swapped columns") == 5
     assert len(planted) == 10
     for index, row in enumerate(rows):
         expected = row | planted[index].change(row) if index in planted else row
         assert changed[index] == expected
         assert (changed[index] != row) == (index in planted)
-    assert plant(rows, errors, 0.05, seed=0)[1].keys() == planted.keys()
-    assert plant(rows, errors, 0.05, seed=1)[1].keys() != planted.keys()
+    assert plant(rows, errors, 10, seed=0)[1].keys() == planted.keys()
+    assert plant(rows, errors, 10, seed=1)[1].keys() != planted.keys()
 
 
 def test_too_few_rows_for_an_error_are_refused() -> None:
     errors = [wrong_category("a", "x", lambda row: False)]
     with pytest.raises(ValueError, match="no row is left for the error 'wrong category'"):
-        plant([{"a": "y"}] * 40, errors, 0.05, seed=0)
+        plant([{"a": "y"}] * 40, errors, 10, seed=0)

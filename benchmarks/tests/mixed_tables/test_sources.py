@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.mixed_tables import sources
 from benchmarks.mixed_tables.errors import plant
-from benchmarks.mixed_tables.sources import TABLES, MixedTable, delete_numbers, vega_file
+from benchmarks.mixed_tables.sources import TABLES, MixedTable, delete_numbers, package_file
 from paper.data import DataError
 
 SIZES = {"cars": (406, 14), "weather": (1461, 175), "wines": (6497, 2144)}
@@ -27,7 +27,7 @@ def test_a_table_has_its_rows_types_and_errors(build: Callable[[], MixedTable]) 
     constant = [name for name in table.rows[0] if len({str(row[name]) for row in table.rows}) == 1]
     assert len(constant) == 1
     assert any(isinstance(cell, date) for cell in cells) == (table.name != "wines")
-    _, planted = plant(table.rows[: rows // 2], table.errors, 0.05, seed=0)
+    _, planted = plant(table.rows[: rows // 2], table.errors, rows // 40, seed=0)
     assert len({error.columns for error in planted.values()}) >= 5
 
 
@@ -42,7 +42,7 @@ def test_the_named_numbers_are_deleted() -> None:
 def test_a_package_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sources, "find_spec", lambda name: None)
     with pytest.raises(DataError, match="pip install vega_datasets"):
-        vega_file("cars.json")
+        package_file("vega_datasets", "cars.json")
 
 
 def test_wine_files_are_searched_in_the_folder_of_the_data(
