@@ -60,6 +60,18 @@ class CellView:
         calendar = torch.from_numpy(np.concatenate(parts, 1)).to(x.device)
         return torch.cat([self.cells(x).float(), calendar.float()], 1)
 
+    def with_cells(self, x: Tensor, column: int, cells: Tensor) -> Tensor:
+        """Return rows with other cells in a column, shape `(N, D), (N,) -> (N, D)`."""
+        block, levels = self.encoder.blocks[column], self.encoder.columns.num_levels[column]
+        result = x.clone()
+        if levels:
+            one_hot = cells.long()[:, None] == torch.arange(max(levels, 2), device=x.device)
+            inputs = 2.0 * one_hot[:, 1:2] - 1 if levels == 2 else one_hot.to(x)
+            result[:, block] = inputs - self.encoder.columns.mean[block].to(x)
+        else:
+            result[:, block] = cells[:, None].to(x)
+        return result
+
     def is_missing(self, x: Tensor) -> Tensor:
         """Return which cells of rows are missing, shape `(*N, D) -> (*N, C)`."""
         return x[..., [block.start for block in self.encoder.blocks]].isnan()
@@ -151,7 +163,7 @@ class Conditionals:
             for count, column in zip(levels, cells.T, strict=True)
         ])
         num_folds = int(folds.max()) + 1
-        trees: list[_Trees] = []
+        trees: list[_Tree] = []
         for k in range(num_folds):
             outside = (folds != k).nonzero().flatten().cpu().numpy()
             for j, is_level in enumerate(by_equality.tolist()):
@@ -161,21 +173,18 @@ class Conditionals:
         sizes = [len(tree.feature) for tree in trees]
         starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
         children = [tree.children + start for tree, start in zip(trees, starts, strict=True)]
-        parts = [
-            torch.from_numpy(np.concatenate(part)).to(rows.device)
-            for part in (
-                [tree.feature for tree in trees],
-                [tree.threshold for tree in trees],
-                children,
-                [tree.donors for tree in trees],
-            )
-        ]
+        parts = (
+            np.concatenate([tree.feature for tree in trees]).astype(np.int16),
+            np.concatenate([tree.threshold for tree in trees]).astype(np.float32),
+            np.concatenate(children).astype(np.int32),
+            np.concatenate([tree.donors for tree in trees]).astype(np.int16),
+        )
         roots = torch.from_numpy(starts).view(num_folds, len(levels), TREES).to(rows.device)
         forests = cls(
             view,
             rows,
             roots,
-            *parts,
+            *(torch.from_numpy(part).to(rows.device) for part in parts),
             by_equality.to(rows.device),
             torch.full((len(levels),), SMALLEST_SCALE, device=rows.device).double(),
         )
@@ -203,7 +212,7 @@ class Conditionals:
             for j in range(self.num_columns):
                 leaves, own = self._leaves(features, fold, j), cells[:, j]
                 if bool(self.by_equality[j]):
-                    equal = (self._values[leaves] == own[:, None, None]).sum((1, 2))
+                    equal = (self._values[leaves] == own[:, None, None].float()).sum((1, 2))
                     surprise = -((equal + 0.5) / (TREES * DONORS + 1)).log()
                 else:
                     mean, square = self._moments[leaves].mean(1).T
@@ -211,6 +220,20 @@ class Conditionals:
                     surprise = ((own - mean).square() / variance).log1p() / 2
                 result[start : start + CHUNK, j] = surprise
         return result
+
+    def donor_cells(self, x: Tensor, column: int) -> Tensor:
+        """Return the cells of the donors of all folds in a column, shape `(N, D) -> (N, 200)`.
+
+        They are a sample of the distribution of the cell given the other cells of the row.
+
+        Args:
+            x: Complete rows. The cell in the column itself does not matter.
+            column: Index of the column.
+        """
+        features, folds = self.view.features(x), range(len(self.roots))
+        return torch.cat(
+            [self._values[self._leaves(features, k, column)].flatten(1) for k in folds], 1
+        )
 
     @property
     def num_columns(self) -> int:
@@ -230,33 +253,40 @@ class Conditionals:
 
     def _leaves(self, features: Tensor, fold: int, column: int) -> Tensor:
         """Return the leaf that a row reaches in each tree of a column, `(N, P) -> (N, T)`."""
+        feature, children = self._nodes
         node = self.roots[fold, column].expand(len(features), -1)
         while True:
-            goes_right = features.gather(1, self.feature[node]) > self.threshold[node]
-            following = self.children[node, goes_right.long()]
+            goes_right = features.gather(1, feature[node]) > self.threshold[node]
+            following = children[node, goes_right.long()]
             if torch.equal(following, node):
                 return node
             node = following
 
     @cached_property
+    def _nodes(self) -> tuple[Tensor, Tensor]:
+        """The features and children of the nodes as indices."""
+        return self.feature.long(), self.children.long()
+
+    @cached_property
     def _values(self) -> Tensor:
         """The cells of the donors in the column of the tree, shape `(nodes, 5)`."""
-        starts = self.roots.flatten()
-        tree = torch.searchsorted(starts, torch.arange(len(self.feature), device=starts.device), right=True) - 1
+        nodes = torch.arange(len(self.feature), device=self.roots.device)
+        tree = torch.searchsorted(self.roots.flatten(), nodes, right=True) - 1
         column = tree // TREES % self.num_columns
-        return self.view.cells(self.rows)[self.donors, column[:, None]]
+        return self.view.cells(self.rows).float()[self.donors.long(), column[:, None]]
 
     @cached_property
     def _moments(self) -> Tensor:
         """Mean and mean square of the cells of the donors, shape `(nodes, 2)`."""
-        return torch.stack([self._values.mean(1), self._values.square().mean(1)], 1)
+        values = self._values.double()
+        return torch.stack([values.mean(1), values.square().mean(1)], 1)
 
 
-class _Trees(NamedTuple):
+class _Tree(NamedTuple):
     """A tree: its nodes, and the training rows of its leaves."""
 
     feature: npt.NDArray[np.int64]
-    threshold: npt.NDArray[np.float32]
+    threshold: npt.NDArray[np.float64]
     children: npt.NDArray[np.int64]
     donors: npt.NDArray[np.int64]
 
@@ -268,7 +298,7 @@ def _grow(
     target: npt.NDArray[np.float64],
     is_level: bool,
     seed: int,
-) -> list[_Trees]:
+) -> list[_Tree]:
     """Grow trees that predict a column from other features.
 
     Args:
@@ -304,5 +334,5 @@ def _grow(
         slot = np.arange(DONORS) % np.maximum(count, 1)[:, None]
         donors = rows[by_leaf[(first[:, None] + slot).clip(max=len(rows) - 1)]]
         donors[~is_leaf] = 0
-        trees.append(_Trees(feature, tree.threshold.astype(np.float32), children, donors))
+        trees.append(_Tree(feature, tree.threshold, children, donors))
     return trees

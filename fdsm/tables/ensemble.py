@@ -41,7 +41,7 @@ from ..training import (
     objective_loss,
 )
 from ..typing import Derivative, LogDensity, Objective, Score
-from .imputation import fill_within_folds
+from .imputation import CompletedRows
 
 FOLDS = 4
 LEVELS = LogUniform(2.0, 0.05)
@@ -205,7 +205,7 @@ def default_iterations(rows: int) -> int:
 
 
 def train_ensemble(
-    inputs: Tensor,
+    completed: CompletedRows,
     objective: Objective,
     *,
     iterations: int,
@@ -216,8 +216,8 @@ def train_ensemble(
     """Train the members, each on the rows outside its fold, and stop early by held-out rows.
 
     Args:
-        inputs: Inputs of the training rows, shape `(N, D)`. NaN in missing cells, which are filled
-            from rows of the same fold, so that no member sees its held-out rows.
+        completed: Inputs of the training rows. Missing cells are filled from rows of the same
+            fold, so that no member sees its held-out rows.
         objective: The objective of a noise-conditional log-density.
         iterations: Largest number of iterations.
         seed: Random seed.
@@ -233,8 +233,8 @@ def train_ensemble(
     """
     if iterations < 1:
         raise ValueError(f"iterations must be at least 1, but is {iterations}")
+    inputs = completed.rows
     folds = fold_of_rows(len(inputs))
-    completed = fill_within_folds(inputs.to(device), folds.to(device))
     outside = [(folds != k).nonzero().flatten() for k in range(FOLDS)]
     held_out = [(folds == k).nonzero().flatten() for k in range(FOLDS)]
     batch_size = min(BATCH, *map(len, outside))

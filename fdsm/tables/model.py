@@ -1,6 +1,7 @@
 """A model of a table: density, outlier scores with reasons, and samples."""
 
 import json
+import math
 import os
 import shutil
 import tempfile
@@ -28,6 +29,7 @@ from ..training import Callback, checkpoint, derived_seed
 from ..typing import Objective
 from ..untrusted import InputError, quote, read_json
 from .comparison import classifier_auc, compare_densities
+from .conditionals import CellView, Conditionals
 from .encoder import EncodeColumns, Encoder
 from .ensemble import (
     FOLDS,
@@ -43,14 +45,15 @@ from .errors import problems_of
 from .explain import explain
 from .frame import TableFile, frame_from, read_table
 from .heavy_tails import NormalizeTails
-from .imputation import Imputation
+from .imputation import Imputation, fill_within_folds
 from .marginals import Marginals
 from .outliers import OutlierDetector, Reason
+from .relations import Relations
 from .schema import Categorical, DateTime, TableSchema, copies_sentence, training_rows
 from .scoring import ScoredTable, explain_frame, score_frames, table_frames
 from .summary import UNUSUAL_P, FileRecord, Summary, Training, as_written, summarize
 
-FORMAT = "fdsm table 1"
+FORMAT = "fdsm table 2"
 CALIBRATION_ROWS = 100_000
 """Largest number of held-out rows that outlier scores are calibrated on."""
 VALUE_ROWS = 100_000
@@ -101,6 +104,7 @@ class TableModel:
         ensemble: The network and its objective.
         detector: Outlier scores and p-values.
         marginals: Correction of the columns of samples.
+        relations: Relations between columns that hold in the training rows.
         log_partition: Logarithm of the normalizing constant and its standard error. `None` if it
             is not known: with categorical columns, or if it could not be estimated well.
         file: The table that the model was trained on.
@@ -120,6 +124,7 @@ class TableModel:
     ensemble: Ensemble
     detector: OutlierDetector
     marginals: Marginals
+    relations: Relations
     log_partition: tuple[float, float] | None
     file: FileRecord
     training: Training
@@ -187,22 +192,25 @@ class TableModel:
         objective = choose_objective() if objective is None else objective
         codes = torch.from_numpy(rows.codes)
         encoder = Encoder.fit(codes, schema.num_levels)
-        inputs = encoder(codes)
-        imputation = Imputation.fit(inputs.to(device))
+        relations = Relations.fit(codes, schema)
+        inputs, folds = encoder(codes).to(device), fold_of_rows(len(codes)).to(device)
+        imputation = Imputation.fit(inputs)
+        completed = fill_within_folds(inputs, folds)
         ensemble, history = train_ensemble(
-            inputs,
+            completed,
             objective,
             iterations=default_iterations(len(codes)) if iterations is None else iterations,
             seed=seed,
             device=device,
             progress=progress,
         )
-        detector = _calibrate(ensemble, schema, encoder, codes, device)
+        conditionals = Conditionals.fit(_cell_view(schema, encoder), completed.rows, folds, seed)
+        detector = _calibrate(ensemble, conditionals, relations, codes, inputs)
         log_partition = None
         if not any(schema.num_levels):  # densities of encoded categories are no probabilities
             log_partition = kernel_log_partition(
                 as_log_density(ensemble.log_density),
-                imputation.nearest(inputs[:PARTITION_ROWS].to(device)),
+                imputation.nearest(inputs[:PARTITION_ROWS]),
                 _generator(seed, "partition", device),
             )
         drawn = _draw(
@@ -220,6 +228,7 @@ class TableModel:
             ensemble,
             detector,
             marginals,
+            relations,
             log_partition,
             file,
             Training(
@@ -252,7 +261,7 @@ class TableModel:
     @property
     def smallest_p_value(self) -> float:
         """The smallest possible p-value, which depends on the number of calibration rows."""
-        return 1 / (len(self.detector.calibration.folds) + 1)
+        return 1 / (int(self.detector.calibration.kept.sum()) + 1)
 
     def inputs(self, codes: Tensor) -> Tensor:
         """Return inputs of the network, `(N, C) -> (N, D)`, float64. NaN in missing cells."""
@@ -263,7 +272,25 @@ class TableModel:
         measures = self.detector.measures(self._exact.member_log_densities, x)
         return self.detector.calibration.score(measures)
 
-    def score_codes(self, codes: Tensor, *, leave_one_out: bool = False) -> RowScores:
+    def problem_surprise(self, name: str) -> float:
+        """Return how surprising a cell with an unknown category or an unreadable value is.
+
+        This is minus the decimal logarithm of the probability of such a cell, estimated from the
+        training rows.
+
+        Args:
+            name: Name of the column.
+        """
+        names = [column.name for column in self.schema.used]
+        if name in names and self.schema.num_levels[names.index(name)]:
+            return float(self.detector.new_category[names.index(name)])
+        columns = {column.name: column for column in self.schema.columns}
+        unreadable = getattr(columns.get(name), "unreadable", 0)
+        return math.log10((self.file.rows + 1) / (unreadable + 0.5))
+
+    def score_codes(
+        self, codes: Tensor, problems: Tensor | None = None, *, leave_one_out: bool = False
+    ) -> RowScores:
         r"""Return the scores of rows.
 
         The log-density is that of the data, $\log p(Tx) + \log|\det T'(x)|$ for the encoder $T$.
@@ -271,6 +298,7 @@ class TableModel:
 
         Args:
             codes: Codes of the rows, shape `(N, C)`. NaN in missing cells.
+            problems: Surprise of cells that have no code, shape `(N,)`. See `problem_surprise`.
             leave_one_out: Whether these are the training rows. Then the distance of a row to
                 itself does not count, so that outliers among the training rows are noticed.
 
@@ -278,8 +306,12 @@ class TableModel:
             Three numbers per row.
         """
         calibration = self.detector.calibration
+        broken = _broken(self.relations, codes, leave_one_out=leave_one_out)
         measures = self.detector.measures(
-            self._exact.member_log_densities, self.inputs(codes), leave_one_out=leave_one_out
+            self._exact.member_log_densities,
+            self.inputs(codes),
+            broken if problems is None else torch.maximum(broken, problems),
+            leave_one_out=leave_one_out,
         )
         log_z = 0.0 if self.log_partition is None else self.log_partition[0]
         log_density = -measures[0].mean(0).cpu() + self.encoder.log_det(codes).cpu() - log_z
@@ -414,6 +446,7 @@ class TableModel:
             sample_auc=classifier_auc(written, rows),
             record=self.file,
             reasons=explain(self, rows[unusual]),
+            relations=self.relations.describe(self.schema),
         )
 
     def loss(self, codes: Tensor) -> float:
@@ -456,6 +489,7 @@ class TableModel:
                 "version": __version__,
                 "schema": to_json(self.schema),
                 "objective": to_json(self.ensemble.objective),
+                "relations": to_json(self.relations),
                 "file": to_json(self.file),
                 "training": to_json(self.training),
                 "log_partition": self.log_partition,
@@ -533,6 +567,7 @@ class TableModel:
         types = {
             "schema": TableSchema,
             "objective": Objective,
+            "relations": Relations,
             "file": FileRecord,
             "training": Training,
         }
@@ -540,7 +575,7 @@ class TableModel:
         for name, kind in types.items():
             if not has_type(records[name], kind):
                 raise ValueError(f"its {name} is {quote(records[name])}")
-        schema, objective, file, training = records.values()
+        schema, objective, relations, file, training = records.values()
         encoder = Encoder(
             EncodeColumns(schema.num_levels, **state["columns"]), NormalizeTails(**state["tails"])
         )
@@ -560,8 +595,9 @@ class TableModel:
             encoder,
             Imputation(**_on(device, state["imputation"])),
             Ensemble(network, objective),
-            OutlierDetector.restore(detector),
+            OutlierDetector.restore(detector, _cell_view(schema, encoder)),
             Marginals(**state["marginals"]),
+            relations,
             None if pair is None else (float(pair[0]), float(pair[1])),
             file,
             training,
@@ -607,21 +643,37 @@ def _read(table: object, as_text: Sequence[str]) -> TableFile:
     return TableFile(frame_from(table), "the table", "", None)
 
 
+def _cell_view(schema: TableSchema, encoder: Encoder) -> CellView:
+    dates = [j for j, column in enumerate(schema.used) if isinstance(column, DateTime)]
+    return CellView(encoder, tuple(dates))
+
+
+def _broken(relations: Relations, codes: Tensor, *, leave_one_out: bool) -> Tensor:
+    """Return the surprise of broken relations as a decimal logarithm, `(N, C) -> (N,)`."""
+    return relations.surprise(codes.cpu(), leave_one_out=leave_one_out) / math.log(10)
+
+
 def _calibrate(
-    ensemble: Ensemble, schema: TableSchema, encoder: Encoder, codes: Tensor, device: str
+    ensemble: Ensemble,
+    conditionals: Conditionals,
+    relations: Relations,
+    codes: Tensor,
+    inputs: Tensor,
 ) -> OutlierDetector:
     """Return the detector of an ensemble, calibrated on the held-out rows of each fold."""
     # The rows are in random order, so the first ones are a random sample.
-    rows = codes[:CALIBRATION_ROWS]
-    folds = fold_of_rows(len(codes))[: len(rows)].to(device)
-    values = codes[:VALUE_ROWS].clone()
+    count = min(len(codes), CALIBRATION_ROWS)
+    values = inputs[:VALUE_ROWS].clone()
     # New rows usually have new dates.
-    values[:, [isinstance(column, DateTime) for column in schema.used]] = torch.nan
+    for j in conditionals.view.dates:
+        values[:, conditionals.view.encoder.blocks[j]] = torch.nan
     return OutlierDetector.fit(
         ensemble.member_log_densities,
-        encoder(rows).to(device),
-        folds,
-        encoder(values).to(device),
+        conditionals,
+        inputs[:count],
+        fold_of_rows(len(codes))[:count].to(inputs.device),
+        values,
+        _broken(relations, codes[:count], leave_one_out=True),
     )
 
 

@@ -137,16 +137,19 @@ def score_frames(
         unreadable = _unreadable_rows(rows, cell_problems)
         problems |= {done + i: text for i, text in unreadable.items()}
         new_values = {i: cells for i, cells in cell_problems.items() if i not in unreadable}
-        block = _score_rows(model, rows, unreadable, leave_one_out=leave_one_out)
+        surprise = torch.zeros(len(rows)).double()
+        for i, cells in new_values.items():
+            surprise[i] = max(model.problem_surprise(column) for column, _ in cells)
+        block = _score_rows(model, rows, surprise, unreadable, leave_one_out=leave_one_out)
         is_unusual = block[1] <= explained_p
         if top is not None and reasons:
             so_far = torch.cat([highest, block[0].nan_to_num(-torch.inf)])
             is_unusual |= block[0] >= so_far.topk(min(top, EXPLAINED_ROWS)).values[-1]
-        _add_new_values(block, new_values, model.smallest_p_value)
         scores.append(block)
         if reasons:
             chosen = _most_unusual(block[0], is_unusual, float(highest[-1]))
-            explanations = explain(model, rows[chosen], reasons)
+            written = frame.original.take(pa.array(chosen.numpy()))
+            explanations = explain(model, rows[chosen], reasons, written)
             by_row = dict(zip(chosen.tolist(), explanations, strict=True))
             for i, cells in new_values.items():
                 given = [Reason(column, text, "", 1.0) for column, text in cells]
@@ -169,7 +172,7 @@ def explain_frame(model: "TableModel", frame: Frame, count: int) -> list[list[Re
     """Return the reasons of all rows of a block. See `TableModel.explain`."""
     codes, problems = model.schema.encode(frame.table)
     rows = torch.from_numpy(codes)
-    explanations = explain(model, rows, count)
+    explanations = explain(model, rows, count, frame.original)
     changed = list(problems)
     p_values = model.score_codes(rows[changed]).p_value.tolist() if changed else []
     for i, p_value in zip(changed, p_values, strict=True):
@@ -273,29 +276,20 @@ def default_scores_path(data: Path) -> Path:
 
 
 def _score_rows(
-    model: "TableModel", rows: Tensor, unreadable: dict[int, str], *, leave_one_out: bool
+    model: "TableModel",
+    rows: Tensor,
+    surprise: Tensor,
+    unreadable: dict[int, str],
+    *,
+    leave_one_out: bool,
 ) -> Tensor:
     """Return score, p-value and log-density of rows, shape `(3, N)`. NaN if unreadable."""
     result = torch.full((3, len(rows)), torch.nan).double()
     good = torch.tensor([i for i in range(len(rows)) if i not in unreadable], dtype=torch.long)
     if len(good):
-        result[:, good] = torch.stack(model.score_codes(rows[good], leave_one_out=leave_one_out))
+        scores = model.score_codes(rows[good], surprise[good], leave_one_out=leave_one_out)
+        result[:, good] = torch.stack(scores)
     return result
-
-
-def _add_new_values(scores: Tensor, new_values: Problems, smallest_p: float) -> None:
-    r"""Add values that never occurred in training, such as unknown categories, to scores.
-
-    Such a value makes a row more unusual than all $n$ held-out rows: its p-value is $1/(n + 1)$.
-    Its score is $e + \log_{10}(1 + d)$ for $e = \log_{10}(n + 1)$, as beyond the data. The
-    distance $d$ is the number of such values plus the score of the other values.
-    """
-    end = -math.log10(smallest_p)
-    for i, cells in new_values.items():
-        own = float(scores[0, i])
-        distance = min(own, end) + 10 ** max(own - end, 0.0) - 1
-        scores[0, i] = end + math.log10(1 + len(cells) + distance)
-        scores[1, i] = smallest_p
 
 
 def _unreadable_rows(rows: Tensor, problems: Problems) -> dict[int, str]:

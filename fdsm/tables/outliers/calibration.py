@@ -8,7 +8,12 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from .false_discovery import benjamini_hochberg
 from .tail import UpperTails
+
+MIN_ROWS, LEVEL = 1000, 0.1
+"""Smallest number of held-out rows among which errors are looked for, and the share of normal rows
+among those that are left out."""
 
 @dataclass(frozen=True)
 class Calibration:
@@ -39,6 +44,8 @@ class Calibration:
         scale: Ranges of the measures over held-out rows, shape `(M,)`.
         held_out: Values $z_t$ of the held-out rows, shape `(T, n)`.
         folds: Fold of each held-out row, shape `(n,)`.
+        kept: Whether a held-out row counts in the distributions, shape `(n,)`. Rows that look like
+            errors do not; see `looks_like_errors`.
 
     Example:
         >>> z = torch.linspace(-1, 1, 999)[None]
@@ -55,6 +62,7 @@ class Calibration:
     scale: Tensor
     held_out: Tensor
     folds: Tensor
+    kept: Tensor
 
     @classmethod
     def fit(
@@ -84,7 +92,8 @@ class Calibration:
         scale = torch.maximum(high - low, torch.as_tensor(smallest_scale).to(values))
         scale = torch.where(scale > 0, scale, 1.0)
         z = weights @ ((values - center[:, None]) / scale[:, None])
-        return cls(weights, shares.to(z), center, scale, z, folds)
+        kept = ~looks_like_errors(z, shares.to(z))
+        return cls(weights, shares.to(z), center, scale, z, folds, kept)
 
     @property
     def num_folds(self) -> int:
@@ -107,7 +116,7 @@ class Calibration:
         count = torch.ones_like(new[0])
         for fold, own in zip(self._sorted_scores, new, strict=True):
             count += len(fold) - torch.searchsorted(fold, own.contiguous())
-        return count / (len(self.folds) + 1)
+        return count / (int(self.kept.sum()) + 1)
 
     def held_out_p_values(self) -> Tensor:
         """Return the p-value of each held-out row by the rows of the other folds, shape `(n,)`.
@@ -118,7 +127,7 @@ class Calibration:
         result = torch.empty_like(scores)
         for k in range(self.num_folds):
             own = self.folds == k
-            others = (scores if self.num_folds == 1 else scores[~own]).sort().values
+            others = scores[self.kept & (~own if self.num_folds > 1 else own)].sort().values
             count = len(others) - torch.searchsorted(others, scores[own])
             itself = int(self.num_folds > 1)  # with a single fold it is among `others` already
             result[own] = (count + itself).double() / (len(others) + itself)
@@ -132,16 +141,43 @@ class Calibration:
     def _sorted_scores(self) -> list[Tensor]:
         """Scores of the held-out rows of each fold, in increasing order."""
         scores = self.held_out_scores()
-        return [scores[self.folds == k].sort().values for k in range(self.num_folds)]
+        own = [self.kept & (self.folds == k) for k in range(self.num_folds)]
+        return [scores[chosen].sort().values for chosen in own]
 
     @cached_property
     def _tails(self) -> UpperTails:
-        return UpperTails.fit(list(self.held_out))
+        return UpperTails.fit(list(self.held_out[:, self.kept]))
 
     def _score(self, z: Tensor) -> Tensor:
         """Return the score of the values of the tests, shape `(T, *N) -> (*N)`."""
         log_p = self._tails.log10(z.movedim(0, -1)) - self.shares.log10()
         score = -log_p.amin(-1)
-        end = math.log10(len(self.folds) + 1)
+        end = math.log10(int(self.kept.sum()) + 1)
         beyond = (score - end).clamp_min(0.0).log1p() / math.log(10)
         return torch.where(score > end, end + beyond, score)
+
+
+def looks_like_errors(z: Tensor, shares: Tensor) -> Tensor:
+    r"""Return which held-out rows are too far from the others to be of the same kind.
+
+    Errors among the training rows would make similar errors in new rows look normal. The tail of a
+    test is taken as exponential, with the scale $a = (q_{0.99} - q_{0.9}) / \log 10$ of the
+    quantiles of $z$, so $P(Z ≥ z) = 0.01 \exp(-(z - q_{0.99}) / a)$ beyond $q_{0.99}$. Log-distances
+    of power laws have such tails, and those of most other distributions are lighter. The rows
+    whose p-values the procedure of Benjamini and Hochberg rejects at level 0.1 are left out.
+
+    Args:
+        z: Values of the tests, shape `(T, n)`.
+        shares: Shares of the significance level, shape `(T,)`.
+
+    Returns:
+        Booleans, shape `(n,)`. All false if there are fewer than 1,000 rows, whose quantiles are
+        too uncertain.
+    """
+    if z.shape[1] < MIN_ROWS:
+        return torch.zeros_like(z[0], dtype=torch.bool)
+    low, high = (z.quantile(q, 1, keepdim=True) for q in (0.9, 0.99))
+    scale = ((high - low) / math.log(10)).clamp_min(1e-12)
+    log_p = math.log(0.01) - (z - high) / scale - shares.log()[:, None]
+    p = torch.where(z > high, log_p.exp(), 1.0).amin(0)
+    return benjamini_hochberg(p, LEVEL)

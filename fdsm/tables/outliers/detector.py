@@ -2,16 +2,19 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import torch
 from torch import Tensor
 
 from ..conditionals import CellView, Conditionals
 from .calibration import Calibration
-from .known_values import KnownValues
+from .known_values import KnownValues, new_category_surprise
 from .neighbors import Neighbors
 from .tail import UpperTails
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 LOG_DENSITY, NEW_VALUES, CELLS = 0.5, 0.4, 0.5
 """Weights of the log-density, new values and the most surprising cell in the test of the whole
@@ -46,6 +49,7 @@ class OutlierDetector:
         known_values: Values that occur in training.
         conditionals: Each cell given the others.
         cell_tails: Probabilities of the surprises of the cells of each column.
+        new_category: Surprise of a category that never occurred, by column, shape `(C,)`.
     """
 
     calibration: Calibration
@@ -53,6 +57,7 @@ class OutlierDetector:
     known_values: KnownValues
     conditionals: Conditionals
     cell_tails: UpperTails
+    new_category: Tensor
 
     @classmethod
     def fit(
@@ -73,7 +78,7 @@ class OutlierDetector:
                 are compared with the first 5,000.
             folds: Fold of each row, shape `(n,)`.
             training_rows: Training rows whose values are known, shape `(N, D)`, with NaN in
-                missing cells. They include the held-out rows.
+                missing cells. The held-out rows come first.
             broken: Surprise of broken relations of each held-out row, shape `(n,)`.
 
         Returns:
@@ -84,6 +89,11 @@ class OutlierDetector:
         parts = _Parts(log_densities, neighbors, known_values, conditionals)
         measures, cells = parts.of_held_out_rows(rows, folds)
         cell_tails = UpperTails.fit([_present(column) for column in cells.T])
+        view = conditionals.view
+        codes = view.cells(training_rows).masked_fill(view.is_missing(training_rows), torch.nan)
+        new_category, once = new_category_surprise(codes, view.encoder.columns.num_levels)
+        once = once[: len(rows)] * new_category
+        broken = once.amax(1) if broken is None else torch.maximum(broken.to(once), once.amax(1))
         own = torch.cat([measures, _largest(cell_tails, cells, broken)[None]])
         levels = len(own) - 3
         density = [1 / levels] * levels
@@ -95,7 +105,9 @@ class OutlierDetector:
         smallest_scale = torch.zeros(len(own))
         smallest_scale[-2] = 1.0  # the surprise of new values is not stretched
         calibration = Calibration.fit(own, folds, weights, torch.tensor(SHARES), smallest_scale)
-        return cls(calibration, neighbors, known_values, conditionals, cell_tails)
+        return cls(
+            calibration, neighbors, known_values, conditionals, cell_tails, new_category
+        )
 
     def measures(
         self,
@@ -135,14 +147,15 @@ class OutlierDetector:
 
     def state(self) -> dict[str, dict[str, Tensor]]:
         """Return the tensors that define the detector, by part and name."""
-        return {
-            part: {
-                field.name: value
-                for field in fields(component)
-                if isinstance(value := getattr(component, field.name), Tensor)
-            }
-            for part, component in vars(self).items()
+        components = {
+            "calibration": self.calibration,
+            "neighbors": self.neighbors,
+            "known_values": self.known_values,
+            "conditionals": self.conditionals,
+            "cell_tails": self.cell_tails,
         }
+        state = {name: _tensors(component) for name, component in components.items()}
+        return {**state, "categories": {"new": self.new_category}}
 
     @classmethod
     def restore(cls, state: dict[str, dict[str, Tensor]], view: CellView) -> Self:
@@ -153,7 +166,13 @@ class OutlierDetector:
             KnownValues(**state["known_values"]),
             Conditionals(view, **state["conditionals"]),
             UpperTails(**state["cell_tails"]),
+            state["categories"]["new"],
         )
+
+
+def _tensors(component: "DataclassInstance") -> dict[str, Tensor]:
+    values = {field.name: getattr(component, field.name) for field in fields(component)}
+    return {name: value for name, value in values.items() if isinstance(value, Tensor)}
 
 
 def _largest(tails: UpperTails, cells: Tensor, broken: Tensor | None) -> Tensor:

@@ -1,6 +1,7 @@
 """Values that never occurred in training, in columns whose values repeat."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -96,3 +97,28 @@ class KnownValues:
             result[:, j] = weight * is_new
             start = end
         return result
+
+
+def new_category_surprise(cells: Tensor, num_levels: Sequence[int]) -> tuple[Tensor, Tensor]:
+    r"""Return how surprising a category is that never occurred in training, for each column.
+
+    Of $n$ training rows, $s_j$ have a category that occurs once, so the next row has a new one
+    with probability about $(s_j + 1/2) / (n + 1)$ (Good, 1953).
+
+    Args:
+        cells: Codes of training rows, shape `(N, C)`. NaN in missing cells.
+        num_levels: Number of categories of each column, 0 for other columns.
+
+    Returns:
+        Minus the decimal logarithm of the probability, shape `(C,)`, and which cells have a
+        category that occurs once, shape `(N, C)`: it would be new to a model without the row.
+    """
+    surprise = torch.zeros(cells.shape[1], dtype=torch.float64, device=cells.device)
+    once = torch.zeros(cells.shape, dtype=torch.bool, device=cells.device)
+    for j, levels in enumerate(num_levels):
+        if levels:
+            codes = cells[:, j].nan_to_num(levels).long()
+            counts = torch.bincount(codes, minlength=levels + 1)
+            once[:, j] = (counts[codes] == 1) & (codes < levels)
+            surprise[j] = -math.log10((int(once[:, j].sum()) + 0.5) / (len(cells) + 1))
+    return surprise, once

@@ -1,6 +1,6 @@
 """Why a row is unusual: the columns whose values do not fit the rest of the row."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -15,10 +15,13 @@ class Reason(NamedTuple):
 
     Attributes:
         column: Name of the column.
-        value: Value of the cell, as text.
+        value: The cell as it was written.
         expected: Value of similar rows, as text. Empty if it is not known.
         share: Part of the score that is due to the column, between 0 and 1.
         is_new: Whether the value never occurred in training, although most values do.
+        certainty: How sure the expected value is: the range of four fifths of the similar rows, or
+            the share of similar rows that have it. Empty if it is not known.
+        relation: The relation between columns that the cell breaks, or empty.
     """
 
     column: str
@@ -26,54 +29,8 @@ class Reason(NamedTuple):
     expected: str
     share: float
     is_new: bool = False
-
-
-def expected_inputs(x: Tensor, rows: Tensor, blocks: Sequence[slice]) -> Tensor:
-    """Return the value that similar rows have in each column.
-
-    The rows similar to `x` with respect to a column are the nearest ones in all other columns. The
-    expected value is their median. For a category it is the most frequent one.
-
-    Args:
-        x: Rows, shape `(N, D)`.
-        rows: Training rows, shape `(R, D)`.
-        blocks: The inputs of each of the C columns.
-
-    Returns:
-        For each column the rows of `x` with the expected value in it, shape `(C, N, D)`.
-    """
-    result = x.expand(len(blocks), *x.shape).clone()
-    total = torch.cdist(x, rows, p=1.0)
-    for j, block in enumerate(blocks):
-        others = total - torch.cdist(x[:, block], rows[:, block], p=1.0)
-        nearest = others.topk(min(NEIGHBORS, len(rows)), largest=False).indices
-        values = rows[nearest][..., block]  # (N, 5, inputs of the block)
-        if values.shape[2] == 1:
-            result[j, :, block] = values.median(1).values
-        else:
-            best = values.argmax(2).mode(1).values
-            donor = (values.argmax(2) == best[:, None]).to(torch.uint8).argmax(1)
-            result[j, :, block] = values[torch.arange(len(x), device=x.device), donor]
-    return result
-
-
-def score_gains(
-    score: Callable[[Tensor], Tensor], scores: Tensor, expected: Tensor, present: Tensor
-) -> Tensor:
-    """Return how much the score falls if a column has its expected value.
-
-    Args:
-        score: The outlier score of rows, `(N, D) -> (N,)`.
-        scores: The scores of the rows, shape `(N,)`.
-        expected: Rows with the expected value of each column, shape `(C, N, D)`.
-        present: Whether the cell of a row is present, shape `(N, C)`. Other cells are no reasons.
-
-    Returns:
-        The gain of each column, at least zero, shape `(N, C)`.
-    """
-    changed = score(expected.flatten(0, 1)).view(len(expected), len(scores))
-    gains = (scores - changed).T.clamp_min(0.0)
-    return torch.where(present, gains, 0.0)
+    certainty: str = ""
+    relation: str = ""
 
 
 def distance_shares(x: Tensor, rows: Tensor, blocks: Sequence[slice]) -> tuple[Tensor, Tensor]:
