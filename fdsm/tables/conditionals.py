@@ -72,6 +72,11 @@ class CellView:
             result[:, block] = cells[:, None].to(x)
         return result
 
+    @property
+    def one_hot(self) -> tuple[slice, ...]:
+        """The inputs of each column of more than two categories."""
+        return tuple(block for block in self.encoder.blocks if block.stop - block.start > 1)
+
     def is_missing(self, x: Tensor) -> Tensor:
         """Return which cells of rows are missing, shape `(*N, D) -> (*N, C)`."""
         return x[..., [block.start for block in self.encoder.blocks]].isnan()

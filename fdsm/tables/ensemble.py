@@ -51,7 +51,7 @@ SCORED_LEVELS = (0.1, 0.2, 0.4)
 """Noise levels at which the log-density is read for outlier scores. The first is that of
 `log_density`."""
 OPTIMIZER = Adam(2e-3, (0.9, 0.99), weight_decay=0.01, clip=10.0, schedule=CosineSchedule())
-BATCH = 256
+BATCH = 128
 """Number of rows of a batch, for each member."""
 VALIDATION_ROWS = 500
 """Largest number of held-out rows per fold for early stopping. Fewer are repeated."""
@@ -199,9 +199,7 @@ def fold_of_rows(n: int) -> Tensor:
 
 def default_iterations(rows: int) -> int:
     """Return the largest number of training iterations for a number of rows."""
-    if rows < 1000:
-        return 1000
-    return 1500 if rows < LARGE else 5000
+    return 1000 if rows < LARGE else 2000
 
 
 def train_ensemble(

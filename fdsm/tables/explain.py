@@ -24,7 +24,7 @@ BATCH = 500
 CANDIDATES = 4
 """Number of columns per row that are tried as reasons: those with the most surprising cells."""
 EXPLAINED = 0.5
-"""If single columns explain a smaller part of the score, the nearest row is what is expected."""
+"""If no column lowers the score by 1 or by this share, the nearest row is what is expected."""
 NEW = math.log(LIMIT / 0.05)
 """Surprise of a new value in a column where 5 % of the values are new. A smaller one is not
 mentioned."""
@@ -50,44 +50,19 @@ def explain(
         The reasons of each row. Empty if no column is unusual given the others.
     """
     values = cells_as_written(model.schema, rows, written)
-    result = []
-    for start in range(0, len(rows), BATCH):
-        part = rows[start : start + BATCH]
-        texts = values[start : start + BATCH]
-        single = _surprising_cells(model, part, texts, count)
-        for row, text, reasons in zip(part, texts, single, strict=True):
-            broken = _broken_relations(model, row, text)
-            named = {reason.column for reason in broken}
-            others = [reason for reason in reasons if reason.column not in named]
-            result.append([*broken, *others][:count])
-    return result
-
-
-def _broken_relations(model: "TableModel", row: Tensor, values: Sequence[str]) -> list[Reason]:
-    """Return the cell whose change repairs most broken relations of a row."""
-    blamed = model.relations.blamed(row) if model.relations.relations else []
-    reasons = []
-    for blame in blamed[:1]:
-        expected = row.clone()
-        expected[blame.column] = blame.expected
-        relation = model.relations.relations[blame.relations[0]].describe(model.schema)
-        text = "" if math.isnan(blame.expected) else _as_text(model.schema, expected[None])[0]
-        reasons.append(
-            Reason(
-                model.schema.used[blame.column].name,
-                values[blame.column],
-                text and text[blame.column],
-                1.0,
-                relation=relation,
-            )
+    parts = range(0, len(rows), BATCH)
+    return [
+        reasons
+        for start in parts
+        for reasons in _explain_batch(
+            model, rows[start : start + BATCH], values[start : start + BATCH], count
         )
-    return reasons
+    ]
 
 
-def _surprising_cells(
+def _explain_batch(
     model: "TableModel", rows: Tensor, values: list[list[str]], count: int
 ) -> list[list[Reason]]:
-    """Return the columns whose expected value lowers the score."""
     detector, encoder, schema = model.detector, model.encoder, model.schema
     x = model.imputation.nearest(model.inputs(rows))
     present = ~rows.isnan()
@@ -95,40 +70,93 @@ def _surprising_cells(
     new_values = detector.known_values.surprise(x)
     is_new = torch.stack([new_values[:, block].amax(1) > NEW for block in encoder.blocks], 1)
     shares = distances / distances.sum(1, keepdim=True).clamp_min(1e-12)
-    evidence = (detector.cell_surprises(x) + is_new + shares).cpu().where(present, -1.0)
-    candidates = evidence.topk(min(CANDIDATES, rows.shape[1])).indices
+    evidence = (detector.cell_surprises(x) + is_new + shares).cpu()
+    highest = evidence.topk(min(CANDIDATES, rows.shape[1])).values[:, -1:]
+    broken = [_Broken.of(model, row) for row in rows]
+    in_relation = torch.stack([each.columns for each in broken])
     scores = model.outlier_score(x).cpu()
-    gains = torch.zeros(rows.shape, dtype=scores.dtype)
+    gains = torch.full(rows.shape, -torch.inf, dtype=scores.dtype)
     likely = model.marginals.nearest_known(encoder.inverse(nearest.cpu()))
     codes = torch.stack([likely] * 3)
     agreement = torch.zeros_like(gains)
-    for j in candidates.unique().tolist():
-        index = ((candidates == j).any(1) & present[:, j]).nonzero().flatten()
-        if len(index):
-            expected = _Expected.of(model, x[index.to(x.device)], j)
-            gains[index, j] = (scores[index] - expected.score).clamp_min(0.0)
-            codes[:, index, j], agreement[index, j] = expected.codes, expected.agreement
-    # If no single column explains the row, several are unusual together.
-    together = gains.sum(1, keepdim=True) < EXPLAINED * scores[:, None]
-    gains = torch.where(together, distances.cpu().to(gains).where(present, 0.0), gains)
-    codes = torch.where(together, likely, codes)
+    for j in range(rows.shape[1]):
+        is_tried = ((evidence[:, j] >= highest[:, 0]) | in_relation[:, j]) & present[:, j]
+        if bool(is_tried.any()):
+            expected = _Expected.of(model, x[is_tried.to(x.device)], j)
+            gains[is_tried, j] = scores[is_tried] - expected.score
+            codes[:, is_tried, j], agreement[is_tried, j] = expected.codes, expected.agreement
     texts = [_as_text(schema, part) for part in codes]
+    likely_texts = _as_text(schema, likely)
     names = [column.name for column in schema.used]
     result = []
-    for i, row in enumerate((gains / gains.sum(1, keepdim=True).clamp_min(1e-12)).tolist()):
-        order = sorted(range(len(row)), key=row.__getitem__, reverse=True)[:count]
+    for i in range(len(rows)):
+        first = broken[i].reason(model, gains[i], values[i], texts[0][i])
+        single = gains[i].clamp_min(0.0)
+        # If no single column explains the row, several are unusual together.
+        is_single = float(single.max()) >= min(1.0, EXPLAINED * float(scores[i]))
+        gain = single if is_single else distances[i].cpu().to(single).where(present[i], 0.0)
+        share = (gain / gain.sum().clamp_min(1e-12)).tolist()
+        order = sorted(range(len(names)), key=share.__getitem__, reverse=True)[:count]
         reasons = []
         for j in order:
-            value, (expected_value, low, high) = values[i][j], (text[i][j] for text in texts)
-            if row[j] >= min(MIN_SHARE, row[order[0]]) > 0 and value != expected_value:
-                certainty = "" if low == high else f"{low} to {high}"
-                if bool(detector.conditionals.by_equality[j]) and agreement[i, j] > 0:
+            expected_value = texts[0][i][j] if is_single else likely_texts[i][j]
+            if share[j] >= min(MIN_SHARE, share[order[0]]) > 0 and values[i][j] != expected_value:
+                low, high = texts[1][i][j], texts[2][i][j]
+                certainty = "" if low == high or not is_single else f"{low} to {high}"
+                if bool(detector.conditionals.by_equality[j]) and is_single:
                     certainty = f"{100 * agreement[i, j]:.0f} % of similar rows"
+                new = bool(is_new[i, j])
                 reasons.append(
-                    Reason(names[j], value, expected_value, row[j], bool(is_new[i, j]), certainty)
+                    Reason(names[j], values[i][j], expected_value, share[j], new, certainty)
                 )
-        result.append(reasons)
+        named = [reason.column for reason in first]
+        result.append([*first, *(r for r in reasons if r.column not in named)][:count])
     return result
+
+
+class _Broken(NamedTuple):
+    """The broken relations of a row.
+
+    Attributes:
+        columns: Whether a column is in as many broken relations as any, shape `(C,)`.
+        relations: Indices of the broken relations.
+        expected: Codes that repair most of them, by column.
+    """
+
+    columns: Tensor
+    relations: list[int]
+    expected: dict[int, float]
+
+    @classmethod
+    def of(cls, model: "TableModel", row: Tensor) -> "_Broken":
+        """Return the broken relations of a row with the codes `(C,)`."""
+        relations = model.relations
+        indices = relations.broken(row[None])[:, 0].nonzero().flatten().tolist()
+        uses = torch.zeros(len(row))
+        for i in indices:
+            uses[list(relations.relations[i].columns)] += 1
+        blamed = relations.blamed(row) if indices else []
+        known = {
+            blame.column: blame.expected for blame in blamed if blame.expected == blame.expected
+        }
+        return cls((uses == uses.max()) & (uses > 0), indices, known)
+
+    def reason(
+        self, model: "TableModel", gains: Tensor, values: Sequence[str], likely: Sequence[str]
+    ) -> list[Reason]:
+        """Return the cell to blame: the one whose expected value lowers the score most."""
+        if not self.relations:
+            return []
+        schema, relations = model.schema, model.relations.relations
+        j = int(gains.masked_fill(~self.columns, -torch.inf).argmax())
+        broken = next(relations[i] for i in self.relations if j in relations[i].columns)
+        expected = likely[j]
+        if j in self.expected:
+            codes = torch.full((1, len(values)), torch.nan).double()
+            codes[0, j] = self.expected[j]
+            expected = _as_text(schema, codes)[0][j]
+        name = schema.used[j].name
+        return [Reason(name, values[j], expected, 1.0, relation=broken.describe(schema))]
 
 
 class _Expected(NamedTuple):

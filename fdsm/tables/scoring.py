@@ -47,7 +47,7 @@ BLOCK = 50_000
 KEPT_BYTES, HASHED_BYTES = 2**28, 2**26
 """A table that takes at most 256 MiB is kept in memory, and a file of at most 64 MiB is compared
 with the training file. So no file is read more than twice."""
-EXPLAINED_P, EXPLAINED_ROWS = 0.05, 2000
+EXPLAINED_P, EXPLAINED_ROWS = 0.05, 1000
 """Rows that are not flagged and have a larger p-value, or after this number of rows with higher
 scores, get no reasons."""
 

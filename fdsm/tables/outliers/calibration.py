@@ -11,9 +11,10 @@ from torch import Tensor
 from .false_discovery import benjamini_hochberg
 from .tail import UpperTails
 
-MIN_ROWS, LEVEL = 1000, 0.1
-"""Smallest number of held-out rows among which errors are looked for, and the share of normal rows
-among those that are left out."""
+MIN_ROWS, MOST_ERRORS, LEVEL = 1000, 100, 0.1
+"""Smallest number of held-out rows among which errors are looked for, the largest number of errors,
+and the share of normal rows among them."""
+
 
 @dataclass(frozen=True)
 class Calibration:
@@ -160,11 +161,15 @@ class Calibration:
 def looks_like_errors(z: Tensor, shares: Tensor) -> Tensor:
     r"""Return which held-out rows are too far from the others to be of the same kind.
 
-    Errors among the training rows would make similar errors in new rows look normal. The tail of a
-    test is taken as exponential, with the scale $a = (q_{0.99} - q_{0.9}) / \log 10$ of the
-    quantiles of $z$, so $P(Z ≥ z) = 0.01 \exp(-(z - q_{0.99}) / a)$ beyond $q_{0.99}$. Log-distances
-    of power laws have such tails, and those of most other distributions are lighter. The rows
-    whose p-values the procedure of Benjamini and Hochberg rejects at level 0.1 are left out.
+    Errors among the training rows would make similar errors in new rows look normal. With
+    $m = n / 100$, or 100 if that is less, and the $m$-th largest value $z_{(m)}$ of a test, the
+    tail is taken as exponential with the scale $a = (z_{(m)} - z_{(10 m)}) / \log 10$:
+
+    $$P(Z ≥ z) = \frac{m}{n} \exp\left(-\frac{z - z_{(m)}}{a}\right), \qquad z > z_{(m)}$$
+
+    Log-distances of power laws have such tails, and those of most other distributions are lighter.
+    The rows whose p-values the procedure of Benjamini and Hochberg rejects at level 0.1 are left
+    out.
 
     Args:
         z: Values of the tests, shape `(T, n)`.
@@ -176,8 +181,11 @@ def looks_like_errors(z: Tensor, shares: Tensor) -> Tensor:
     """
     if z.shape[1] < MIN_ROWS:
         return torch.zeros_like(z[0], dtype=torch.bool)
-    low, high = (z.quantile(q, 1, keepdim=True) for q in (0.9, 0.99))
+    n = z.shape[1]
+    m = min(n // 100, MOST_ERRORS)
+    ordered = z.sort(1, descending=True).values
+    high, low = ordered[:, m - 1 : m], ordered[:, 10 * m - 1 : 10 * m]
     scale = ((high - low) / math.log(10)).clamp_min(1e-12)
-    log_p = math.log(0.01) - (z - high) / scale - shares.log()[:, None]
+    log_p = math.log(m / n) - (z - high) / scale - shares.log()[:, None]
     p = torch.where(z > high, log_p.exp(), 1.0).amin(0)
     return benjamini_hochberg(p, LEVEL)

@@ -84,12 +84,12 @@ class OutlierDetector:
         Returns:
             The detector.
         """
-        neighbors = Neighbors(rows[:REFERENCE_ROWS], folds[:REFERENCE_ROWS])
+        view = conditionals.view
+        neighbors = Neighbors(rows[:REFERENCE_ROWS], folds[:REFERENCE_ROWS], view.one_hot)
         known_values = KnownValues.fit(training_rows)
         parts = _Parts(log_densities, neighbors, known_values, conditionals)
         measures, cells = parts.of_held_out_rows(rows, folds)
         cell_tails = UpperTails.fit([_present(column) for column in cells.T])
-        view = conditionals.view
         codes = view.cells(training_rows).masked_fill(view.is_missing(training_rows), torch.nan)
         new_category, once = new_category_surprise(codes, view.encoder.columns.num_levels)
         once = once[: len(rows)] * new_category
@@ -105,9 +105,7 @@ class OutlierDetector:
         smallest_scale = torch.zeros(len(own))
         smallest_scale[-2] = 1.0  # the surprise of new values is not stretched
         calibration = Calibration.fit(own, folds, weights, torch.tensor(SHARES), smallest_scale)
-        return cls(
-            calibration, neighbors, known_values, conditionals, cell_tails, new_category
-        )
+        return cls(calibration, neighbors, known_values, conditionals, cell_tails, new_category)
 
     def measures(
         self,
@@ -162,7 +160,7 @@ class OutlierDetector:
         """Return the detector with the tensors of `state()`."""
         return cls(
             Calibration(**state["calibration"]),
-            Neighbors(**state["neighbors"]),
+            Neighbors(**state["neighbors"], one_hot=view.one_hot),
             KnownValues(**state["known_values"]),
             Conditionals(view, **state["conditionals"]),
             UpperTails(**state["cell_tails"]),

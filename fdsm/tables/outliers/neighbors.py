@@ -32,6 +32,7 @@ class Neighbors:
     Attributes:
         rows: Training rows, shape `(R, D)`. NaN in missing cells.
         folds: Fold of each row, shape `(R,)`. There are at least two.
+        one_hot: The inputs of each column that is a one-hot vector. They are compared as a whole.
 
     Example:
         >>> rows = torch.tensor([[0.0], [4.0], [1.0], [3.0]])
@@ -44,6 +45,7 @@ class Neighbors:
 
     rows: Tensor
     folds: Tensor
+    one_hot: tuple[slice, ...] = ()
 
     def __post_init__(self) -> None:
         if self.num_folds < 2:
@@ -115,8 +117,23 @@ class Neighbors:
     def _index(self) -> dict[bytes, int]:
         return {row: i for i, row in enumerate(_as_bytes(self.rows))}
 
+    @cached_property
+    def _numbers(self) -> list[int]:
+        """The inputs outside one-hot vectors."""
+        categories = {i for block in self.one_hot for i in range(block.start, block.stop)}
+        return [i for i in range(self.rows.shape[1]) if i not in categories]
+
+    def _distances(self, x: Tensor) -> Tensor:
+        """Return the sums of absolute differences to the rows, `(K, N, D) -> (K, N, R)`."""
+        rows = self.complete_rows.to(x.dtype)
+        distances = torch.cdist(x[..., self._numbers], rows[:, self._numbers], p=1.0)
+        for block in self.one_hot:  # two different one-hot vectors differ by 2
+            differs = x[..., block].argmax(-1)[..., None] != rows[:, block].argmax(-1)
+            distances += 2 * differs.to(x.dtype)
+        return distances
+
     def _mean_log_distance(self, x: Tensor, itself: Tensor) -> Tensor:
-        distances = torch.cdist(x, self.complete_rows.to(x.dtype), p=1.0)
+        distances = self._distances(x)
         fold, copies = (itself >= 0).expand(distances.shape[:2]).nonzero(as_tuple=True)
         itself = itself.expand(distances.shape[:2])
         distances[fold, copies, itself[fold, copies]] = torch.inf
