@@ -203,7 +203,8 @@ def details(column: Column) -> str:
             merged = f" ({column.merged:,} rare ones merged)" if column.merged else ""
             return f"{len(column.levels)} categories{merged}: {shown}"
         case DateTime():
-            shown = column.format or column.type
+            exactness = f"to the {column.resolution}" if column.resolution else column.type
+            shown = column.format or exactness
             return ", ".join([shown, *_unreadable(column.unreadable, "dates")])
         case Constant():
             share = 100 * column.missing / max(column.rows, 1)
