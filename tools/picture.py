@@ -54,7 +54,7 @@ def main() -> None:
     density = trained_density(data)
     samples = langevin(score_of(density), 1.5 * torch.randn(1500, 2), steps=3000, step_size=2e-3)
 
-    figure, axes = plt.subplots(1, 3, figsize=(10, 3.7), layout="constrained")
+    figure, axes = plt.subplots(1, 3, figsize=(10, 3.53), layout="constrained")
     titles = ("data", "log-density and score, learned by SSM", "samples by Langevin dynamics")
     for axis, title in zip(axes, titles, strict=True):
         axis.set(xlim=LIMITS, ylim=LIMITS, xticks=[], yticks=[], aspect="equal")
