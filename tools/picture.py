@@ -54,7 +54,7 @@ def main() -> None:
     density = trained_density(data)
     samples = langevin(score_of(density), 1.5 * torch.randn(1500, 2), steps=3000, step_size=2e-3)
 
-    figure, axes = plt.subplots(1, 3, figsize=(10, 3.53), layout="constrained")
+    figure, axes = plt.subplots(1, 3, figsize=(10, 3.7), layout="constrained")
     titles = ("data", "log-density and score, learned by SSM", "samples by Langevin dynamics")
     for axis, title in zip(axes, titles, strict=True):
         axis.set(xlim=LIMITS, ylim=LIMITS, xticks=[], yticks=[], aspect="equal")
@@ -72,7 +72,7 @@ def main() -> None:
     score = score_of(density)(places).detach()
     arrows = score / (1 + score.norm(dim=1, keepdim=True))
     axes[1].quiver(*places.T, *arrows.T, color=DARK, width=0.004, scale=22)
-    figure.savefig(Path(sys.argv[1]), dpi=110)
+    figure.savefig(Path(sys.argv[1]), dpi=110, bbox_inches="tight", pad_inches=0.04)
 
 
 if __name__ == "__main__":
