@@ -18,6 +18,7 @@ DONORS = 5
 """Number of training rows that a leaf keeps, and the smallest number that it has."""
 MAX_ROWS = 12_000
 """Largest number of training rows that trees are grown from."""
+MAX_DEPTH = 20
 MAX_LEVELS, ROWS_PER_LEVEL = 32, 10
 """Numbers with at most this many different values, each in this many rows on average, are compared
 by equality, as categories are."""
@@ -358,7 +359,13 @@ def _grow(
     known = features[rows][:, others] if len(others) else np.zeros((len(rows), 1), np.float32)
     kind = ExtraTreesClassifier if is_level else ExtraTreesRegressor
     labels = np.unique(target, return_inverse=True)[1] if is_level else target
-    forest = kind(TREES, min_samples_leaf=DONORS, max_features=None, random_state=seed)
+    forest = kind(
+        TREES,
+        min_samples_leaf=DONORS,
+        max_depth=MAX_DEPTH,
+        max_features=None,
+        random_state=seed,
+    )
     with warnings.catch_warnings(category=UserWarning, action="ignore"):  # many classes
         forest.fit(known, labels)
     order = np.random.RandomState(seed).permutation(len(rows))

@@ -22,7 +22,7 @@ row. That of distances is 1. See docs/outliers.md."""
 SHARES = (0.78, 0.2, 0.02)
 """Shares of the significance level: the whole row, its most surprising cell, and suspiciously high
 density."""
-CHUNK = 1024
+CHUNK = 4096
 """Number of rows that are compared at once."""
 REFERENCE_ROWS = 5000
 """Largest number of training rows that new rows are compared with."""
