@@ -21,7 +21,9 @@ class Calibration:
     r"""Combine several measures of how unusual a row is, and calibrate them on held-out rows.
 
     Each measure is centered and scaled by the median and the range from the 10 % to the 90 %
-    quantile over held-out rows. A test $t$ is a weighted sum $z_t$ that is large for unusual rows.
+    quantile over held-out rows. Measures that grow faster than a distance, such as minus the
+    log-density, are mapped by $\text{sign}(u) \log(1 + |u|)$, so that all have similar tails.
+    A test $t$ is a weighted sum $z_t$ that is large for unusual rows.
     The p-values of several tests are combined by a weighted Bonferroni correction, with the share
     $w_t$ of the significance level for each test:
 
@@ -43,6 +45,7 @@ class Calibration:
         shares: Shares of the significance level, shape `(T,)`.
         center: Medians of the measures over held-out rows, shape `(M,)`.
         scale: Ranges of the measures over held-out rows, shape `(M,)`.
+        is_log: Which standardized measures are mapped to logarithms, shape `(M,)`.
         held_out: Values $z_t$ of the held-out rows, shape `(T, n)`.
         folds: Fold of each held-out row, shape `(n,)`.
         kept: Whether a held-out row counts in the distributions, shape `(n,)`. Rows that look like
@@ -61,6 +64,7 @@ class Calibration:
     shares: Tensor
     center: Tensor
     scale: Tensor
+    is_log: Tensor
     held_out: Tensor
     folds: Tensor
     kept: Tensor
@@ -73,6 +77,7 @@ class Calibration:
         weights: Tensor,
         shares: Tensor,
         smallest_scale: Tensor | float = 0.0,
+        is_log: Tensor | None = None,
     ) -> Self:
         """Calibrate measures on held-out rows.
 
@@ -83,6 +88,7 @@ class Calibration:
             shares: Shares of the significance level, shape `(T,)`. Their sum is 1.
             smallest_scale: Smallest scale of each measure, shape `(M,)`. Measures with a smaller
                 range are not stretched.
+            is_log: Which measures are mapped to logarithms, shape `(M,)`. Default: none.
 
         Returns:
             The calibration.
@@ -92,9 +98,11 @@ class Calibration:
         low, high = (values.quantile(q, 1) for q in (0.1, 0.9))
         scale = torch.maximum(high - low, torch.as_tensor(smallest_scale).to(values))
         scale = torch.where(scale > 0, scale, 1.0)
-        z = weights @ ((values - center[:, None]) / scale[:, None])
+        is_log = torch.zeros(len(values), dtype=torch.bool) if is_log is None else is_log
+        is_log = is_log.to(values.device)
+        z = weights @ _standardized(values, center, scale, is_log)
         kept = ~looks_like_errors(z, shares.to(z))
-        return cls(weights, shares.to(z), center, scale, z, folds, kept)
+        return cls(weights, shares.to(z), center, scale, is_log, z, folds, kept)
 
     @property
     def num_folds(self) -> int:
@@ -103,8 +111,7 @@ class Calibration:
 
     def fold_scores(self, values: Tensor) -> Tensor:
         """Return the score by each fold, shape `(M, K, N) -> (K, N)`."""
-        center, scale = self.center[:, None, None], self.scale[:, None, None]
-        standardized = (values.double() - center) / scale
+        standardized = _standardized(values.double(), self.center, self.scale, self.is_log)
         return self._score(torch.einsum("tm,mkn->tkn", self.weights, standardized))
 
     def score(self, values: Tensor) -> Tensor:
@@ -158,6 +165,13 @@ class Calibration:
         return torch.where(score > end, end + beyond, score)
 
 
+def _standardized(values: Tensor, center: Tensor, scale: Tensor, is_log: Tensor) -> Tensor:
+    """Return measures in units of their range, shape `(M, *N) -> (M, *N)`."""
+    shape = -1, *[1] * (values.dim() - 1)
+    u = (values - center.view(shape)) / scale.view(shape)
+    return torch.where(is_log.view(shape), u.sign() * u.abs().log1p(), u)
+
+
 def looks_like_errors(z: Tensor, shares: Tensor) -> Tensor:
     r"""Return which held-out rows are too far from the others to be of the same kind.
 
@@ -176,8 +190,7 @@ def looks_like_errors(z: Tensor, shares: Tensor) -> Tensor:
         shares: Shares of the significance level, shape `(T,)`.
 
     Returns:
-        Booleans, shape `(n,)`. All false if there are fewer than 1,000 rows, whose quantiles are
-        too uncertain.
+        Booleans, shape `(n,)`. All false if there are fewer than 1,000 rows.
     """
     if z.shape[1] < MIN_ROWS:
         return torch.zeros_like(z[0], dtype=torch.bool)

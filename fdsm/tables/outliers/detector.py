@@ -17,12 +17,13 @@ from .tail import UpperTails
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-LOG_DENSITY, NEW_VALUES, CELLS = 0.5, 0.4, 0.5
+LOG_DENSITY, NEW_VALUES, CELLS = 0.5, 0.4, 0.25
 """Weights of the log-density, new values and the most surprising cell in the test of the whole
 row. That of distances is 1. See docs/outliers.md."""
-SHARES = (0.78, 0.2, 0.02)
-"""Shares of the significance level: the whole row, its most surprising cell, and suspiciously high
-density."""
+HIGH_DENSITY, CELL_SHARE, CELL_ROWS = 0.02, 0.2, 1000
+"""Shares of the significance level that are spent on suspiciously high density and on the most
+surprising cell. From $n$ rows the latter is multiplied by $n / (n + 1000)$: what is surprising in
+a cell is learned from many rows."""
 CHUNK = 2048
 """Number of rows that are compared at once."""
 REFERENCE_ROWS = 5000
@@ -107,7 +108,10 @@ class OutlierDetector:
         ])
         smallest_scale = torch.zeros(len(own))
         smallest_scale[-2] = 1.0  # the surprise of new values is not stretched
-        calibration = Calibration.fit(own, folds, weights, torch.tensor(SHARES), smallest_scale)
+        is_log = torch.arange(len(own)) < levels
+        of_cells = CELL_SHARE * len(rows) / (len(rows) + CELL_ROWS)
+        shares = torch.tensor([1 - of_cells - HIGH_DENSITY, of_cells, HIGH_DENSITY])
+        calibration = Calibration.fit(own, folds, weights, shares, smallest_scale, is_log)
         return cls(calibration, neighbors, known_values, conditionals, cell_tails, new_category)
 
     def measures(
