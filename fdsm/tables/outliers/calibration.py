@@ -8,12 +8,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from .false_discovery import benjamini_hochberg
 from .tail import UpperTails
-
-MIN_ROWS, TAIL_ROWS, LEVEL = 1000, 100, 0.1
-"""Smallest number of held-out rows among which errors are looked for, the number of rows beyond
-which the tail is extrapolated, and the expected share of normal rows among the errors."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +43,7 @@ class Calibration:
         is_log: Which standardized measures are mapped to logarithms, shape `(M,)`.
         held_out: Values $z_t$ of the held-out rows, shape `(T, n)`.
         folds: Fold of each held-out row, shape `(n,)`.
-        kept: Whether a held-out row counts in the distributions, shape `(n,)`. Rows that look like
-            errors do not; see `looks_like_errors`.
+        kept: Whether a held-out row counts in the distributions, shape `(n,)`. Errors do not.
 
     Example:
         >>> z = torch.linspace(-1, 1, 999)[None]
@@ -78,6 +72,7 @@ class Calibration:
         shares: Tensor,
         smallest_scale: Tensor | float = 0.0,
         is_log: Tensor | None = None,
+        kept: Tensor | None = None,
     ) -> Self:
         """Calibrate measures on held-out rows.
 
@@ -89,6 +84,7 @@ class Calibration:
             smallest_scale: Smallest scale of each measure, shape `(M,)`. Measures with a smaller
                 range are not stretched.
             is_log: Which measures are mapped to logarithms, shape `(M,)`. Default: none.
+            kept: Which held-out rows count, shape `(n,)`. Default: all.
 
         Returns:
             The calibration.
@@ -101,7 +97,7 @@ class Calibration:
         is_log = torch.zeros(len(values), dtype=torch.bool) if is_log is None else is_log
         is_log = is_log.to(values.device)
         z = weights @ _standardized(values, center, scale, is_log)
-        kept = ~looks_like_errors(z, shares.to(z))
+        kept = torch.ones_like(folds, dtype=torch.bool) if kept is None else kept
         return cls(weights, shares.to(z), center, scale, is_log, z, folds, kept)
 
     @property
@@ -170,35 +166,3 @@ def _standardized(values: Tensor, center: Tensor, scale: Tensor, is_log: Tensor)
     shape = -1, *[1] * (values.dim() - 1)
     u = (values - center.view(shape)) / scale.view(shape)
     return torch.where(is_log.view(shape), u.sign() * u.abs().log1p(), u)
-
-
-def looks_like_errors(z: Tensor, shares: Tensor) -> Tensor:
-    r"""Return which held-out rows are too far from the others to be of the same kind.
-
-    Errors among the training rows would make similar errors in new rows look normal. With
-    $m = n / 100$, or 100 if that is less, and the $m$-th largest value $z_{(m)}$ of a test, the
-    tail is taken as exponential with the scale $a = (z_{(m)} - z_{(10 m)}) / \log 10$:
-
-    $$P(Z ≥ z) = \frac{m}{n} \exp\left(-\frac{z - z_{(m)}}{a}\right), \qquad z > z_{(m)}$$
-
-    Log-distances of power laws have such tails, and those of most other distributions are lighter.
-    The rows whose p-values the procedure of Benjamini and Hochberg rejects at level 0.1 are left
-    out.
-
-    Args:
-        z: Values of the tests, shape `(T, n)`.
-        shares: Shares of the significance level, shape `(T,)`.
-
-    Returns:
-        Booleans, shape `(n,)`. All false if there are fewer than 1,000 rows.
-    """
-    if z.shape[1] < MIN_ROWS:
-        return torch.zeros_like(z[0], dtype=torch.bool)
-    n = z.shape[1]
-    m = min(n // 100, TAIL_ROWS)
-    ordered = z.sort(1, descending=True).values
-    high, low = ordered[:, m - 1 : m], ordered[:, 10 * m - 1 : 10 * m]
-    scale = ((high - low) / math.log(10)).clamp_min(1e-12)
-    log_p = math.log(m / n) - (z - high) / scale - shares.log()[:, None]
-    p = torch.where(z > high, log_p.exp(), 1.0).amin(0)
-    return benjamini_hochberg(p, LEVEL)

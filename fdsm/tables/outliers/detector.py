@@ -13,6 +13,7 @@ from .calibration import Calibration
 from .known_values import KnownValues, new_category_surprise
 from .neighbors import Neighbors
 from .tail import UpperTails
+from .training_errors import find_errors
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -93,7 +94,8 @@ class OutlierDetector:
         known_values = KnownValues.fit(training_rows)
         parts = _Parts(log_densities, neighbors, known_values, conditionals)
         measures, cells = parts.of_held_out_rows(rows, folds, progress)
-        cell_tails = UpperTails.fit([_present(column) for column in cells.T])
+        kept = ~find_errors(cells[:, ~conditionals.by_equality])
+        cell_tails = UpperTails.fit([_present(column) for column in cells[kept].T])
         codes = view.cells(training_rows).masked_fill(view.is_missing(training_rows), torch.nan)
         new_category, once = new_category_surprise(codes, view.encoder.columns.num_levels)
         once = once[: len(rows)] * new_category
@@ -111,7 +113,7 @@ class OutlierDetector:
         is_log = torch.arange(len(own)) < levels
         of_cells = CELL_SHARE * len(rows) / (len(rows) + CELL_ROWS)
         shares = torch.tensor([1 - of_cells - HIGH_DENSITY, of_cells, HIGH_DENSITY])
-        calibration = Calibration.fit(own, folds, weights, shares, smallest_scale, is_log)
+        calibration = Calibration.fit(own, folds, weights, shares, smallest_scale, is_log, kept)
         return cls(calibration, neighbors, known_values, conditionals, cell_tails, new_category)
 
     def measures(
