@@ -3,7 +3,7 @@
 import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -178,18 +178,18 @@ class Conditionals:
         sizes = [len(tree.feature) for tree in trees]
         starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
         children = [tree.children + start for tree, start in zip(trees, starts, strict=True)]
-        parts = (
-            np.concatenate([tree.feature for tree in trees]).astype(np.int16),
-            np.concatenate([tree.threshold for tree in trees]).astype(np.float32),
-            np.concatenate(children).astype(np.int32),
-            np.concatenate([tree.donors for tree in trees]).astype(np.int16),
-        )
-        roots = torch.from_numpy(starts).view(num_folds, len(levels), TREES).to(rows.device)
+
+        def joined(parts: list[npt.NDArray[Any]], dtype: type[np.generic]) -> Tensor:
+            return torch.from_numpy(np.concatenate(parts).astype(dtype)).to(rows.device)
+
         forests = cls(
             view,
             rows,
-            roots,
-            *(torch.from_numpy(part).to(rows.device) for part in parts),
+            torch.from_numpy(starts).view(num_folds, len(levels), TREES).to(rows.device),
+            joined([tree.feature for tree in trees], np.int16),
+            joined([tree.threshold for tree in trees], np.float32),
+            joined(children, np.int32),
+            joined([tree.donors for tree in trees], np.int16),
             by_equality.to(rows.device),
             torch.full((len(levels),), SMALLEST_SCALE, device=rows.device).double(),
         )
@@ -313,6 +313,9 @@ def _grow(
         target: The cells of the column, shape `(n,)`.
         is_level: Whether the values are compared by equality.
         seed: Random seed.
+
+    Returns:
+        Ten trees.
     """
     from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
 

@@ -1,7 +1,6 @@
 """Scores of all rows of a table, with reasons, and files of scores."""
 
 import hashlib
-import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

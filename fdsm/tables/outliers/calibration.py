@@ -12,8 +12,8 @@ from .false_discovery import benjamini_hochberg
 from .tail import UpperTails
 
 MIN_ROWS, MOST_ERRORS, LEVEL = 1000, 100, 0.1
-"""Smallest number of held-out rows among which errors are looked for, the largest number of errors,
-and the share of normal rows among them."""
+"""Smallest number of held-out rows among which errors are looked for, the largest number of
+errors, and the share of normal rows among them."""
 
 
 @dataclass(frozen=True)

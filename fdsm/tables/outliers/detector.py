@@ -145,7 +145,7 @@ class OutlierDetector:
 
     def state(self) -> dict[str, dict[str, Tensor]]:
         """Return the tensors that define the detector, by part and name."""
-        components = {
+        components: dict[str, DataclassInstance] = {
             "calibration": self.calibration,
             "neighbors": self.neighbors,
             "known_values": self.known_values,
