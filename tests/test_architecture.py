@@ -29,8 +29,10 @@ LAYERS = [
 """The modules of the package. Each imports only those of the layers before its own."""
 TABLES = [
     {"errors", "heavy_tails", "imputation", "marginals"},
-    {"encoder", "ensemble", "outliers", "schema"},
-    {"comparison", "explain", "frame", "relations"},
+    {"encoder", "ensemble", "schema"},
+    {"comparison", "conditionals", "frame", "relations"},
+    {"outliers"},
+    {"explain"},
     {"scoring", "summary"},
     {"model", "report", "stream"},
     {"estimator"},

@@ -6,7 +6,9 @@ import torch
 from torch import Generator, Tensor
 
 from fdsm.tables.encoder import Encoder
-from fdsm.tables.outliers import OutlierDetector, benjamini_hochberg
+from fdsm.tables.outliers import benjamini_hochberg
+
+from ..table_cases import fit_detector
 
 
 def by_definition(p_values: list[float], rate: float) -> list[bool]:
@@ -101,7 +103,7 @@ def test_rate_is_kept_on_heavy_tails(law: str) -> None:
     for _ in range(40):
         encoder = Encoder.fit(table := draw(200), (0,) * 5)
         rows = encoder(table)
-        detector = OutlierDetector.fit(flat, rows, torch.arange(200) % 4, rows)
+        detector = fit_detector(flat, rows, torch.arange(200) % 4)
         new = draw(1000)
         new[:50, 0] += 2 * (high - low)
         p = detector.calibration.p_value(detector.measures(flat, encoder(new)))
