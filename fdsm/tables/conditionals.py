@@ -16,6 +16,9 @@ TREES = 10
 """Number of trees of each column in each fold."""
 DONORS = 5
 """Number of training rows that a leaf keeps, and the smallest number that it has."""
+THRESHOLDS = 16
+"""Smallest number of random thresholds among which a node chooses. With few columns, several are
+drawn for each: a node is not divided if all of them leave fewer than five rows on a side."""
 MAX_ROWS = 12_000
 """Largest number of training rows that trees are grown from."""
 MAX_LEVELS, ROWS_PER_LEVEL = 32, 10
@@ -25,7 +28,7 @@ SMALLEST_SCALE = 0.01
 """Smallest scale of differences between a number and its donors, in standard deviations."""
 CHUNK = 2**13
 """Number of rows that go through a forest at once. More do not fit into the processor's cache."""
-MINUTE, DAY = 60.0, 86_400.0
+TEN_MINUTES = 600.0
 
 
 @dataclass(frozen=True)
@@ -66,8 +69,10 @@ class CellView:
         result = x.clone()
         if levels:
             one_hot = cells.long()[:, None] == torch.arange(max(levels, 2), device=x.device)
-            inputs = 2.0 * one_hot[:, 1:2] - 1 if levels == 2 else one_hot.to(x)
-            result[:, block] = inputs - self.encoder.columns.mean[block].to(x)
+            inputs = 2.0 * one_hot[:, 1:2] - 1 if levels == 2 else one_hot
+            # Rounded as by the encoder, so that the inputs are those of training rows.
+            mean = self.encoder.columns.mean[block].to(x.device)
+            result[:, block] = (inputs.double() - mean).float().to(x)
         else:
             result[:, block] = cells[:, None].to(x)
         return result
@@ -90,8 +95,9 @@ class CellView:
 
 def _calendar_parts(seconds: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Return month, day of the month, weekday and hour, shape `(N, 4)`."""
-    # Inputs are float32, so seconds are rounded.
-    minutes = np.rint(np.nan_to_num(seconds).clip(-6e10, 2.5e11) / MINUTE).astype(np.int64)
+    # Inputs are float32, so the seconds of dates that span a century are off by a minute.
+    tens = np.rint(np.nan_to_num(seconds).clip(-6e10, 2.5e11) / TEN_MINUTES)
+    minutes = 10 * tens.astype(np.int64)
     time = minutes.astype("datetime64[m]")
     days, months = time.astype("datetime64[D]"), time.astype("datetime64[M]")
     return np.stack(
@@ -319,6 +325,7 @@ def _grow(
     """
     from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
 
+    others = np.tile(others, -(-THRESHOLDS // len(others))) if len(others) else others
     known = features[rows][:, others] if len(others) else np.zeros((len(rows), 1), np.float32)
     kind = ExtraTreesClassifier if is_level else ExtraTreesRegressor
     labels = np.unique(target, return_inverse=True)[1] if is_level else target

@@ -41,14 +41,17 @@ class OutlierDetector:
     row is no surprise.
 
     The surprise of a cell is $-\log_{10}$ of the probability that a held-out row has a more
-    surprising one in this column. A broken relation counts as a surprising cell.
+    surprising one in this column. Fold $k$ learns it from the rows of the other folds, so its own
+    rows can have cells beyond them, as new rows can. A broken relation counts as a surprising
+    cell.
 
     Attributes:
         calibration: The combination and calibration of the measures.
         neighbors: Distances to training rows.
         known_values: Values that occur in training.
         conditionals: Each cell given the others.
-        cell_tails: Probabilities of the surprises of the cells of each column.
+        cell_tails: Probabilities of the surprises of cells, of all columns by the first fold, then
+            by the next.
         new_category: Surprise of a category that never occurred, by column, shape `(C,)`.
     """
 
@@ -89,12 +92,16 @@ class OutlierDetector:
         known_values = KnownValues.fit(training_rows)
         parts = _Parts(log_densities, neighbors, known_values, conditionals)
         measures, cells = parts.of_held_out_rows(rows, folds)
-        cell_tails = UpperTails.fit([_present(column) for column in cells.T])
+        num_folds = neighbors.num_folds
+        outside = [cells[folds != k] for k in range(num_folds)]
+        cell_tails = UpperTails.fit([_present(column) for part in outside for column in part.T])
+        for k, tails in enumerate(_by_fold(cell_tails, num_folds)):
+            cells[folds == k] = tails.log10(cells[folds == k])
         codes = view.cells(training_rows).masked_fill(view.is_missing(training_rows), torch.nan)
         new_category, once = new_category_surprise(codes, view.encoder.columns.num_levels)
         once = once[: len(rows)] * new_category
         broken = once.amax(1) if broken is None else torch.maximum(broken.to(once), once.amax(1))
-        own = torch.cat([measures, _largest(cell_tails, cells, broken)[None]])
+        own = torch.cat([measures, _largest(cells, broken)[None]])
         levels = len(own) - 3
         density = [1 / levels] * levels
         weights = torch.tensor([
@@ -133,7 +140,7 @@ class OutlierDetector:
             itself.fill_(-1)
         parts = _Parts(log_densities, self.neighbors, self.known_values, self.conditionals)
         measures, cells = parts.of_rows(x, itself)
-        return torch.cat([measures, _largest(self.cell_tails, cells, broken)[None]])
+        return torch.cat([measures, _largest(self._log_p(cells), broken)[None]])
 
     def cell_surprises(self, x: Tensor) -> Tensor:
         """Return the mean surprise of each cell over the folds, shape `(N, D) -> (N, C)`.
@@ -141,7 +148,12 @@ class OutlierDetector:
         Args:
             x: Complete rows.
         """
-        return -self.cell_tails.log10(self.conditionals.surprise(x[None])).mean(0)
+        return -self._log_p(self.conditionals.surprise(x[None])).mean(0)
+
+    def _log_p(self, cells: Tensor) -> Tensor:
+        """Return logarithms of the probabilities of the surprises of cells, shape `(K, N, C)`."""
+        pairs = zip(_by_fold(self.cell_tails, len(cells)), cells, strict=True)
+        return torch.stack([tails.log10(own) for tails, own in pairs])
 
     def state(self) -> dict[str, dict[str, Tensor]]:
         """Return the tensors that define the detector, by part and name."""
@@ -173,9 +185,15 @@ def _tensors(component: "DataclassInstance") -> dict[str, Tensor]:
     return {name: value for name, value in values.items() if isinstance(value, Tensor)}
 
 
-def _largest(tails: UpperTails, cells: Tensor, broken: Tensor | None) -> Tensor:
+def _by_fold(tails: UpperTails, num_folds: int) -> list[UpperTails]:
+    """Return the estimates of each fold."""
+    num_columns = len(tails.values) // num_folds
+    return [tails[k * num_columns : (k + 1) * num_columns] for k in range(num_folds)]
+
+
+def _largest(log_p: Tensor, broken: Tensor | None) -> Tensor:
     """Return the largest surprise of the cells of rows, shape `(*K, N, C) -> (*K, N)`."""
-    largest = -tails.log10(cells).nan_to_num(0.0).amin(-1)
+    largest = -log_p.nan_to_num(0.0).amin(-1)
     return largest if broken is None else torch.maximum(largest, broken.to(largest))
 
 

@@ -20,7 +20,7 @@ class UpperTails:
     r"""Estimates of $P(Z ≥ z)$ for several variables, with exponential tails beyond the samples.
 
     At the $i$-th largest of $n$ values the probability is $i / (n + 1)$. In between, its logarithm
-    is linear. Above the largest value $z_1$, it is $\exp(-(z - z_1) / a) / (n + 1)$ for the mean
+    is linear. Above the largest value $z_1$, it is $P(Z ≥ z_1) \exp(-(z - z_1) / a)$ for the mean
     excess $a$ of the largest tenth of the values over the smallest of them.
 
     Attributes:
@@ -45,6 +45,10 @@ class UpperTails:
         parts = [_tail(sample.double().sort().values) for sample in samples]
         values, log_p, excess = zip(*parts, strict=True)
         return cls(torch.stack(values), torch.stack(log_p), torch.stack(excess))
+
+    def __getitem__(self, variables: slice) -> Self:
+        """Return the estimates for some of the variables."""
+        return type(self)(self.values[variables], self.log_p[variables], self.excess[variables])
 
     def log10(self, z: Tensor) -> Tensor:
         """Return the decimal logarithm of $P(Z ≥ z)$, shape `(*N, V) -> (*N, V)`, float64."""
