@@ -224,7 +224,7 @@ class Conditionals:
                 leaves, own = self._leaves(features, fold, j), cells[:, j]
                 if bool(self.by_equality[j]):
                     equal = (self._values[leaves] == own[:, None, None].float()).sum((1, 2))
-                    surprise = -((equal + 0.5) / (TREES * DONORS + 1)).log()
+                    surprise = -((equal.double() + 0.5) / (TREES * DONORS + 1)).log()
                 else:
                     mean, square = self._moments[leaves].mean(1).T
                     variance = (square - mean.square()).clamp_min(0.0) + self.scale[j] ** 2

@@ -104,14 +104,14 @@ class OutlierDetector:
         own = torch.cat([measures, _largest(cells, broken)[None]])
         levels = len(own) - 3
         density = [1 / levels] * levels
-        weights = torch.tensor([
+        weights = own.new_tensor([
             [*(LOG_DENSITY * weight for weight in density), 1.0, NEW_VALUES, CELLS],
             [*[0.0] * levels, 0.0, 0.0, 1.0],
             [*(-weight for weight in density), 0.0, 0.0, 0.0],
         ])
-        smallest_scale = torch.zeros(len(own))
+        smallest_scale = own.new_zeros(len(own))
         smallest_scale[-2] = 1.0  # the surprise of new values is not stretched
-        calibration = Calibration.fit(own, folds, weights, torch.tensor(SHARES), smallest_scale)
+        calibration = Calibration.fit(own, folds, weights, own.new_tensor(SHARES), smallest_scale)
         return cls(calibration, neighbors, known_values, conditionals, cell_tails, new_category)
 
     def measures(

@@ -22,3 +22,13 @@ def test_distance_is_shared_among_columns(generator: Generator) -> None:
         expected = [mean[0].item(), mean[1].item(), mean[2:].sum().item()]
         assert found[i].tolist() == pytest.approx(expected)
         assert torch.equal(nearest[i], rows[order[0]])
+
+
+def test_a_training_row_is_not_near_itself(generator: Generator) -> None:
+    """Otherwise its own values would be expected. The row occurs twice."""
+    rows = torch.randn(30, 5, generator=generator)
+    rows[7] = rows[3]
+    others = [i for i in range(30) if i not in {3, 7}]
+    found, expected = (distance_shares(rows[3:4], r, BLOCKS) for r in (rows, rows[others]))
+    for a, b in zip(found, expected, strict=True):
+        torch.testing.assert_close(a, b)
