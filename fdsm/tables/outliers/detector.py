@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 LOG_DENSITY, NEW_VALUES, CELLS = 0.5, 0.4, 0.5
 """Weights of the log-density, new values and the most surprising cell in the test of the whole
 row. That of distances is 1. See docs/outliers.md."""
-SHARES = (0.78, 0.2, 0.02)
-"""Shares of the significance level: the whole row, its most surprising cell, and suspiciously high
-density."""
+SHARES = (0.68, 0.2, 0.02, 0.1)
+"""Shares of the significance level: the whole row, its most surprising cell, suspiciously high
+density, and contradictions."""
 CHUNK = 1024
 """Number of rows that are compared at once."""
 REFERENCE_ROWS = 5000
@@ -35,15 +35,17 @@ class OutlierDetector:
     r"""Outlier scores from a log-density and from the training rows themselves.
 
     The measures of a row are minus the log-density at each noise level, which share one weight,
-    the mean log-distance to the nearest rows, the surprise of new values, and the surprise of the
-    most surprising cell given the others. `Calibration` combines them in three tests: of the whole
-    row by all measures, of its cells, and of suspiciously high density, since a copy of a training
-    row is no surprise.
+    the mean log-distance to the nearest rows, the surprise of new values, the surprise of the most
+    surprising cell given the others, and that of contradictions: broken relations, and cells whose
+    category never occurred. `Calibration` combines them in four tests: of the whole row by all
+    measures, of its cells, of suspiciously high density, since a copy of a training row is no
+    surprise, and of contradictions alone. They are as unusual as they are rare among held-out
+    rows, however many columns a table has.
 
     The surprise of a cell is $-\log_{10}$ of the probability that a held-out row has a more
     surprising one in this column. Fold $k$ learns it from the rows of the other folds, so its own
-    rows can have cells beyond them, as new rows can. A broken relation counts as a surprising
-    cell.
+    rows can have cells beyond them, as new rows can. A contradiction counts as a surprising cell
+    too.
 
     Attributes:
         calibration: The combination and calibration of the measures.
@@ -101,16 +103,17 @@ class OutlierDetector:
         new_category, once = new_category_surprise(codes, view.encoder.columns.num_levels)
         once = once[: len(rows)] * new_category
         broken = once.amax(1) if broken is None else torch.maximum(broken.to(once), once.amax(1))
-        own = torch.cat([measures, _largest(cells, broken)[None]])
-        levels = len(own) - 3
+        own = torch.cat([measures, _of_cells(cells, broken)])
+        levels = len(own) - 4
         density = [1 / levels] * levels
         weights = own.new_tensor([
-            [*(LOG_DENSITY * weight for weight in density), 1.0, NEW_VALUES, CELLS],
-            [*[0.0] * levels, 0.0, 0.0, 1.0],
-            [*(-weight for weight in density), 0.0, 0.0, 0.0],
+            [*(LOG_DENSITY * weight for weight in density), 1.0, NEW_VALUES, CELLS, 0.0],
+            [*[0.0] * levels, 0.0, 0.0, 1.0, 0.0],
+            [*(-weight for weight in density), 0.0, 0.0, 0.0, 0.0],
+            [*[0.0] * levels, 0.0, 0.0, 0.0, 1.0],
         ])
         smallest_scale = own.new_zeros(len(own))
-        smallest_scale[-2] = 1.0  # the surprise of new values is not stretched
+        smallest_scale[[-3, -1]] = 1.0  # surprises that most rows do not have are not stretched
         calibration = Calibration.fit(own, folds, weights, own.new_tensor(SHARES), smallest_scale)
         return cls(calibration, neighbors, known_values, conditionals, cell_tails, new_category)
 
@@ -140,7 +143,7 @@ class OutlierDetector:
             itself.fill_(-1)
         parts = _Parts(log_densities, self.neighbors, self.known_values, self.conditionals)
         measures, cells = parts.of_rows(x, itself)
-        return torch.cat([measures, _largest(self._log_p(cells), broken)[None]])
+        return torch.cat([measures, _of_cells(self._log_p(cells), broken)])
 
     def cell_surprises(self, x: Tensor) -> Tensor:
         """Return the mean surprise of each cell over the folds, shape `(N, D) -> (N, C)`.
@@ -191,10 +194,16 @@ def _by_fold(tails: UpperTails, num_folds: int) -> list[UpperTails]:
     return [tails[k * num_columns : (k + 1) * num_columns] for k in range(num_folds)]
 
 
-def _largest(log_p: Tensor, broken: Tensor | None) -> Tensor:
-    """Return the largest surprise of the cells of rows, shape `(*K, N, C) -> (*K, N)`."""
+def _of_cells(log_p: Tensor, contradictions: Tensor | None) -> Tensor:
+    """Return the largest surprise of rows and that of contradictions, `(*K, N, C) -> (2, *K, N)`.
+
+    Args:
+        log_p: Logarithms of the probabilities of cells. NaN in missing cells.
+        contradictions: The largest surprise of contradictions of each row, shape `(N,)`.
+    """
     largest = -log_p.nan_to_num(0.0).amin(-1)
-    return largest if broken is None else torch.maximum(largest, broken.to(largest))
+    other = torch.zeros_like(largest) if contradictions is None else contradictions.to(largest)
+    return torch.stack([torch.maximum(largest, other), other.expand_as(largest)])
 
 
 def _present(column: Tensor) -> Tensor:

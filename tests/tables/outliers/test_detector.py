@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Generator, Tensor
 
+from fdsm.tables.conditionals import Conditionals
 from fdsm.tables.outliers import Calibration, KnownValues, Neighbors, OutlierDetector
 from fdsm.tables.outliers.detector import LogDensities
 from fdsm.tables.outliers.tail import UpperTails
@@ -41,7 +42,7 @@ def p_values(
 def test_measures_are_minus_the_log_densities_of_the_rows_fold(generator: Generator) -> None:
     """Two levels share the weight 0.5, distances have 1, new values 0.4 and the largest cell 0.5.
 
-    The two other tests are of the largest cell alone, and of high density.
+    The other tests are of the largest cell alone, of high density, and of contradictions.
     """
     rows, folds = rounded_rows(300, generator)
     detector = fit_detector(log_densities, rows, folds)
@@ -60,13 +61,16 @@ def test_measures_are_minus_the_log_densities_of_the_rows_fold(generator: Genera
         distances[own][None],
         KnownValues.fit(rows).surprise(rows, everywhere).sum(1)[None],
         -log_p.amin(1)[None],
+        torch.zeros(1, 300),
     ])
     weights = torch.tensor([
-        [0.25, 0.25, 1.0, 0.4, 0.5],
-        [0.0, 0.0, 0.0, 0.0, 1.0],
-        [-0.5, -0.5, 0.0, 0.0, 0.0],
+        [0.25, 0.25, 1.0, 0.4, 0.5, 0.0],
+        [0.0, 0.0, 0.0, 0.0, 1.0, 0.0],
+        [-0.5, -0.5, 0.0, 0.0, 0.0, 0.0],
+        [0.0, 0.0, 0.0, 0.0, 0.0, 1.0],
     ])
-    shares, smallest = torch.tensor([0.78, 0.2, 0.02]), torch.tensor([0.0, 0.0, 0.0, 1.0, 0.0])
+    shares = torch.tensor([0.68, 0.2, 0.02, 0.1])
+    smallest = torch.tensor([0.0, 0.0, 0.0, 1.0, 0.0, 1.0])
     expected = Calibration.fit(by_hand, folds, weights, shares, smallest)
     for name, value in vars(expected).items():
         torch.testing.assert_close(getattr(detector.calibration, name), value)
@@ -132,7 +136,7 @@ def test_small_surprises_of_many_rows_are_not_stretched(generator: Generator) ->
     assert detector.known_values.columns.tolist() == [3]
     found = detector.known_values.surprise(rows, torch.ones(600, dtype=torch.bool)).sum(1)
     assert 0 < float(found.quantile(0.9) - found.quantile(0.1)) < 1
-    assert float(detector.calibration.scale[-2]) == pytest.approx(1.0)
+    assert float(detector.calibration.scale[-3]) == pytest.approx(1.0)
 
 
 def test_measures_of_rows_with_gaps_are_averaged_over_their_completions(
@@ -157,17 +161,17 @@ def test_measures_of_rows_with_gaps_are_averaged_over_their_completions(
     ]
     mean = torch.stack(measures).mean(0)
     found = detector.measures(log_densities, x)
-    torch.testing.assert_close(found[:-1], mean)
+    torch.testing.assert_close(found[:-2], mean)
     cells = torch.stack([detector.conditionals.surprise(part) for part in filled]).mean(0)
     tails = [detector.cell_tails[4 * k : 4 * k + 4] for k in range(3)]
     log_p = torch.stack([tails[k].log10(cells[k]) for k in range(3)])
-    torch.testing.assert_close(found[-1], -log_p.masked_fill(x.isnan(), 0.0).amin(-1))
+    torch.testing.assert_close(found[-2], -log_p.masked_fill(x.isnan(), 0.0).amin(-1))
 
 
 def test_no_rows_have_no_measures(generator: Generator) -> None:
     rows, folds = normal_rows(300, generator)
     detector = fit_detector(log_densities, rows, folds)
-    assert detector.measures(log_densities, rows[:0]).shape == (5, 3, 0)
+    assert detector.measures(log_densities, rows[:0]).shape == (6, 3, 0)
 
 
 def test_p_values_of_rows_with_gaps_are_uniform(generator: Generator) -> None:
@@ -265,3 +269,26 @@ def test_rows_that_are_no_references_are_calibrated_like_new_rows(
         (own - calibration.center[:, None]) / calibration.scale[:, None]
     ).to(calibration.weights)
     torch.testing.assert_close(calibration.held_out, z, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.02, 0.2])
+def test_contradictions_are_as_unusual_as_they_are_rare(rate: float, generator: Generator) -> None:
+    """Of 1,000 held-out rows, some break a relation, and a row that does is otherwise usual.
+
+    With none of them, its p-value is 1/1001. With 2 % it is at most about 0.02 / 0.1 by the test
+    of contradictions, and with 20 % it is that of other rows.
+    """
+    rows, folds = normal_rows(1000, generator)
+    broken = 2.0 * (torch.rand(1000, generator=generator) < rate)
+    conditionals = Conditionals.fit(plain_view(4), rows, folds)
+    detector = OutlierDetector.fit(log_densities, conditionals, rows, folds, rows, broken)
+    new, _ = normal_rows(400, generator)
+    p = detector.calibration.p_value(
+        detector.measures(log_densities, new, torch.full((400,), 2.0))
+    )
+    low, high = {0.0: (0.0, 0.001), 0.02: (0.1, 0.25), 0.2: (0.3, 0.6)}[rate]
+    assert low < p.median() < high
+    is_broken = torch.rand(400, generator=generator) < rate
+    usual = detector.calibration.p_value(detector.measures(log_densities, new, 2.0 * is_broken))
+    for level in (0.05, 0.2, 0.5):
+        assert (usual <= level).double().mean().item() == pytest.approx(level, abs=0.06)
