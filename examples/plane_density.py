@@ -96,7 +96,9 @@ plt.show()
 # %%
 # Samples
 # -------
-# Langevin dynamics follows the score and adds noise. The chains start far too wide.
+# Langevin dynamics follows the score and adds noise. The chains start far too wide. If your data
+# are narrow or in separate groups, start at rows of the data, because chains rarely change the
+# group, and leave out ``step_size``, which is then chosen from the score.
 
 samples = langevin(score, 2 * torch.randn(2000, 2), steps=1000, step_size=0.02)
 print(

@@ -80,7 +80,7 @@ pipeline = Pipeline([
 ])
 search = GridSearchCV(pipeline, {"density__iterations": [10, 200]}, cv=2).fit(train)
 print(f"best number of iterations: {search.best_params_['density__iterations']}")
-decisions = [-search.decision_function(rows) for rows in (normal, malignant)]
+decisions = [-search.decision_function(rows) for rows in (normal, tumors.take(malignant))]
 print(f"AUC-ROC of the pipeline: {roc_auc_score(labels, np.hstack(decisions)):.3f}")
 for name, decision in zip(("benign", "malignant"), decisions, strict=True):
     print(f"{name}: {(decision > 0).mean():.1%} of {len(decision)} are outliers at level 0.05")

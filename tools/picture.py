@@ -72,7 +72,7 @@ def main() -> None:
     score = score_of(density)(places).detach()
     arrows = score / (1 + score.norm(dim=1, keepdim=True))
     axes[1].quiver(*places.T, *arrows.T, color=DARK, width=0.004, scale=22)
-    figure.savefig(Path(sys.argv[1]), dpi=110)
+    figure.savefig(Path(sys.argv[1]), dpi=110, bbox_inches="tight", pad_inches=0.04)
 
 
 if __name__ == "__main__":

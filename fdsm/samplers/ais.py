@@ -102,7 +102,7 @@ def ais(
 
     The error of `log_partition` is estimated from the weights. It is too small, without a notice,
     if the chains miss a mode or a spike of the target, or if it has heavy tails. Before you rely
-    on the estimate, run the chains in both directions with fixed steps and compare:
+    on the estimate, run the chains in both directions with fixed steps and compare::
 
         forward = ais(log_prior, log_target, x, adapt=None)
         reverse = ais(log_target, log_prior, samples_of_the_target, adapt=None)

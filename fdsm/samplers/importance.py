@@ -155,7 +155,7 @@ def importance_log_partition(
 
     The error is estimated from the weights. It is too small, without a notice, if the proposal
     misses a mode or a spike of the density, or has lighter tails. Before you rely on the estimate,
-    compare it with one that uses samples of the density:
+    compare it with one that uses samples of the density::
 
         forward = importance_log_weights(log_density, proposal, proposal.sample(n))
         reverse = importance_log_weights(log_density, proposal, samples_of_the_density)

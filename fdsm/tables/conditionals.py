@@ -10,6 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from ..samplers import Progress
 from .encoder import Encoder
 
 TREES = 10
@@ -21,6 +22,7 @@ THRESHOLDS = 16
 drawn for each: a node is not divided if all of them leave fewer than five rows on a side."""
 MAX_ROWS = 12_000
 """Largest number of training rows that trees are grown from."""
+MAX_DEPTH = 20
 MAX_LEVELS, ROWS_PER_LEVEL = 32, 10
 """Numbers with at most this many different values, each in this many rows on average, are compared
 by equality, as categories are."""
@@ -140,6 +142,9 @@ class Conditionals:
         donors: Training rows of a leaf, shape `(nodes, 5)`. Zero for other nodes.
         by_equality: Whether the values of a column are compared by equality, shape `(C,)`.
         scale: The scale $a_j$ of each column, shape `(C,)`.
+        certainty: How well held-out cells are predicted, shape `(C,)`: the share of the variance
+            of a number that the mean of the donors explains, or the share of cells whose category
+            is the most frequent one of the donors.
     """
 
     view: CellView
@@ -151,21 +156,36 @@ class Conditionals:
     donors: Tensor
     by_equality: Tensor
     scale: Tensor
+    certainty: Tensor
 
     @classmethod
-    def fit(cls, view: CellView, rows: Tensor, folds: Tensor, seed: int = 0) -> "Conditionals":
+    def fit(
+        cls,
+        view: CellView,
+        rows: Tensor,
+        folds: Tensor,
+        is_missing: Tensor | None = None,
+        seed: int = 0,
+        progress: Progress = lambda steps: steps,
+    ) -> "Conditionals":
         """Grow the trees.
 
         Args:
             view: Rows as the trees see them.
             rows: Inputs of the training rows, shape `(N, D)`, in random order, complete.
             folds: Fold of each row, shape `(N,)`.
+            is_missing: The cells that were missing and are filled, shape `(N, C)`. They are not
+                predicted. Default: none.
             seed: Random seed.
+            progress: Wraps the loop over folds and columns, to show progress.
 
         Returns:
             The forests.
         """
         rows, folds = rows[:MAX_ROWS], folds[:MAX_ROWS]
+        gaps = torch.zeros(len(rows), len(view.encoder.blocks), dtype=torch.bool)
+        if is_missing is not None:
+            gaps = is_missing[:MAX_ROWS].cpu()
         cells, features = view.cells(rows).cpu(), view.features(rows).cpu().numpy()
         limit = min(MAX_LEVELS, len(rows) / ROWS_PER_LEVEL)
         levels = view.encoder.columns.num_levels
@@ -175,12 +195,15 @@ class Conditionals:
         ])
         num_folds = int(folds.max()) + 1
         trees: list[_Tree] = []
-        for k in range(num_folds):
-            outside = (folds != k).nonzero().flatten().cpu().numpy()
-            for j, is_level in enumerate(by_equality.tolist()):
-                others = np.flatnonzero(view.column_of_feature != j)
-                target = cells[outside, j].numpy()
-                trees += _grow(features, outside, others, target, is_level, seed + k)
+        for index in progress(range(num_folds * len(levels))):
+            k, j = divmod(index, len(levels))
+            outside = (folds != k).cpu()
+            usable = (outside & ~gaps[:, j]).nonzero().flatten().numpy()
+            if len(usable) < 2 * DONORS:
+                usable = outside.nonzero().flatten().numpy()
+            others = np.flatnonzero(view.column_of_feature != j)
+            target, is_level = cells[usable, j].numpy(), bool(by_equality[j])
+            trees += _grow(features, usable, others, target, is_level, seed + k)
         sizes = [len(tree.feature) for tree in trees]
         starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
         children = [tree.children + start for tree, start in zip(trees, starts, strict=True)]
@@ -197,9 +220,10 @@ class Conditionals:
             joined(children, np.int32),
             joined([tree.donors for tree in trees], np.int16),
             by_equality.to(rows.device),
-            torch.full((len(levels),), SMALLEST_SCALE, device=rows.device).double(),
+            *torch.zeros(2, len(levels), device=rows.device).double(),
         )
-        return replace(forests, scale=forests._residual_scale(folds))
+        scale, certainty = forests._held_out_quality(folds, gaps.to(rows.device))
+        return replace(forests, scale=scale, certainty=certainty)
 
     def surprise(self, x: Tensor) -> Tensor:
         """Return the surprise of each cell by each fold.
@@ -232,35 +256,51 @@ class Conditionals:
                 result[start : start + CHUNK, j] = surprise
         return result
 
-    def donor_cells(self, x: Tensor, column: int) -> Tensor:
-        """Return the cells of the donors of all folds in a column, shape `(N, D) -> (N, 200)`.
+    def donor_rows(self, x: Tensor, column: int, fold: int | None = None) -> Tensor:
+        """Return the donors of a cell: indices of `rows`, shape `(N, D) -> (N, 50)`.
 
-        They are a sample of the distribution of the cell given the other cells of the row.
+        Their cells in the column are a sample of the distribution of the cell given the others.
 
         Args:
             x: Complete rows. The cell in the column itself does not matter.
             column: Index of the column.
+            fold: The fold. Default: all folds, so there are 200 donors.
         """
-        features, folds = self.view.features(x), range(len(self.roots))
-        return torch.cat(
-            [self._values[self._leaves(features, k, column)].flatten(1) for k in folds], 1
-        )
+        features = self.view.features(x)
+        folds = range(len(self.roots)) if fold is None else (fold,)
+        leaves = torch.cat([self._leaves(features, k, column) for k in folds], 1)
+        return self.donors[leaves].long().flatten(1)
+
+    @cached_property
+    def cells(self) -> Tensor:
+        """The cells of the training rows, shape `(R, C)`."""
+        return self.view.cells(self.rows)
 
     @property
     def num_columns(self) -> int:
         """Number of columns, C."""
         return self.roots.shape[1]
 
-    def _residual_scale(self, folds: Tensor) -> Tensor:
-        """Return half the median of the distance of a cell to the mean of its donors, `(C,)`."""
-        residuals = torch.zeros(len(self.rows), self.num_columns, device=folds.device).double()
-        for k in range(len(self.roots)):
-            rows = self.rows[folds == k]
-            cells, features = self.view.cells(rows), self.view.features(rows)
-            for j in range(self.num_columns):
-                expected = self._moments[self._leaves(features, k, j), 0].mean(1)
-                residuals[folds == k, j] = (cells[:, j] - expected).abs()
-        return (residuals.median(0).values / 2).clamp_min(SMALLEST_SCALE)
+    def _held_out_quality(self, folds: Tensor, gaps: Tensor) -> tuple[Tensor, Tensor]:
+        """Return `scale` and `certainty` from the rows of each fold, shape `(C,)` each."""
+        scale, certainty = torch.empty(2, self.num_columns, device=folds.device).double()
+        held_out = [self.rows[folds == k] for k in range(len(self.roots))]
+        features = [self.view.features(rows) for rows in held_out]
+        cells = torch.cat([self.view.cells(rows) for rows in held_out])
+        is_gap = torch.cat([gaps[folds == k] for k in range(len(self.roots))])
+        for j in range(self.num_columns):
+            leaves = torch.cat([self._leaves(part, k, j) for k, part in enumerate(features)])
+            own = cells[:, j]
+            error = own - self._moments[leaves, 0].mean(1)
+            scale[j] = (error.abs().median() / 2).clamp_min(SMALLEST_SCALE)
+            present = ~is_gap[:, j]
+            if bool(self.by_equality[j]):
+                likely = self._values[leaves].flatten(1).mode(1).values
+                share = (likely == own.float())[present].double().mean()
+            else:
+                share = 1 - error[present].square().mean() / own[present].var(correction=0)
+            certainty[j] = share.nan_to_num(0.0, neginf=0.0).clamp_min(0.0)
+        return scale, certainty
 
     def _leaves(self, features: Tensor, fold: int, column: int) -> Tensor:
         """Return the leaf that a row reaches in each tree of a column, `(N, P) -> (N, T)`."""
@@ -284,7 +324,7 @@ class Conditionals:
         nodes = torch.arange(len(self.feature), device=self.roots.device)
         tree = torch.searchsorted(self.roots.flatten(), nodes, right=True) - 1
         column = tree // TREES % self.num_columns
-        return self.view.cells(self.rows).float()[self.donors.long(), column[:, None]]
+        return self.cells.float()[self.donors.long(), column[:, None]]
 
     @cached_property
     def _moments(self) -> Tensor:
@@ -321,7 +361,7 @@ def _grow(
         seed: Random seed.
 
     Returns:
-        Ten trees.
+        The trees.
     """
     from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
 
@@ -329,7 +369,13 @@ def _grow(
     known = features[rows][:, others] if len(others) else np.zeros((len(rows), 1), np.float32)
     kind = ExtraTreesClassifier if is_level else ExtraTreesRegressor
     labels = np.unique(target, return_inverse=True)[1] if is_level else target
-    forest = kind(TREES, min_samples_leaf=DONORS, max_features=None, random_state=seed)
+    forest = kind(
+        TREES,
+        min_samples_leaf=DONORS,
+        max_depth=MAX_DEPTH,
+        max_features=None,
+        random_state=seed,
+    )
     with warnings.catch_warnings(category=UserWarning, action="ignore"):  # many classes
         forest.fit(known, labels)
     order = np.random.RandomState(seed).permutation(len(rows))

@@ -11,6 +11,7 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
+from ..samplers import Progress
 from .outliers import Reason
 from .outliers.known_values import LIMIT
 from .outliers.reasons import distance_shares
@@ -19,7 +20,7 @@ from .schema import Numeric, TableSchema
 if TYPE_CHECKING:
     from .model import TableModel
 
-BATCH = 500
+BATCH = 250
 """Number of rows that are explained at once."""
 CANDIDATES = 4
 """Number of columns per row that are tried as reasons: those with the most surprising cells."""
@@ -33,7 +34,11 @@ MIN_SHARE = 0.2
 
 
 def explain(
-    model: "TableModel", rows: Tensor, count: int = 3, written: pa.Table | None = None
+    model: "TableModel",
+    rows: Tensor,
+    count: int = 3,
+    written: pa.Table | None = None,
+    progress: Progress = lambda steps: steps,
 ) -> list[list[Reason]]:
     """Return the columns that make rows unusual, the most important first.
 
@@ -45,15 +50,15 @@ def explain(
         rows: Codes of the rows, shape `(N, C)`.
         count: Largest number of reasons of a row.
         written: The cells as they were written. Default: decoded from the codes.
+        progress: Wraps the loop over blocks of rows, to show progress.
 
     Returns:
         The reasons of each row. Empty if no column is unusual given the others.
     """
     values = cells_as_written(model.schema, rows, written)
-    parts = range(0, len(rows), BATCH)
     return [
         reasons
-        for start in parts
+        for start in progress(range(0, len(rows), BATCH))
         for reasons in _explain_batch(
             model, rows[start : start + BATCH], values[start : start + BATCH], count
         )
@@ -76,7 +81,7 @@ def _explain_batch(
     in_relation = torch.stack([each.columns for each in broken])
     scores = model.outlier_score(x).cpu()
     gains = torch.full(rows.shape, -torch.inf, dtype=scores.dtype)
-    likely = model.marginals.nearest_known(encoder.inverse(nearest.cpu()))
+    likely = encoder.inverse(nearest.cpu())
     codes = torch.stack([likely] * 3)
     agreement = torch.zeros_like(gains)
     for j in range(rows.shape[1]):
@@ -176,17 +181,14 @@ class _Expected(NamedTuple):
     def of(cls, model: "TableModel", x: Tensor, column: int) -> "_Expected":
         """Return what is expected in a column of complete rows, shape `(N, D)`."""
         conditionals = model.detector.conditionals
-        donors = conditionals.donor_cells(x, column)
+        donors = conditionals.cells[conditionals.donor_rows(x, column), column]
         ordered, count = donors.sort(1).values, donors.shape[1]
         middle = ordered[:, count // 2]
         if bool(conditionals.by_equality[column]):
             middle = donors.mode(1).values
         cells = (middle, ordered[:, count // 10], ordered[:, -(count // 10) - 1])
         rows = [conditionals.view.with_cells(x, column, each) for each in cells]
-        codes = [
-            model.marginals.nearest_known(model.encoder.inverse(each.cpu()))[:, column]
-            for each in rows
-        ]
+        codes = [model.encoder.inverse(each.cpu())[:, column] for each in rows]
         agreement = (donors == middle[:, None]).double().mean(1)
         return cls(model.outlier_score(rows[0]).cpu(), torch.stack(codes), agreement.cpu())
 
@@ -205,7 +207,7 @@ def cells_as_written(
         replace(c, levels=None, decimals=None, integer=False) if isinstance(c, Numeric) else c
         for c in schema.columns
     ]
-    texts = _as_text(TableSchema(tuple(exact)), rows)
+    texts = _as_text(TableSchema(tuple(exact)), rows, 15)
     names = () if written is None else written.column_names
     for j, column in enumerate(schema.used):
         if written is not None and column.name in names:
@@ -214,18 +216,20 @@ def cells_as_written(
     return texts
 
 
-def _as_text(schema: TableSchema, codes: Tensor) -> list[list[str]]:
+def _as_text(schema: TableSchema, codes: Tensor, digits: int = 6) -> list[list[str]]:
     """Return the values of the used columns as text, row by row."""
     table = schema.decode(codes.double().numpy())
-    columns = [[_format(value) for value in table.column(c.name).to_pylist()] for c in schema.used]
+    columns = [
+        [_format(value, digits) for value in table.column(c.name).to_pylist()] for c in schema.used
+    ]
     return [list(row) for row in zip(*columns, strict=True)]
 
 
-def _format(value: object) -> str:
+def _format(value: object, digits: int = 15) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):
-        return np.format_float_positional(float(f"{value:.15g}"), trim="-")
+        return np.format_float_positional(float(f"{value:.{digits}g}"), trim="-")
     return "" if value is None else str(value)
 
 

@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
@@ -41,12 +41,14 @@ from .ensemble import (
     objective_title,
     train_ensemble,
 )
-from .errors import problems_of
+from .errors import DataError, problems_of
 from .explain import explain
 from .frame import TableFile, frame_from, read_table
+from .gibbs import redraw
+from .given import Given
 from .heavy_tails import NormalizeTails
 from .imputation import Imputation, fill_within_folds
-from .marginals import Marginals
+from .imputing import fill_gaps, with_filled_cells
 from .outliers import OutlierDetector, Reason
 from .relations import Relations
 from .schema import Categorical, DateTime, TableSchema, copies_sentence, training_rows
@@ -58,8 +60,10 @@ CALIBRATION_ROWS = 100_000
 """Largest number of held-out rows that outlier scores are calibrated on."""
 VALUE_ROWS = 100_000
 """Largest number of training rows whose values are remembered."""
-MARGINAL_ROWS = 20_000
-"""Largest number of training rows that the columns of samples are corrected to."""
+SWEEPS, SWEEPS_GIVEN = 5, 20
+"""How often each cell of a sample is drawn again given the other cells."""
+ROUNDS = 10
+"""How often samples that do not satisfy the conditions are drawn again."""
 PARTITION_ROWS = 2000
 """Largest number of training rows for the normalizing constant."""
 SUMMARY_ROWS, SUMMARY_SCORES = 100_000, 2000
@@ -68,6 +72,13 @@ EXPLAINED_CELLS, MIN_EXPLAINED_ROWS = 1000, 5
 """Number of cells of training rows whose reasons are counted in a summary, and of rows of wide
 tables."""
 SAMPLE_BATCH = 1000
+Stages = Callable[[str], Progress]
+"""Returns a wrapper of the loop of a stage of the work from its name, to show progress."""
+
+
+def silent(name: str) -> Progress:
+    """Show no progress of a stage."""
+    return lambda steps: steps
 
 
 class ModelError(InputError):
@@ -103,7 +114,6 @@ class TableModel:
         imputation: Fills missing cells.
         ensemble: The network and its objective.
         detector: Outlier scores and p-values.
-        marginals: Correction of the columns of samples.
         relations: Relations between columns that hold in the training rows.
         log_partition: Logarithm of the normalizing constant and its standard error. `None` if it
             is not known: with categorical columns, or if it could not be estimated well.
@@ -123,7 +133,6 @@ class TableModel:
     imputation: Imputation
     ensemble: Ensemble
     detector: OutlierDetector
-    marginals: Marginals
     relations: Relations
     log_partition: tuple[float, float] | None
     file: FileRecord
@@ -142,6 +151,7 @@ class TableModel:
         seed: int = 0,
         device: str = "cpu",
         progress: Callback | None = None,
+        stages: Stages = silent,
     ) -> Self:
         """Train a model.
 
@@ -159,6 +169,8 @@ class TableModel:
             seed: Random seed.
             device: Device.
             progress: Called after each iteration.
+            stages: Returns a wrapper of the loop of a stage of the work from its name, to show
+                progress.
 
         Returns:
             The model.
@@ -192,7 +204,9 @@ class TableModel:
         objective = choose_objective() if objective is None else objective
         codes = torch.from_numpy(rows.codes)
         encoder = Encoder.fit(codes, schema.num_levels)
+        stages("Looking for relations between columns")
         relations = Relations.fit(codes, schema)
+        stages("Encoding the table and filling gaps")
         inputs, folds = encoder(codes).to(device), fold_of_rows(len(codes)).to(device)
         imputation = Imputation.fit(inputs)
         completed = fill_within_folds(inputs, folds)
@@ -204,8 +218,22 @@ class TableModel:
             device=device,
             progress=progress,
         )
-        conditionals = Conditionals.fit(_cell_view(schema, encoder), completed.rows, folds, seed)
-        detector = _calibrate(ensemble, conditionals, relations, codes, inputs)
+        conditionals = Conditionals.fit(
+            _cell_view(schema, encoder),
+            completed.rows,
+            folds,
+            codes.isnan(),
+            seed,
+            stages("Growing trees for each column"),
+        )
+        detector = _calibrate(
+            ensemble,
+            conditionals,
+            relations,
+            codes,
+            inputs,
+            stages("Calibrating scores on held-out rows"),
+        )
         log_partition = None
         if not any(schema.num_levels):  # densities of encoded categories are no probabilities
             log_partition = kernel_log_partition(
@@ -213,21 +241,12 @@ class TableModel:
                 imputation.nearest(inputs[:PARTITION_ROWS]),
                 _generator(seed, "partition", device),
             )
-        drawn = _draw(
-            ensemble,
-            encoder,
-            sample_count(history.iterations),
-            _generator(seed, "marginals", device),
-        )
-        is_numeric = torch.tensor([levels == 0 for levels in schema.num_levels])
-        marginals = Marginals.fit(drawn, codes[:MARGINAL_ROWS], is_numeric)
         return cls(
             schema,
             encoder,
             imputation,
             ensemble,
             detector,
-            marginals,
             relations,
             log_partition,
             file,
@@ -289,7 +308,12 @@ class TableModel:
         return math.log10((self.file.rows + 1) / (unreadable + 0.5))
 
     def score_codes(
-        self, codes: Tensor, problems: Tensor | None = None, *, leave_one_out: bool = False
+        self,
+        codes: Tensor,
+        problems: Tensor | None = None,
+        *,
+        leave_one_out: bool = False,
+        progress: Progress = lambda steps: steps,
     ) -> RowScores:
         r"""Return the scores of rows.
 
@@ -301,6 +325,7 @@ class TableModel:
             problems: Surprise of cells that have no code, shape `(N,)`. See `problem_surprise`.
             leave_one_out: Whether these are the training rows. Then the distance of a row to
                 itself does not count, so that outliers among the training rows are noticed.
+            progress: Wraps the loop over blocks of rows, to show progress.
 
         Returns:
             Three numbers per row.
@@ -312,6 +337,7 @@ class TableModel:
             self.inputs(codes),
             broken if problems is None else torch.maximum(broken, problems),
             leave_one_out=leave_one_out,
+            progress=progress,
         )
         log_z = 0.0 if self.log_partition is None else self.log_partition[0]
         log_density = -measures[0].mean(0).cpu() + self.encoder.log_det(codes).cpu() - log_z
@@ -327,6 +353,7 @@ class TableModel:
         top: int | None = None,
         reasons: int = 3,
         leave_one_out: bool = False,
+        progress: Progress = lambda steps: steps,
     ) -> ScoredTable:
         """Score every row of a table: how unusual it is, and why.
 
@@ -340,6 +367,7 @@ class TableModel:
             top: Flag this many rows with the highest scores instead.
             reasons: Largest number of reasons of an unusual row. 0 saves the time for them.
             leave_one_out: Whether these are the training rows.
+            progress: Wraps the loop over blocks of rows, to show progress.
 
         Returns:
             The scores.
@@ -356,6 +384,7 @@ class TableModel:
             top=top,
             reasons=reasons,
             leave_one_out=leave_one_out,
+            progress=progress,
         )
 
     def explain(self, table: object, count: int = 3) -> list[list[Reason]]:
@@ -378,33 +407,152 @@ class TableModel:
         ]
 
     def sample(
-        self, n: int, *, seed: int = 0, progress: Progress = lambda steps: steps
+        self,
+        n: int,
+        *,
+        given: Mapping[str, object] | None = None,
+        seed: int = 0,
+        progress: Progress = lambda steps: steps,
     ) -> pa.Table:
         """Draw samples: an Arrow table with the columns and types of the training table.
 
         Args:
             n: Number of samples.
+            given: Conditions by column: a value, or a pair of the smallest and largest value, of
+                which `None` is no limit, such as `{"weather": "snow", "wind": (10, None)}`.
             seed: Random seed.
             progress: Wraps the loop of the sampler, to show progress.
 
         Returns:
-            The samples. Cells are missing as in training rows chosen at random.
+            The samples. Cells are missing as in training rows chosen at random. The relations
+            between columns hold, and all categories occur in the training table.
+
+        Raises:
+            DataError: If conditions cannot be used, or no sample satisfies them.
         """
-        return self.schema.decode(self.sample_codes(n, seed=seed, progress=progress).numpy())
+        codes = self.sample_codes(n, given=given, seed=seed, progress=progress)
+        return self.schema.decode(codes.numpy())
 
     def sample_codes(
-        self, n: int, *, seed: int = 0, progress: Progress = lambda steps: steps
+        self,
+        n: int,
+        *,
+        given: Mapping[str, object] | None = None,
+        seed: int = 0,
+        progress: Progress = lambda steps: steps,
     ) -> Tensor:
-        """Return the codes of samples, shape `(n, C)`, float64. See `sample`."""
-        generator = _generator(derived_seed(self.training.seed, seed), "sample", self.device)
-        codes = self.marginals.apply(_draw(self.ensemble, self.encoder, n, generator, progress))
+        """Return the codes of samples, shape `(n, C)`, float64. See `sample`.
+
+        A sample of the density is a start, from which each cell is drawn again given the other
+        cells. Where there are conditions, training rows that satisfy them are the start.
+
+        Raises:
+            DataError: If conditions cannot be used, or no sample satisfies them.
+        """
+        generator = _generator(derived_seed(self.training.seed, seed), "sample")
+        conditions = Given.parse(self.schema, given or {})
+        codes = torch.empty(0, len(self.schema.used)).double()
+        for _ in range(ROUNDS):
+            drawn = self._draw(n - len(codes), conditions, generator, progress)
+            drawn = self.relations.repair(drawn, generator)
+            codes = torch.cat([codes, drawn[conditions.holds(drawn)]])
+            if len(codes) == n:
+                break
+        else:
+            raise DataError(
+                f"only {len(codes):,} of {n:,} samples satisfy the conditions. Use wider ones"
+            )
         rows = self.imputation.rows.cpu()
         missing = torch.stack([rows[:, block].isnan().any(1) for block in self.encoder.blocks], 1)
-        if not bool(missing.any()):
-            return codes
-        gaps = _generator(derived_seed(self.training.seed, seed), "missing")
-        chosen = torch.randint(len(missing), (n,), generator=gaps)
+        missing[:, conditions.columns] = False
+        chosen = torch.randint(len(missing), (n,), generator=generator)
         return torch.where(missing[chosen], torch.nan, codes)
+
+    def _draw(self, n: int, conditions: Given, generator: Generator, progress: Progress) -> Tensor:
+        """Return codes of samples before relations are repaired, shape `(n, C)`."""
+        forests, allowed = self.detector.conditionals, self.real_categories()
+        codes = self.encoder.inverse(forests.rows.cpu())
+        is_start = conditions.holds(codes)
+        for j in conditions.columns:
+            allowed[j] = conditions.holds_in(codes, j).to(self.device) & allowed.get(j, True)
+        is_redrawn = torch.ones(n, len(self.schema.used), dtype=torch.bool)
+        is_redrawn[:, list(conditions.levels)] = False
+        if not conditions.columns:
+            x = _draw(self.ensemble, n, generator, progress)
+        elif bool(is_start.any()):
+            start = is_start.nonzero().flatten()
+            x = forests.rows[start[torch.randint(len(start), (n,), generator=generator)]]
+        else:
+            raise DataError(
+                "no training row satisfies all conditions. Use fewer conditions, or wider ones"
+            )
+        x = redraw(
+            forests,
+            x.double(),
+            is_redrawn,
+            sweeps=SWEEPS_GIVEN if conditions.columns else SWEEPS,
+            generator=generator,
+            allowed=allowed,
+        )
+        return self.encoder.inverse(x.cpu())
+
+    def real_categories(self) -> dict[int, Tensor]:
+        """Return which rows of the forests have a category of their own, by column.
+
+        In other rows, a rare category is merged with others. Samples do not have the merged one.
+        """
+        forests = self.detector.conditionals
+        return {
+            j: forests.cells[:, j] != len(column.levels) - 1
+            for j, column in enumerate(self.schema.used)
+            if isinstance(column, Categorical) and column.merged
+        }
+
+    def impute(
+        self, table: object, *, draws: int | None = None, seed: int = 0
+    ) -> pa.Table | list[pa.Table]:
+        """Fill the missing cells of a table.
+
+        Each gap is filled given the other cells of its row. A gap that a relation between columns
+        determines is filled with its value.
+
+        Args:
+            table: Path of a file, a frame of pandas, polars or pyarrow, a list of dictionaries, or
+                an array `(N, C)`.
+            draws: Number of imputations, each drawn from the distribution of the gaps. Default:
+                one table with the most likely values.
+            seed: Random seed of draws.
+
+        Returns:
+            The table without gaps in the columns that the model sees, or a list of `draws` tables.
+
+        Raises:
+            DataError: If the file is not a table, or lacks columns.
+            ValueError: If the number of draws is not positive.
+        """
+        if draws is not None and draws < 1:
+            raise ValueError(f"draws must be at least 1, but is {draws}")
+        generators: list[Generator | None] = [None]
+        if draws is not None:
+            own_seed = derived_seed(self.training.seed, seed)
+            generators = [_generator(own_seed, f"impute {i}") for i in range(draws)]
+        tables: list[list[pa.Table]] = [[] for _ in generators]
+        for frame in table_frames(table, self.schema.names):
+            codes = torch.from_numpy(self.schema.encode(frame.table)[0])
+            for blocks, generator in zip(tables, generators, strict=True):
+                filled = self.schema.decode(fill_gaps(self, codes, generator).numpy())
+                blocks.append(with_filled_cells(frame.table, filled))
+        results = [pa.concat_tables(blocks) for blocks in tables]
+        return results[0] if draws is None else results
+
+    def certainty(self) -> dict[str, float]:
+        """Return how well gaps of each column are filled, between 0 and 1.
+
+        This is measured on held-out rows: the share of the variance of a number that is predicted,
+        and the share of categories that are predicted right.
+        """
+        names = [column.name for column in self.schema.used]
+        return dict(zip(names, self.detector.conditionals.certainty.tolist(), strict=True))
 
     def summarize(self, table: object, samples: Tensor) -> Summary:
         """Compare the model with its training table and with reference densities.
@@ -559,7 +707,6 @@ class TableModel:
             "tails": _tensors(self.encoder.tails),
             "imputation": _tensors(self.imputation),
             "detector": self.detector.state(),
-            "marginals": _tensors(self.marginals),
         }
 
     @classmethod
@@ -596,7 +743,6 @@ class TableModel:
             Imputation(**_on(device, state["imputation"])),
             Ensemble(network, objective),
             OutlierDetector.restore(detector, _cell_view(schema, encoder)),
-            Marginals(**state["marginals"]),
             relations,
             None if pair is None else (float(pair[0]), float(pair[1])),
             file,
@@ -606,7 +752,7 @@ class TableModel:
     def _use_once(self) -> None:
         """Score and correct rows, so that parts which do not fit together are noticed here."""
         codes = self.encoder.inverse(torch.zeros(2, self.encoder.dimension))
-        self.schema.decode(self.marginals.apply(codes).numpy())
+        self.schema.decode(codes.numpy())
         missing = torch.full_like(codes, torch.nan)
         scores = self.score_codes(torch.cat([codes, missing]))
         if not bool(scores.log_density[: len(codes)].isfinite().all()):
@@ -659,6 +805,7 @@ def _calibrate(
     relations: Relations,
     codes: Tensor,
     inputs: Tensor,
+    progress: Progress,
 ) -> OutlierDetector:
     """Return the detector of an ensemble, calibrated on the held-out rows of each fold."""
     # The rows are in random order, so the first ones are a random sample.
@@ -674,20 +821,16 @@ def _calibrate(
         fold_of_rows(len(codes))[:count].to(inputs.device),
         values,
         _broken(relations, codes[:count], leave_one_out=True),
+        progress,
     )
 
 
-def _draw(
-    ensemble: Ensemble,
-    encoder: Encoder,
-    n: int,
-    generator: Generator,
-    progress: Progress = lambda steps: steps,
-) -> Tensor:
-    """Return codes of samples before the correction of their columns, shape `(n, C)`."""
+def _draw(ensemble: Ensemble, n: int, generator: Generator, progress: Progress) -> Tensor:
+    """Return samples of the ensemble, shape `(n, D)`."""
+    device = next(ensemble.network.parameters()).device
+    own = Generator(device).manual_seed(int(torch.randint(2**31, (), generator=generator)))
     sizes = [min(SAMPLE_BATCH, n - start) for start in range(0, n, SAMPLE_BATCH)]
-    parts = [ensemble.sample(size, generator, progress).cpu() for size in sizes]
-    return torch.cat([encoder.inverse(part) for part in parts])
+    return torch.cat([ensemble.sample(size, own, progress) for size in sizes])
 
 
 def _generator(seed: int, purpose: str, device: torch.device | str = "cpu") -> Generator:

@@ -11,9 +11,9 @@ from torch import Tensor
 from .false_discovery import benjamini_hochberg
 from .tail import UpperTails
 
-MIN_ROWS, MOST_ERRORS, LEVEL = 1000, 100, 0.1
-"""Smallest number of held-out rows among which errors are looked for, the largest number of
-errors, and the share of normal rows among them."""
+MIN_ROWS, TAIL_ROWS, LEVEL = 1000, 100, 0.1
+"""Smallest number of held-out rows among which errors are looked for, the number of rows beyond
+which the tail is extrapolated, and the expected share of normal rows among the errors."""
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ def looks_like_errors(z: Tensor, shares: Tensor) -> Tensor:
     if z.shape[1] < MIN_ROWS:
         return torch.zeros_like(z[0], dtype=torch.bool)
     n = z.shape[1]
-    m = min(n // 100, MOST_ERRORS)
+    m = min(n // 100, TAIL_ROWS)
     ordered = z.sort(1, descending=True).values
     high, low = ordered[:, m - 1 : m], ordered[:, 10 * m - 1 : 10 * m]
     scale = ((high - low) / math.log(10)).clamp_min(1e-12)

@@ -38,6 +38,9 @@ LEVEL_LENGTH = 12
 MAX_NUMBERS = 8
 """Correlation matrices with more columns have no numbers in their cells."""
 
+MIN_SIDE = 0.45
+"""Side of the smallest square around a number, relative to a cell: a correlation of 0.24."""
+
 PERCENT = FuncFormatter(lambda share, _: f"{100 * share:.4g} %")
 """Formats shares on an axis."""
 
@@ -297,7 +300,7 @@ def _draw_cell(axes: Axes, row: int, column: int, value: float, *, numbers: bool
     axes.add_patch(Rectangle(corner, side, side, fill=False, edgecolor=color, linewidth=0.7))
     if value > 0:
         axes.add_patch(Rectangle(corner, side, side, color=color, alpha=0.35, linewidth=0))
-    if numbers:
+    if numbers and side > MIN_SIDE:
         axes.text(column, row, typeset(f"{value:.2f}"), ha="center", va="center", fontsize=8)
 
 

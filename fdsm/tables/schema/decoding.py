@@ -80,7 +80,7 @@ def _decode(column: UsedColumn, codes: Floats) -> pa.Array:
     elif column.integer:
         values = np.rint(values)
     elif column.decimals is not None:
-        values = np.round(values, column.decimals)
+        values = np.round(values, column.decimals) + 0.0  # not -0.0
     if column.prefix or column.suffix:
         return _with_unit(column, values, missing)
     return _cast_numbers(values, missing, kind)

@@ -72,12 +72,14 @@ def test_the_summary_has_the_details_of_each_column() -> None:
         Numeric("n", "string", unreadable=1200, missing=1300),
         Categorical("c", "string", tuple("abcdefg"), merged=11),
         DateTime("d", "string", "%d.%m.%Y", unreadable=2),
+        DateTime("e", "date32[day]", resolution="day"),
         Ignored("f", "string", "free text"),
     ))
     assert [row[2] for row in others.summary()] == [
         "1,200 cells are not numbers",
         "7 categories (11 rare ones merged): a, b, c, d, e, …",
         "%d.%m.%Y, 2 cells are not dates",
+        "to the day",
         "free text",
     ]
 
