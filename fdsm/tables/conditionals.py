@@ -23,6 +23,7 @@ drawn for each: a node is not divided if all of them leave fewer than five rows 
 MAX_ROWS = 12_000
 """Largest number of training rows that trees are grown from."""
 MAX_DEPTH = 20
+"""Largest depth of a tree."""
 MAX_LEVELS, ROWS_PER_LEVEL = 32, 10
 """Numbers with at most this many different values, each in this many rows on average, are compared
 by equality, as categories are."""
@@ -306,12 +307,13 @@ class Conditionals:
         """Return the leaf that a row reaches in each tree of a column, `(N, P) -> (N, T)`."""
         feature, children = self._nodes
         node = self.roots[fold, column].expand(len(features), -1)
-        while True:
+        for _ in range(MAX_DEPTH + 1):  # a damaged file may have circles
             goes_right = features.gather(1, feature[node]) > self.threshold[node]
             following = children[node, goes_right.long()]
             if torch.equal(following, node):
                 return node
             node = following
+        raise ValueError(f"a tree is deeper than {MAX_DEPTH} nodes")
 
     @cached_property
     def _nodes(self) -> tuple[Tensor, Tensor]:

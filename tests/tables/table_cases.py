@@ -13,7 +13,6 @@ from fdsm.tables.ensemble import Ensemble, fold_of_rows
 from fdsm.tables.frame import read_table
 from fdsm.tables.heavy_tails import NormalizeTails
 from fdsm.tables.imputation import Imputation, fill_within_folds
-from fdsm.tables.marginals import Marginals
 from fdsm.tables.outliers import OutlierDetector
 from fdsm.tables.outliers.detector import LogDensities
 from fdsm.tables.relations import Relations
@@ -100,7 +99,6 @@ def normal_model(path: Path) -> TableModel:
         Imputation.fit(rows),
         ensemble,
         fit_detector(ensemble.member_log_densities, rows, folds),
-        Marginals.fit(rows, rows, torch.tensor([True, True])),
         Relations((), (0.0, 0.0)),
         None,
         FileRecord(file.name, len(rows), sha256=file.sha256),

@@ -129,13 +129,13 @@ def test_new_values_are_named_if_the_values_of_the_column_repeat(
     assert not far.is_new
 
 
-def test_a_new_date_is_no_surprise(mixed: TableModel) -> None:
+def test_a_new_date_is_no_surprise_and_a_new_category_is_another_one(mixed: TableModel) -> None:
     """The dates of the training rows repeat, but those of new rows are new."""
     names = [column.name for column in mixed.schema.used]
+    assert names[:2] == ["day", "kind"]
     counted = mixed.detector.known_values.columns.tolist()
-    assert names[0] == "day"
-    assert 0 not in counted
-    assert 1 in counted  # the first input of kind
+    assert not {0, 1, 2, 3} & set(counted)  # kind has three inputs
+    assert mixed.problem_surprise("kind") == pytest.approx(np.log10(201 / 0.5))
 
 
 # Relations between columns

@@ -563,8 +563,6 @@ def change_state(copy: Path, change: Callable[[dict[str, Any]], None]) -> None:
         ("tails", "slopes", lambda slopes: slopes[:, :1]),
         ("network", "rows.weight", lambda weight: weight[:2]),
         ("network", "rows.weight", lambda weight: weight[:, :1]),
-        ("marginals", "drawn", lambda drawn: drawn[:, :1]),
-        ("marginals", "numeric", lambda numeric: torch.cat([numeric, numeric])),
     ],
 )
 def test_parts_that_do_not_fit_are_noticed_when_the_model_is_read(
@@ -584,6 +582,10 @@ def test_parts_that_do_not_fit_are_noticed_when_the_model_is_read(
         ("neighbors", "folds", torch.zeros_like),
         ("calibration", "weights", lambda weights: weights[:, :2]),
         ("calibration", "held_out", lambda held_out: held_out[:, :0]),
+        ("conditionals", "rows", lambda rows: rows[:, :1]),
+        ("conditionals", "children", lambda children: (children + 1) % len(children)),  # a circle
+        ("conditionals", "roots", lambda roots: roots + 10**6),
+        ("cell_tails", "values", lambda values: values[:3]),
     ],
 )
 def test_parts_of_the_detector_that_do_not_fit_are_noticed(
@@ -598,7 +600,7 @@ def test_parts_of_the_detector_that_do_not_fit_are_noticed(
     require_damaged(copy, "the model in .* is damaged: ")
 
 
-@pytest.mark.parametrize("part", ["network", "columns", "tails", "detector", "marginals"])
+@pytest.mark.parametrize("part", ["network", "columns", "tails", "imputation", "detector"])
 def test_missing_parts_are_named(part: str, folder: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copytree(folder, tmp_path / "model"))
     change_state(copy, lambda state: state.pop(part))

@@ -51,7 +51,7 @@ class OutlierDetector:
     Attributes:
         calibration: The combination and calibration of the measures.
         neighbors: Distances to training rows.
-        known_values: Values that occur in training.
+        known_values: Numbers that occur in training.
         conditionals: Each cell given the others.
         cell_tails: Probabilities of the surprises of cells, of all columns by the first fold, then
             by the next.
@@ -94,7 +94,13 @@ class OutlierDetector:
         """
         view = conditionals.view
         neighbors = Neighbors(rows[:REFERENCE_ROWS], folds[:REFERENCE_ROWS], view.one_hot)
-        known_values = KnownValues.fit(training_rows)
+        numbers = training_rows.clone()
+        for levels, block in zip(
+            view.encoder.columns.num_levels, view.encoder.blocks, strict=True
+        ):
+            if levels:  # new categories are contradictions
+                numbers[:, block] = torch.nan
+        known_values = KnownValues.fit(numbers)
         parts = _Parts(log_densities, neighbors, known_values, conditionals)
         measures, cells = parts.of_held_out_rows(rows, folds, progress)
         num_folds = neighbors.num_folds
