@@ -22,7 +22,7 @@ from fdsm.tables import ModelError, ScoredTable, TableModel, choose_objective, m
 from fdsm.tables.ensemble import fold_of_rows
 from fdsm.tables.imputation import Imputation
 from fdsm.tables.report import write_page
-from fdsm.tables.schema import training_rows
+from fdsm.tables.schema import Categorical, training_rows
 from fdsm.tables.scoring import score_file
 from fdsm.tables.summary import read_summary
 from fdsm.training import IterationEvent, checkpoint
@@ -181,6 +181,45 @@ def test_all_rows_of_a_table_calibrate_the_p_values(mixed: TableModel, tmp_path:
     for level in (0.05, 0.25, 0.5):
         assert (held_out <= level).double().mean().item() == pytest.approx(level, abs=0.06)
         assert (p <= level).mean() == pytest.approx(level, abs=0.08)
+
+
+def rare_categories(n: int, random: np.random.Generator) -> dict[str, Any]:
+    """Return columns with heavy tails, and 1 row in 20 of 400 rare categories."""
+    is_rare, x = random.random(n) < 0.05, random.normal(size=n)
+    rare, common = random.integers(100, 500, n), random.integers(0, 12, n)
+    return {
+        "kind": np.where(is_rare, rare, common).astype(str),
+        "x": x,
+        "y": x + 0.3 * random.standard_t(2, size=n),
+        "z": random.lognormal(size=n),
+        "sign": np.where(x + random.normal(size=n) > 0, "yes", "no"),
+    }
+
+
+def test_p_values_of_mixed_tables_are_uniform_also_for_new_categories(
+    quick_training: None,
+) -> None:
+    """About 4 % of new rows have a category that never occurred, as Good's formula predicts.
+
+    If held-out rows with a category that occurs once were stranger than these, at most 1 % of the
+    p-values would be below 0.05.
+    """
+    p_values, is_new, predicted = [], [], []
+    for seed in range(3):
+        random = np.random.default_rng(seed)
+        fitted = TableModel.fit(rare_categories(500, random), categorical=["kind"], iterations=10)
+        new = rare_categories(1500, random)
+        kind = fitted.schema.used[0]
+        assert isinstance(kind, Categorical)
+        assert kind.merged == 0
+        p_values.append(fitted.score(new, reasons=0).p_value)
+        is_new.append(~np.isin(new["kind"], kind.levels))
+        predicted.append(10 ** -fitted.problem_surprise("kind"))
+    p, new_rows = np.concatenate(p_values), np.concatenate(is_new)
+    assert new_rows.mean() == pytest.approx(np.mean(predicted), rel=0.4)
+    for level, error in ((0.01, 0.006), (0.05, 0.02), (0.2, 0.05), (0.5, 0.06)):
+        assert (p <= level).mean() == pytest.approx(level, abs=error)
+    assert (p[new_rows] <= 0.05).mean() < 0.08
 
 
 def test_score_is_minus_the_logarithm_of_the_tail_probability(tmp_path: Path) -> None:

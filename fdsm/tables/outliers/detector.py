@@ -92,7 +92,7 @@ class OutlierDetector:
         Returns:
             The detector.
         """
-        view = conditionals.view
+        view, num_levels = conditionals.view, conditionals.view.encoder.columns.num_levels
         neighbors = Neighbors(rows[:REFERENCE_ROWS], folds[:REFERENCE_ROWS], view.one_hot)
         numbers = training_rows.clone()
         for levels, block in zip(
@@ -109,7 +109,7 @@ class OutlierDetector:
         for k, tails in enumerate(_by_fold(cell_tails, num_folds)):
             cells[folds == k] = tails.log10(cells[folds == k])
         codes = view.cells(training_rows).masked_fill(view.is_missing(training_rows), torch.nan)
-        new_category, once = new_category_surprise(codes, view.encoder.columns.num_levels)
+        new_category, once = new_category_surprise(codes, num_levels)
         once = once[: len(rows)] * new_category
         broken = once.amax(1) if broken is None else torch.maximum(broken.to(once), once.amax(1))
         own = torch.cat([measures, _of_cells(cells, broken)])
