@@ -165,7 +165,7 @@ def test_forests_do_not_depend_on_the_rows_of_their_fold(generator: Generator) -
 
 def test_a_seed_gives_the_same_forests(generator: Generator) -> None:
     rows, folds = torch.randn(60, 2, generator=generator), torch.arange(60) % 2
-    first, again, other = (Conditionals.fit(plain_view(2), rows, folds, s) for s in (0, 0, 5))
+    first, again, other = (Conditionals.fit(plain_view(2), rows, folds, seed=s) for s in (0, 0, 5))
     assert torch.equal(first.surprise(rows[None]), again.surprise(rows[None]))
     assert not torch.equal(first.surprise(rows[None]), other.surprise(rows[None]))
 
@@ -223,7 +223,8 @@ def test_donor_cells_are_a_sample_of_the_conditional_distribution(generator: Gen
     rows = torch.stack([x, 2 * x + 0.1 * torch.randn(2000, generator=generator)], 1)
     forests = Conditionals.fit(plain_view(2), rows, torch.arange(2000) % 4)
     given = torch.linspace(0.1, 0.9, 9)
-    donors = forests.donor_cells(torch.stack([given, torch.full((9,), 99.0)], 1), 1)
+    rows_of_cells = forests.donor_rows(torch.stack([given, torch.full((9,), 99.0)], 1), 1)
+    donors = forests.cells[rows_of_cells, 1]
     assert donors.shape == (9, 200)
     error = donors.mean(1).to(given) - 2 * given
     assert error.square().mean().sqrt() < 0.06
@@ -259,7 +260,7 @@ def test_the_wrong_one_of_correlated_cells_is_the_most_surprising(generator: Gen
     x[torch.arange(40), wrong] += torch.where(truth > 0, -1.5, 1.5)
     surprise = forests.surprise(x[None]).mean(0)
     assert (surprise.argmax(1) == wrong).double().mean() >= 0.9
-    donors = torch.stack([forests.donor_cells(x, j) for j in range(4)])
+    donors = torch.stack([forests.cells[forests.donor_rows(x, j), j] for j in range(4)])
     expected = donors[wrong, torch.arange(40)].median(1).values
     assert (expected - truth).abs().median() < 0.2
     assert (expected - truth).abs().quantile(0.9) < 0.4  # the error was 1.5

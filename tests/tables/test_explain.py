@@ -244,9 +244,9 @@ def test_certainty_of_a_category_is_its_share(mixed: TableModel, tmp_path: Path)
     assert first.column == "kind"
     share = re.fullmatch(r"(\d+) % of similar rows", first.certainty)
     assert share is not None
-    donors = mixed.detector.conditionals.donor_cells(
-        mixed.inputs(encode(mixed, rows, tmp_path)), 1
-    )
+    conditionals = mixed.detector.conditionals
+    x = mixed.inputs(encode(mixed, rows, tmp_path))
+    donors = conditionals.cells[conditionals.donor_rows(x, 1), 1]
     up = mixed.schema.used[1].levels.index("up")  # type: ignore[union-attr]
     assert int(share[1]) == round(100 * float((donors == up).double().mean()))
 
