@@ -20,6 +20,7 @@ import fdsm
 from fdsm.models import NoiseConditionalEnsemble
 from fdsm.tables import ModelError, ScoredTable, TableModel, choose_objective, model
 from fdsm.tables.ensemble import fold_of_rows
+from fdsm.tables.explain import as_number
 from fdsm.tables.imputation import Imputation
 from fdsm.tables.report import write_page
 from fdsm.tables.schema import Categorical, training_rows
@@ -62,6 +63,14 @@ def require_equal(a: ScoredTable, b: ScoredTable) -> None:
     for name in ("score", "p_value", "log_density", "flagged"):
         np.testing.assert_array_equal(getattr(a, name), getattr(b, name), err_msg=name)
     assert (a.reasons, a.problems) == (b.reasons, b.problems)
+
+
+def with_plain_numbers(scored: ScoredTable) -> ScoredTable:
+    reasons = {
+        i: [r._replace(value=str(as_number(r.value) or r.value)) for r in of_row]
+        for i, of_row in scored.reasons.items()
+    }
+    return replace(scored, reasons=reasons)
 
 
 # The density
@@ -309,8 +318,8 @@ def test_all_kinds_of_tables_give_the_same_scores(mixed: TableModel, tmp_path: P
         str(path), tmp_path / "new.parquet", frame, pl.read_csv(path), pd.read_csv(path),
         frame.to_pydict(), frame.select(frame.column_names[::-1]),
     ]  # fmt: skip
-    for table in tables:
-        require_equal(mixed.score(table), expected)
+    for table in tables:  # other files have 0.5 where the text is 0.50
+        require_equal(with_plain_numbers(mixed.score(table)), with_plain_numbers(expected))
 
 
 def test_arrays_are_tables_whose_columns_have_numbers_as_names(
