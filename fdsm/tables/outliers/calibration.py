@@ -133,7 +133,8 @@ class Calibration:
             own = self.folds == k
             others = scores[self.kept & (~own if self.num_folds > 1 else own)].sort().values
             count = len(others) - torch.searchsorted(others, scores[own])
-            itself = int(self.num_folds > 1)  # with a single fold it is among `others` already
+            # With a single fold, a row that is kept is among `others` already.
+            itself = (~self.kept[own] if self.num_folds == 1 else torch.ones_like(count)).long()
             result[own] = (count + itself).double() / (len(others) + itself)
         return result
 
