@@ -284,7 +284,7 @@ class Conditionals:
             error = own - self._moments[leaves, 0].mean(1)
             scale[j] = (error.abs().median() / 2).clamp_min(SMALLEST_SCALE)
             present = ~is_gap[:, j]
-            if bool(self.by_equality[j]):
+            if self.view.encoder.columns.num_levels[j]:
                 likely = self._values[leaves].flatten(1).mode(1).values
                 share = (likely == own.float())[present].double().mean()
             else:
