@@ -51,14 +51,20 @@ def impute(
 
     trained = TableModel.load(model, device=require_device(device))
     log(f"Filling the gaps of {data}")
-    files, filled = impute_file(
-        trained, data, out or default_imputed_path(data), draws=draws, seed=seed
-    )
+    path = out or default_imputed_path(data)
+    files, filled, ragged = impute_file(trained, data, path, draws=draws, seed=seed)
     certainty = {name: round(share, 4) for name, share in trained.certainty().items()}
     used = {column.name for column in trained.schema.used}
     unseen = [name for name in trained.schema.names if name not in used]
     if json:
-        report_files(files, json=True, filled=filled, certainty=certainty, not_filled=list(unseen))
+        report_files(
+            files,
+            json=True,
+            filled=dict(filled),
+            certainty=dict(certainty),
+            not_filled=list(unseen),
+            wrong_rows=ragged,
+        )
         return
     for name, count in filled.items():
         if count:
@@ -68,12 +74,15 @@ def impute(
         show("There are no gaps in the columns that the model uses.")
     if unseen:
         show(f"Not filled, because the model does not use them: {', '.join(unseen)}")
+    if ragged:
+        show(f"Left as they are, because they have a wrong number of cells: {ragged:,} rows")
     report_files(files, json=False)
 
 
 def _in_words(model: "TableModel", name: str, share: float) -> str:
     """Return how certain the filled cells of a column are."""
+    percent = f"{100 * share:.0f} %" if share < 0.995 else "more than 99 %"
     names = [column.name for column in model.schema.used]
     if model.schema.num_levels[names.index(name)]:
-        return f"{100 * share:.0f} % of its categories are predicted right"
-    return f"{100 * share:.0f} % of its variance can be predicted"
+        return f"{percent} of its categories are predicted right"
+    return f"{percent} of its variance can be predicted"
