@@ -75,7 +75,8 @@ def impute(
     if unseen:
         show(f"Not filled, because the model does not use them: {', '.join(unseen)}")
     if ragged:
-        show(f"Left as they are, because they have a wrong number of cells: {ragged:,} rows")
+        rows = "1 row has" if ragged == 1 else f"{ragged:,} rows have"
+        show(f"{rows} a wrong number of cells, and no gaps filled.")
     report_files(files, json=False)
 
 

@@ -15,7 +15,7 @@ from torch import Generator, Tensor
 from ..atomic_io import create_folder, replace_file, require_writable
 from ..training import derived_seed
 from .conditionals import Conditionals
-from .errors import problems_of
+from .errors import DataError, problems_of
 from .frame import (
     JSON_SUFFIXES,
     TEXT_SUFFIXES,
@@ -87,7 +87,11 @@ def fill_frames(
 
     Yields:
         The rows of each block.
+
+    Raises:
+        DataError: If there is no block, or columns are missing.
     """
+    frame = None
     columns = [column.name for column in model.schema.used]
     for frame in frames:
         codes, problems = model.schema.encode(frame.table)
@@ -100,6 +104,8 @@ def fill_frames(
         table = with_filled_cells(frame.original, model.schema, filled, is_gap)
         counts = dict(zip(columns, is_gap.sum(0).tolist(), strict=True))
         yield FilledBlock(table, counts, len(frame.ragged))
+    if frame is None:
+        raise DataError("there are no rows")
 
 
 def imputation_generators(
@@ -136,7 +142,7 @@ def impute_file(
         The files, and what was filled.
 
     Raises:
-        DataError: If the file is not a table, or lacks columns.
+        DataError: If the file is not a table, lacks columns, or has no rows.
         OSError: If a file to write exists, or cannot be written.
         ValueError: If the format is not supported, or the number of draws is not positive.
     """
