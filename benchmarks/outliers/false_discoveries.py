@@ -71,67 +71,6 @@ def with_gaps(draw: Draw, share: float = 0.2) -> Draw:
     return gaps
 
 
-def each_times(count: int) -> Callable[[pd.DataFrame], pd.DataFrame]:
-    """Return a function that repeats all rows of a table."""
-    return lambda rows: pd.concat([rows] * count, ignore_index=True)
-
-
-@dataclass(frozen=True)
-class Case:
-    """A distribution and a number of training rows.
-
-    Attributes:
-        draw: Draws rows.
-        n: Number of training rows.
-        copy: Adds copies to training rows.
-    """
-
-    draw: Draw
-    n: int = 200
-    copy: Callable[[pd.DataFrame], pd.DataFrame] = lambda rows: rows
-
-
-NORMAL = lambda random, size: random.normal(size=size)
-T2 = lambda random, size: random.standard_t(2, size=size)
-T3 = lambda random, size: random.standard_t(3, size=size)
-LOGNORMAL = lambda random, size: random.lognormal(size=size)
-CAUCHY = lambda random, size: random.standard_cauchy(size=size)
-POISSON = lambda random, size: random.poisson(3.0, size=size)
-
-CASES = {
-    "normal": Case(columns(NORMAL, 5)),
-    "t2": Case(columns(T2, 5)),
-    "t3": Case(columns(T3, 5)),
-    "lognormal": Case(columns(LOGNORMAL, 5)),
-    "cauchy": Case(columns(CAUCHY, 5)),
-    "poisson": Case(columns(POISSON, 5)),
-    "mixed": Case(mixed),
-    "clusters": Case(clusters),
-    "normal, 20 % missing": Case(with_gaps(columns(NORMAL, 5))),
-    "t3, 20 % missing": Case(with_gaps(columns(T3, 5))),
-    "mixed, 20 % missing": Case(with_gaps(mixed)),
-    "normal, every row three times": Case(columns(NORMAL, 5), copy=each_times(3)),
-    "normal, one column, every row twice": Case(columns(NORMAL, 1), copy=each_times(2)),
-    "t3, a fifth of the rows twice": Case(
-        columns(T3, 5), copy=lambda rows: pd.concat([rows, rows[:40]], ignore_index=True)
-    ),
-    **{
-        f"{name}, n = {n:,}": Case(draw, n)
-        for name, draw, sizes in (
-            ("t2", columns(T2, 5), (60, 1000, 5000)),
-            ("lognormal", columns(LOGNORMAL, 5), (60, 1000)),
-            ("mixed, 20 % missing", with_gaps(mixed), (60,)),
-        )
-        for n in sizes
-    },
-    **{
-        f"{name}, d = {d}": Case(columns(draw, d))
-        for name, draw in {"normal": NORMAL, "t2": T2, "cauchy": CAUCHY}.items()
-        for d in (1, 50)
-    },
-}
-
-
 def with_errors(
     rows: pd.DataFrame, many: pd.DataFrame, random: np.random.Generator
 ) -> pd.DataFrame:
@@ -157,6 +96,88 @@ def with_errors(
     return result
 
 
+def training_errors(share: float) -> Callable[[pd.DataFrame], pd.DataFrame]:
+    """Return a function that plants errors in a share of the rows of a table."""
+
+    def change(rows: pd.DataFrame) -> pd.DataFrame:
+        count = round(share * len(rows))
+        wrong = with_errors(rows[:count], rows, np.random.default_rng(len(rows)))
+        return pd.concat([wrong, rows[count:]], ignore_index=True)
+
+    return change
+
+
+def each_times(count: int) -> Callable[[pd.DataFrame], pd.DataFrame]:
+    """Return a function that repeats all rows of a table."""
+    return lambda rows: pd.concat([rows] * count, ignore_index=True)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A distribution and a number of training rows.
+
+    Attributes:
+        draw: Draws rows.
+        n: Number of training rows.
+        change: Changes training rows, for example adds copies or errors.
+    """
+
+    draw: Draw
+    n: int = 200
+    change: Callable[[pd.DataFrame], pd.DataFrame] = lambda rows: rows
+
+
+NORMAL = lambda random, size: random.normal(size=size)
+T2 = lambda random, size: random.standard_t(2, size=size)
+T3 = lambda random, size: random.standard_t(3, size=size)
+LOGNORMAL = lambda random, size: random.lognormal(size=size)
+CAUCHY = lambda random, size: random.standard_cauchy(size=size)
+POISSON = lambda random, size: random.poisson(3.0, size=size)
+
+CASES = {
+    "normal": Case(columns(NORMAL, 5)),
+    "t2": Case(columns(T2, 5)),
+    "t3": Case(columns(T3, 5)),
+    "lognormal": Case(columns(LOGNORMAL, 5)),
+    "cauchy": Case(columns(CAUCHY, 5)),
+    "poisson": Case(columns(POISSON, 5)),
+    "mixed": Case(mixed),
+    "clusters": Case(clusters),
+    "normal, 20 % missing": Case(with_gaps(columns(NORMAL, 5))),
+    "t3, 20 % missing": Case(with_gaps(columns(T3, 5))),
+    "mixed, 20 % missing": Case(with_gaps(mixed)),
+    "normal, every row three times": Case(columns(NORMAL, 5), change=each_times(3)),
+    "normal, one column, every row twice": Case(columns(NORMAL, 1), change=each_times(2)),
+    "t3, a fifth of the rows twice": Case(
+        columns(T3, 5), change=lambda rows: pd.concat([rows, rows[:40]], ignore_index=True)
+    ),
+    **{
+        f"{name}, n = {n:,}": Case(draw, n)
+        for name, draw, sizes in (
+            ("t2", columns(T2, 5), (60, 1000, 5000)),
+            ("lognormal", columns(LOGNORMAL, 5), (60, 1000)),
+            ("mixed, 20 % missing", with_gaps(mixed), (60,)),
+        )
+        for n in sizes
+    },
+    **{
+        f"{name}, n = 2,000, {100 * share:g} % errors": Case(draw, 2000, training_errors(share))
+        for name, draw in {
+            "normal": columns(NORMAL, 5),
+            "t2": columns(T2, 5),
+            "lognormal": columns(LOGNORMAL, 5),
+            "mixed": mixed,
+        }.items()
+        for share in (0.0, 0.01, 0.05)
+    },
+    **{
+        f"{name}, d = {d}": Case(columns(draw, d))
+        for name, draw in {"normal": NORMAL, "t2": T2, "cauchy": CAUCHY}.items()
+        for d in (1, 50)
+    },
+}
+
+
 def simulate(case: Case, seed: int, iterations: int | None = None) -> dict[str, float]:
     """Train a model, and return shares of small p-values and false discovery proportions.
 
@@ -171,7 +192,7 @@ def simulate(case: Case, seed: int, iterations: int | None = None) -> dict[str, 
     random = np.random.default_rng(seed)
     with warnings.catch_warnings(action="ignore"):
         model = fdsm.ScoreMatchingDensity(iterations=iterations, random_state=seed)
-        model.fit(case.copy(case.draw(random, case.n)))
+        model.fit(case.change(case.draw(random, case.n)))
     normal = case.draw(random, SETS * max(a for a, _ in COMPOSITIONS))
     errors = case.draw(random, SETS * max(b for _, b in COMPOSITIONS))
     errors = with_errors(errors, case.draw(random, 5000), random)

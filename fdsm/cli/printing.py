@@ -33,7 +33,7 @@ WIDTH = 200
 """Number of characters of a line without a terminal."""
 MAX_WARNINGS = 4
 """Largest number of warnings about a model that are printed."""
-INTERVAL = 10.0
+INTERVAL = 5.0
 """Seconds between two lines of progress without a terminal."""
 
 
@@ -53,8 +53,8 @@ def console(*, stderr: bool = True) -> "Console":
 def progress(description: str) -> "Progress":
     """Return a wrapper of loops that shows their progress.
 
-    A terminal shows a bar. Without a terminal, a line is printed now and every ten seconds of a
-    loop.
+    A terminal shows a bar. Without a terminal, a line is printed now and every five seconds of
+    a loop.
 
     Args:
         description: The name of the loop.

@@ -17,7 +17,7 @@ from .options import (
     UsageError,
     require_device,
 )
-from .printing import log, report_files
+from .printing import log, progress, report_files
 
 STREAM_ALPHA = 0.01
 """Rows that arrive one after another are flagged up to this p-value, by default."""
@@ -83,10 +83,16 @@ def score(
             only_scores=only_scores,
         )
     else:
-        log(f"Scoring {data}")
         path = out or default_scores_path(data)
         rows, flagged, not_scored = score_file(
-            trained, data, path, fdr=fdr, alpha=alpha, top=top, only_scores=only_scores
+            trained,
+            data,
+            path,
+            fdr=fdr,
+            alpha=alpha,
+            top=top,
+            only_scores=only_scores,
+            progress=progress(f"Scoring {data}"),
         ).counts()
     smallest = float(f"{trained.smallest_p_value:.2g}")
     if json:

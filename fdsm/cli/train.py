@@ -102,6 +102,7 @@ def train(
                 seed=seed,
                 device=device,
                 progress=bar,
+                stages=progress,
             )
         samples = model.sample_codes(
             count := sample_count(model.training.iterations),

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from ..samplers import Progress
 from .encoder import Encoder
 
 TREES = 10
@@ -18,6 +19,7 @@ DONORS = 5
 """Number of training rows that a leaf keeps, and the smallest number that it has."""
 MAX_ROWS = 12_000
 """Largest number of training rows that trees are grown from."""
+MAX_DEPTH = 20
 MAX_LEVELS, ROWS_PER_LEVEL = 32, 10
 """Numbers with at most this many different values, each in this many rows on average, are compared
 by equality, as categories are."""
@@ -158,6 +160,7 @@ class Conditionals:
         folds: Tensor,
         is_missing: Tensor | None = None,
         seed: int = 0,
+        progress: Progress = lambda steps: steps,
     ) -> "Conditionals":
         """Grow the trees.
 
@@ -168,6 +171,7 @@ class Conditionals:
             is_missing: The cells that were missing and are filled, shape `(N, C)`. They are not
                 predicted. Default: none.
             seed: Random seed.
+            progress: Wraps the loop over folds and columns, to show progress.
 
         Returns:
             The forests.
@@ -185,15 +189,15 @@ class Conditionals:
         ])
         num_folds = int(folds.max()) + 1
         trees: list[_Tree] = []
-        for k in range(num_folds):
+        for index in progress(range(num_folds * len(levels))):
+            k, j = divmod(index, len(levels))
             outside = (folds != k).cpu()
-            for j, is_level in enumerate(by_equality.tolist()):
-                usable = (outside & ~gaps[:, j]).nonzero().flatten().numpy()
-                if len(usable) < 2 * DONORS:
-                    usable = outside.nonzero().flatten().numpy()
-                others = np.flatnonzero(view.column_of_feature != j)
-                target = cells[usable, j].numpy()
-                trees += _grow(features, usable, others, target, is_level, seed + k)
+            usable = (outside & ~gaps[:, j]).nonzero().flatten().numpy()
+            if len(usable) < 2 * DONORS:
+                usable = outside.nonzero().flatten().numpy()
+            others = np.flatnonzero(view.column_of_feature != j)
+            target, is_level = cells[usable, j].numpy(), bool(by_equality[j])
+            trees += _grow(features, usable, others, target, is_level, seed + k)
         sizes = [len(tree.feature) for tree in trees]
         starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
         children = [tree.children + start for tree, start in zip(trees, starts, strict=True)]
@@ -358,7 +362,13 @@ def _grow(
     known = features[rows][:, others] if len(others) else np.zeros((len(rows), 1), np.float32)
     kind = ExtraTreesClassifier if is_level else ExtraTreesRegressor
     labels = np.unique(target, return_inverse=True)[1] if is_level else target
-    forest = kind(TREES, min_samples_leaf=DONORS, max_features=None, random_state=seed)
+    forest = kind(
+        TREES,
+        min_samples_leaf=DONORS,
+        max_depth=MAX_DEPTH,
+        max_features=None,
+        random_state=seed,
+    )
     with warnings.catch_warnings(category=UserWarning, action="ignore"):  # many classes
         forest.fit(known, labels)
     order = np.random.RandomState(seed).permutation(len(rows))

@@ -14,6 +14,8 @@ LARGEST = 1e6
 """Inputs are clipped here, so that densities of rows that are extremely far away are finite."""
 CHUNK = 2**20
 """Number of cells that are sorted at once."""
+ROWS = 2**14
+"""Number of rows that are encoded at once."""
 
 
 class _Layout(NamedTuple):
@@ -127,8 +129,11 @@ class EncodeColumns:
     def __call__(self, x: Tensor) -> Tensor:
         """Return model inputs, shape `(N, D)`."""
         mean, scale = self.mean.to(x.device), self.scale.to(x.device)
-        inputs = ((self._expand(x) - mean) / scale).clamp(-LARGEST, LARGEST)
-        return inputs.float()
+        result = torch.empty(len(x), len(mean), dtype=torch.float32, device=x.device)
+        for start in range(0, len(x), ROWS):  # intermediate results are float64
+            part = slice(start, start + ROWS)
+            result[part] = ((self._expand(x[part]) - mean) / scale).clamp(-LARGEST, LARGEST)
+        return result
 
     def inverse(self, y: Tensor) -> Tensor:
         """Return codes, shape `(N, C)`, float64. Categories are integers."""

@@ -199,6 +199,8 @@ def fold_of_rows(n: int) -> Tensor:
 
 def default_iterations(rows: int) -> int:
     """Return the largest number of training iterations for a number of rows."""
+    if rows < 10_000:
+        return 700
     return 1000 if rows < LARGE else 2000
 
 

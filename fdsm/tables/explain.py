@@ -11,6 +11,7 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
+from ..samplers import Progress
 from .outliers import Reason
 from .outliers.known_values import LIMIT
 from .outliers.reasons import distance_shares
@@ -19,7 +20,7 @@ from .schema import Numeric, TableSchema
 if TYPE_CHECKING:
     from .model import TableModel
 
-BATCH = 500
+BATCH = 250
 """Number of rows that are explained at once."""
 CANDIDATES = 4
 """Number of columns per row that are tried as reasons: those with the most surprising cells."""
@@ -33,7 +34,11 @@ MIN_SHARE = 0.2
 
 
 def explain(
-    model: "TableModel", rows: Tensor, count: int = 3, written: pa.Table | None = None
+    model: "TableModel",
+    rows: Tensor,
+    count: int = 3,
+    written: pa.Table | None = None,
+    progress: Progress = lambda steps: steps,
 ) -> list[list[Reason]]:
     """Return the columns that make rows unusual, the most important first.
 
@@ -45,15 +50,15 @@ def explain(
         rows: Codes of the rows, shape `(N, C)`.
         count: Largest number of reasons of a row.
         written: The cells as they were written. Default: decoded from the codes.
+        progress: Wraps the loop over blocks of rows, to show progress.
 
     Returns:
         The reasons of each row. Empty if no column is unusual given the others.
     """
     values = cells_as_written(model.schema, rows, written)
-    parts = range(0, len(rows), BATCH)
     return [
         reasons
-        for start in parts
+        for start in progress(range(0, len(rows), BATCH))
         for reasons in _explain_batch(
             model, rows[start : start + BATCH], values[start : start + BATCH], count
         )

@@ -56,13 +56,13 @@ class Imputation:
         All missing cells of a row that are present in the same training rows have the same donors.
         """
         rows = self.rows.to(x)
-        chunk = max(1, CHUNK // max(rows.numel(), 1))
+        chunk = max(1, CHUNK // max(len(rows), 1))
         parts = [_complete(part, rows, donors) for part in torch.split(x, chunk)]
         return torch.cat(parts, 1)
 
 
 def _complete(x: Tensor, rows: Tensor, count: int) -> Tensor:
-    distance = (x[:, None] - rows).abs().nanmean(2).nan_to_num(torch.inf)
+    distance = _mean_difference(x, rows)
     result = x.expand(count, *x.shape).clone()
     for j in x.isnan().any(0).nonzero().flatten().tolist():
         donors = (~rows[:, j].isnan()).nonzero().flatten()
@@ -75,6 +75,17 @@ def _complete(x: Tensor, rows: Tensor, count: int) -> Tensor:
         slots = torch.arange(count, device=x.device) % available
         result[:, empty, j] = rows[donors, j][nearest[:, slots]].T
     return result
+
+
+def _mean_difference(x: Tensor, rows: Tensor) -> Tensor:
+    """Return the mean of $|x_j - r_j|$ over the inputs that both rows have, `(N, D) -> (N, R)`."""
+    own, others = x.nan_to_num(0.0), rows.nan_to_num(0.0)
+    missing, missing_others = x.isnan().to(x), rows.isnan().to(x)
+    count = (1 - missing) @ (1 - missing_others).T
+    # Where one of the two is missing, the difference from zero does not count.
+    total = torch.cdist(own, others, p=1.0) - missing @ others.abs().T
+    total -= own.abs() @ missing_others.T
+    return (total.clamp_min(0.0) / count).nan_to_num(torch.inf, posinf=torch.inf)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
@@ -72,6 +72,13 @@ EXPLAINED_CELLS, MIN_EXPLAINED_ROWS = 1000, 5
 """Number of cells of training rows whose reasons are counted in a summary, and of rows of wide
 tables."""
 SAMPLE_BATCH = 1000
+Stages = Callable[[str], Progress]
+"""Returns a wrapper of the loop of a stage of the work from its name, to show progress."""
+
+
+def silent(name: str) -> Progress:
+    """Show no progress of a stage."""
+    return lambda steps: steps
 
 
 class ModelError(InputError):
@@ -144,6 +151,7 @@ class TableModel:
         seed: int = 0,
         device: str = "cpu",
         progress: Callback | None = None,
+        stages: Stages = silent,
     ) -> Self:
         """Train a model.
 
@@ -161,6 +169,8 @@ class TableModel:
             seed: Random seed.
             device: Device.
             progress: Called after each iteration.
+            stages: Returns a wrapper of the loop of a stage of the work from its name, to show
+                progress.
 
         Returns:
             The model.
@@ -194,7 +204,9 @@ class TableModel:
         objective = choose_objective() if objective is None else objective
         codes = torch.from_numpy(rows.codes)
         encoder = Encoder.fit(codes, schema.num_levels)
+        stages("Looking for relations between columns")
         relations = Relations.fit(codes, schema)
+        stages("Encoding the table and filling gaps")
         inputs, folds = encoder(codes).to(device), fold_of_rows(len(codes)).to(device)
         imputation = Imputation.fit(inputs)
         completed = fill_within_folds(inputs, folds)
@@ -207,9 +219,21 @@ class TableModel:
             progress=progress,
         )
         conditionals = Conditionals.fit(
-            _cell_view(schema, encoder), completed.rows, folds, codes.isnan(), seed
+            _cell_view(schema, encoder),
+            completed.rows,
+            folds,
+            codes.isnan(),
+            seed,
+            stages("Growing trees for each column"),
         )
-        detector = _calibrate(ensemble, conditionals, relations, codes, inputs)
+        detector = _calibrate(
+            ensemble,
+            conditionals,
+            relations,
+            codes,
+            inputs,
+            stages("Calibrating scores on held-out rows"),
+        )
         log_partition = None
         if not any(schema.num_levels):  # densities of encoded categories are no probabilities
             log_partition = kernel_log_partition(
@@ -284,7 +308,12 @@ class TableModel:
         return math.log10((self.file.rows + 1) / (unreadable + 0.5))
 
     def score_codes(
-        self, codes: Tensor, problems: Tensor | None = None, *, leave_one_out: bool = False
+        self,
+        codes: Tensor,
+        problems: Tensor | None = None,
+        *,
+        leave_one_out: bool = False,
+        progress: Progress = lambda steps: steps,
     ) -> RowScores:
         r"""Return the scores of rows.
 
@@ -296,6 +325,7 @@ class TableModel:
             problems: Surprise of cells that have no code, shape `(N,)`. See `problem_surprise`.
             leave_one_out: Whether these are the training rows. Then the distance of a row to
                 itself does not count, so that outliers among the training rows are noticed.
+            progress: Wraps the loop over blocks of rows, to show progress.
 
         Returns:
             Three numbers per row.
@@ -307,6 +337,7 @@ class TableModel:
             self.inputs(codes),
             broken if problems is None else torch.maximum(broken, problems),
             leave_one_out=leave_one_out,
+            progress=progress,
         )
         log_z = 0.0 if self.log_partition is None else self.log_partition[0]
         log_density = -measures[0].mean(0).cpu() + self.encoder.log_det(codes).cpu() - log_z
@@ -322,6 +353,7 @@ class TableModel:
         top: int | None = None,
         reasons: int = 3,
         leave_one_out: bool = False,
+        progress: Progress = lambda steps: steps,
     ) -> ScoredTable:
         """Score every row of a table: how unusual it is, and why.
 
@@ -335,6 +367,7 @@ class TableModel:
             top: Flag this many rows with the highest scores instead.
             reasons: Largest number of reasons of an unusual row. 0 saves the time for them.
             leave_one_out: Whether these are the training rows.
+            progress: Wraps the loop over blocks of rows, to show progress.
 
         Returns:
             The scores.
@@ -351,6 +384,7 @@ class TableModel:
             top=top,
             reasons=reasons,
             leave_one_out=leave_one_out,
+            progress=progress,
         )
 
     def explain(self, table: object, count: int = 3) -> list[list[Reason]]:
@@ -772,6 +806,7 @@ def _calibrate(
     relations: Relations,
     codes: Tensor,
     inputs: Tensor,
+    progress: Progress,
 ) -> OutlierDetector:
     """Return the detector of an ensemble, calibrated on the held-out rows of each fold."""
     # The rows are in random order, so the first ones are a random sample.
@@ -787,6 +822,7 @@ def _calibrate(
         fold_of_rows(len(codes))[:count].to(inputs.device),
         values,
         _broken(relations, codes[:count], leave_one_out=True),
+        progress,
     )
 
 

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from ..atomic_io import create_folder, replace_file
+from ..samplers import Progress
 from ..untrusted import not_a_formula
 from .errors import DataError, problems_of
 from .explain import explain, reasons_text, seven_digits
@@ -121,6 +122,7 @@ def score_frames(
     top: int | None = None,
     reasons: int = 3,
     leave_one_out: bool = False,
+    progress: Progress = lambda steps: steps,
 ) -> ScoredTable:
     """Score the blocks of a table. See `TableModel.score`."""
     explained_p = max(EXPLAINED_P, fdr, alpha or 0.0) if reasons else 0.0
@@ -139,7 +141,9 @@ def score_frames(
         surprise = torch.zeros(len(rows)).double()
         for i, cells in new_values.items():
             surprise[i] = max(model.problem_surprise(column) for column, _ in cells)
-        block = _score_rows(model, rows, surprise, unreadable, leave_one_out=leave_one_out)
+        block = _score_rows(
+            model, rows, surprise, unreadable, leave_one_out=leave_one_out, progress=progress
+        )
         is_unusual = block[1] <= explained_p
         if top is not None and reasons:
             so_far = torch.cat([highest, block[0].nan_to_num(-torch.inf)])
@@ -148,7 +152,7 @@ def score_frames(
         if reasons:
             chosen = _most_unusual(block[0], is_unusual, float(highest[-1]))
             written = frame.original.take(pa.array(chosen.numpy()))
-            explanations = explain(model, rows[chosen], reasons, written)
+            explanations = explain(model, rows[chosen], reasons, written, progress)
             by_row = dict(zip(chosen.tolist(), explanations, strict=True))
             for i, cells in new_values.items():
                 given = [Reason(column, text, "", 1.0) for column, text in cells]
@@ -189,6 +193,7 @@ def score_file(
     alpha: float | None = None,
     top: int | None = None,
     only_scores: bool = False,
+    progress: Progress = lambda steps: steps,
 ) -> ScoredTable:
     """Score every row of a file, and write the rows with their scores.
 
@@ -203,6 +208,7 @@ def score_file(
         alpha: Flag the rows with at most this p-value instead.
         top: Flag this many rows with the highest scores instead.
         only_scores: Whether to write the number of each row instead of the columns of the table.
+        progress: Wraps the loop over blocks of rows, to show progress.
 
     Returns:
         The scores.
@@ -236,7 +242,13 @@ def score_file(
         repeats = not model.detector.neighbors.are_different
         leave_one_out = repeats and is_training_file(model, path)
         scored = score_frames(
-            model, read(), fdr=fdr, alpha=alpha, top=top, leave_one_out=leave_one_out
+            model,
+            read(),
+            fdr=fdr,
+            alpha=alpha,
+            top=top,
+            leave_one_out=leave_one_out,
+            progress=progress,
         )
     if np.isnan(scored.score).all():
         first = next(iter(scored.problems.values()), "there are no rows")
@@ -281,12 +293,15 @@ def _score_rows(
     unreadable: dict[int, str],
     *,
     leave_one_out: bool,
+    progress: Progress,
 ) -> Tensor:
     """Return score, p-value and log-density of rows, shape `(3, N)`. NaN if unreadable."""
     result = torch.full((3, len(rows)), torch.nan).double()
     good = torch.tensor([i for i in range(len(rows)) if i not in unreadable], dtype=torch.long)
     if len(good):
-        scores = model.score_codes(rows[good], surprise[good], leave_one_out=leave_one_out)
+        scores = model.score_codes(
+            rows[good], surprise[good], leave_one_out=leave_one_out, progress=progress
+        )
         result[:, good] = torch.stack(scores)
     return result
 

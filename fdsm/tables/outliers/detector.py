@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Self
 import torch
 from torch import Tensor
 
+from ...samplers import Progress
 from ..conditionals import CellView, Conditionals
 from .calibration import Calibration
 from .known_values import KnownValues, new_category_surprise
@@ -22,7 +23,7 @@ row. That of distances is 1. See docs/outliers.md."""
 SHARES = (0.78, 0.2, 0.02)
 """Shares of the significance level: the whole row, its most surprising cell, and suspiciously high
 density."""
-CHUNK = 1024
+CHUNK = 2048
 """Number of rows that are compared at once."""
 REFERENCE_ROWS = 5000
 """Largest number of training rows that new rows are compared with."""
@@ -68,6 +69,7 @@ class OutlierDetector:
         folds: Tensor,
         training_rows: Tensor,
         broken: Tensor | None = None,
+        progress: Progress = lambda steps: steps,
     ) -> Self:
         """Calibrate a detector on held-out rows.
 
@@ -80,6 +82,7 @@ class OutlierDetector:
             training_rows: Training rows whose values are known, shape `(N, D)`, with NaN in
                 missing cells. The held-out rows come first.
             broken: Surprise of broken relations of each held-out row, shape `(n,)`.
+            progress: Wraps the loop over blocks of rows, to show progress.
 
         Returns:
             The detector.
@@ -88,7 +91,7 @@ class OutlierDetector:
         neighbors = Neighbors(rows[:REFERENCE_ROWS], folds[:REFERENCE_ROWS], view.one_hot)
         known_values = KnownValues.fit(training_rows)
         parts = _Parts(log_densities, neighbors, known_values, conditionals)
-        measures, cells = parts.of_held_out_rows(rows, folds)
+        measures, cells = parts.of_held_out_rows(rows, folds, progress)
         cell_tails = UpperTails.fit([_present(column) for column in cells.T])
         codes = view.cells(training_rows).masked_fill(view.is_missing(training_rows), torch.nan)
         new_category, once = new_category_surprise(codes, view.encoder.columns.num_levels)
@@ -114,6 +117,7 @@ class OutlierDetector:
         broken: Tensor | None = None,
         *,
         leave_one_out: bool = False,
+        progress: Progress = lambda steps: steps,
     ) -> Tensor:
         """Return the measures of rows by each fold, shape `(N, D) -> (M, K, N)`.
 
@@ -127,12 +131,13 @@ class OutlierDetector:
             broken: Surprise of broken relations of each row, shape `(N,)`.
             leave_one_out: Whether copies of training rows are these rows, which are not their own
                 neighbors. If the training rows are different, they always are.
+            progress: Wraps the loop over blocks of rows, to show progress.
         """
         itself = self.neighbors.index_of(x)
         if not (leave_one_out or self.neighbors.are_different):
             itself.fill_(-1)
         parts = _Parts(log_densities, self.neighbors, self.known_values, self.conditionals)
-        measures, cells = parts.of_rows(x, itself)
+        measures, cells = parts.of_rows(x, itself, progress)
         return torch.cat([measures, _largest(self.cell_tails, cells, broken)[None]])
 
     def cell_surprises(self, x: Tensor) -> Tensor:
@@ -194,24 +199,31 @@ class _Parts:
     known_values: KnownValues
     conditionals: Conditionals
 
-    def of_rows(self, x: Tensor, itself: Tensor) -> tuple[Tensor, Tensor]:
+    def of_rows(self, x: Tensor, itself: Tensor, progress: Progress) -> tuple[Tensor, Tensor]:
         """Return the measures of rows by each fold, `(M, K, N)`, and of cells, `(K, N, C)`.
 
         Args:
             x: Rows, shape `(N, D)`. NaN in missing cells.
             itself: Index of each row among those of `neighbors`, or -1, shape `(N,)`.
+            progress: Wraps the loop over blocks of rows.
         """
-        parts = []
         incomplete = x.isnan().any(1)
-        for is_chosen in (~incomplete, incomplete):
-            for part in torch.split(is_chosen.nonzero().flatten(), CHUNK):
-                rows, own = x[None, part], itself[None, part]
-                parts.append((part, *self._compare(rows, own, own >= 0)))
+        blocks = [
+            block
+            for is_chosen in (~incomplete, incomplete)
+            for block in torch.split(is_chosen.nonzero().flatten(), CHUNK)
+        ]
+        parts = []
+        for i in progress(range(len(blocks))):
+            rows, own = x[None, blocks[i]], itself[None, blocks[i]]
+            parts.append((blocks[i], *self._compare(rows, own, own >= 0)))
         return _in_order(parts)
 
-    def of_held_out_rows(self, rows: Tensor, folds: Tensor) -> tuple[Tensor, Tensor]:
+    def of_held_out_rows(
+        self, rows: Tensor, folds: Tensor, progress: Progress
+    ) -> tuple[Tensor, Tensor]:
         """Return measures of held-out rows by the model of their fold, `(M, n)`, `(n, C)`."""
-        parts = []
+        blocks: list[Tensor] = []
         incomplete = rows.isnan().any(1)
         for is_chosen in (~incomplete, incomplete):
             of_fold = [
@@ -220,11 +232,14 @@ class _Parts:
             ]
             # The models of all folds are evaluated together, so folds with fewer rows are padded.
             index = torch.nn.utils.rnn.pad_sequence(of_fold, batch_first=True, padding_value=-1)
-            for part in torch.split(index, CHUNK, 1):
-                itself = torch.where(part < len(self.neighbors.rows), part, -1)
-                is_training_row = torch.ones_like(part, dtype=torch.bool)
-                measures, cells = self._compare(rows[part.clamp_min(0)], itself, is_training_row)
-                parts.append((part[part >= 0], measures[:, part >= 0], cells[part >= 0]))
+            blocks += torch.split(index, CHUNK, 1)
+        parts = []
+        for i in progress(range(len(blocks))):
+            block = blocks[i]
+            itself = torch.where(block < len(self.neighbors.rows), block, -1)
+            is_training_row = torch.ones_like(block, dtype=torch.bool)
+            measures, cells = self._compare(rows[block.clamp_min(0)], itself, is_training_row)
+            parts.append((block[block >= 0], measures[:, block >= 0], cells[block >= 0]))
         return _in_order(parts)
 
     def _compare(

@@ -12,6 +12,8 @@ NUM_NEIGHBORS = 5
 SMALLEST_DISTANCE = 1e-3
 """Added to distances, so that copies of training rows have a finite value."""
 SHARE_OF_DIFFERENT_ROWS = 0.99
+CANDIDATES = 32
+"""Number of nearest rows among which those outside a fold are looked for first."""
 CHUNK = 1024
 
 
@@ -125,11 +127,11 @@ class Neighbors:
 
     def _distances(self, x: Tensor) -> Tensor:
         """Return the sums of absolute differences to the rows, `(K, N, D) -> (K, N, R)`."""
-        rows = self.complete_rows.to(x.dtype)
+        x, rows = x.float(), self.complete_rows.float()
         distances = torch.cdist(x[..., self._numbers], rows[:, self._numbers], p=1.0)
         for block in self.one_hot:  # two different one-hot vectors differ by 2
             differs = x[..., block].argmax(-1)[..., None] != rows[:, block].argmax(-1)
-            distances += 2 * differs.to(x.dtype)
+            distances.add_(differs, alpha=2)
         return distances
 
     def _mean_log_distance(self, x: Tensor, itself: Tensor) -> Tensor:
@@ -137,12 +139,19 @@ class Neighbors:
         fold, copies = (itself >= 0).expand(distances.shape[:2]).nonzero(as_tuple=True)
         itself = itself.expand(distances.shape[:2])
         distances[fold, copies, itself[fold, copies]] = torch.inf
+        # One of the rows outside a fold may be the row itself.
+        sizes = [int((self.folds != k).sum()) for k in range(self.num_folds)]
+        counts = [min(NUM_NEIGHBORS, size - 1) for size in sizes]
+        nearest = distances.topk(min(CANDIDATES, distances.shape[2]), largest=False)
         values = []
-        for k, of_fold in enumerate(distances.expand(self.num_folds, -1, -1)):
-            outside = of_fold[:, self.folds != k]
-            count = min(NUM_NEIGHBORS, outside.shape[1] - 1)  # one of them may be the row itself
-            nearest = outside.topk(count, largest=False).values
-            values.append((nearest + SMALLEST_DISTANCE).log().mean(1))
+        for k, count in enumerate(counts):
+            own = k if len(distances) > 1 else 0
+            outside = self.folds[nearest.indices[own]] != k
+            chosen = nearest.values[own].where(outside, torch.inf)
+            if bool((outside.sum(1) < count).any()):
+                chosen = distances[own][:, self.folds != k]
+            smallest = chosen.topk(count, largest=False).values.double()
+            values.append((smallest + SMALLEST_DISTANCE).log().mean(1))
         return torch.stack(values)
 
 
