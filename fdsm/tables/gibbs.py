@@ -19,9 +19,10 @@ def redraw(
 ) -> Tensor:
     """Draw some cells of rows again, given all other cells (Gibbs sampling).
 
-    In each sweep, every chosen cell takes the value of one of its donors. After several sweeps,
-    the chosen cells of a row are a sample of their joint distribution given the other cells
-    (van Buuren, 2007, https://doi.org/10.1177/0962280206074463). A single cell is drawn once.
+    In each sweep, every chosen cell takes the value of one of its donors, by the forest of a
+    random fold. After several sweeps, the chosen cells of a row are a sample of their joint
+    distribution given the other cells (van Buuren, 2007,
+    https://doi.org/10.1177/0962280206074463). A single cell is drawn once.
 
     Args:
         forests: Each cell given the others.
@@ -38,12 +39,12 @@ def redraw(
     allowed = {} if allowed is None else allowed
     x = _start(forests, x, is_redrawn, generator, allowed)
     for sweep in range(sweeps):
-        fold = int(torch.randint(len(forests.roots), (), generator=generator))
+        fold = torch.randint(len(forests.roots), (len(x),), generator=generator).to(x.device)
         if sweep == 1:
             is_redrawn = is_redrawn & (is_redrawn.sum(1, keepdim=True) > 1)
         for j in is_redrawn.any(0).nonzero().flatten().tolist():
             rows = is_redrawn[:, j].nonzero().flatten().to(x.device)
-            donors = forests.donor_rows(x[rows], j, fold)
+            donors = forests.donor_rows(x[rows], j, fold[rows])
             weights = torch.ones_like(donors, dtype=torch.float64)
             if j in allowed:
                 weights = allowed[j][donors].double()
