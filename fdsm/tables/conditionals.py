@@ -17,6 +17,9 @@ TREES = 10
 """Number of trees of each column in each fold."""
 DONORS = 5
 """Number of training rows that a leaf keeps, and the smallest number that it has."""
+MIN_SPLITS = 5
+"""Smallest number of random splits that a tree chooses from. With a single one, every sixth tree of
+two Gaussian columns has no node, because the split leaves fewer than five rows on one side."""
 MAX_ROWS = 12_000
 """Largest number of training rows that trees are grown from."""
 MAX_DEPTH = 20
@@ -359,6 +362,7 @@ def _grow(
     """
     from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
 
+    others = np.tile(others, -(-MIN_SPLITS // max(len(others), 1)))
     known = features[rows][:, others] if len(others) else np.zeros((len(rows), 1), np.float32)
     kind = ExtraTreesClassifier if is_level else ExtraTreesRegressor
     labels = np.unique(target, return_inverse=True)[1] if is_level else target
