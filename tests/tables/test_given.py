@@ -80,7 +80,16 @@ def test_conditions_are_texts_or_values_and_all_must_hold(given: object, rows: l
 
 
 def test_all_bad_conditions_are_named_at_once() -> None:
-    bad = ["sky=hail", "winds>3", "wind>fast", "sky>sun", "day>soon", "place=Rome", "nonsense", "x="]
+    bad = [
+        "sky=hail",
+        "winds>3",
+        "wind>fast",
+        "sky>sun",
+        "day>soon",
+        "place=Rome",
+        "nonsense",
+        "x=",
+    ]
     with pytest.raises(DataError) as caught:
         Given.parse(SCHEMA, [*bad, "wind>3"])
     first, *lines = str(caught.value).splitlines()
@@ -101,7 +110,9 @@ def test_the_level_of_merged_categories_is_no_category() -> None:
     kinds = [f"kind {i % 60}" for i in range(600)]
     schema = TableSchema.infer(pa.table({"kind": kinds, "x": [0.5 * i for i in range(600)]}))
     for name in ("other", "kind 9"):  # the last of equally frequent ones are merged
-        with pytest.raises(DataError, match=f"kind={name}: 'kind' has no such category, but kind 0"):
+        with pytest.raises(
+            DataError, match=f"kind={name}: 'kind' has no such category, but kind 0"
+        ):
             Given.parse(schema, {"kind": name})
     assert Given.parse(schema, {"kind": "kind 0"}).fixed == [0]
 

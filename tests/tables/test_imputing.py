@@ -54,10 +54,13 @@ def with_gaps(table: pa.Table, **rows: list[int] | slice) -> pa.Table:
     for name, chosen in rows.items():
         gaps = np.zeros(len(table), bool)
         gaps[chosen] = True
-        cells = pa.array([
-            None if is_gap else cell
-            for cell, is_gap in zip(table[name].to_pylist(), gaps, strict=True)
-        ], table[name].type)
+        cells = pa.array(
+            [
+                None if is_gap else cell
+                for cell, is_gap in zip(table[name].to_pylist(), gaps, strict=True)
+            ],
+            table[name].type,
+        )
         table = table.set_column(table.column_names.index(name), name, cells)
     return table
 
