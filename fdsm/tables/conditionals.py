@@ -18,8 +18,8 @@ TREES = 10
 DONORS = 5
 """Number of training rows that a leaf keeps, and the smallest number that it has."""
 MIN_SPLITS = 5
-"""Smallest number of random splits that a tree chooses from. With a single one, every sixth tree of
-two Gaussian columns has no node, because the split leaves fewer than five rows on one side."""
+"""Smallest number of random splits that a tree chooses from. With one, a sixth of the trees of two
+Gaussian columns have a single leaf, because the split leaves fewer than five rows on a side."""
 MAX_ROWS = 12_000
 """Largest number of training rows that trees are grown from."""
 MAX_DEPTH = 20

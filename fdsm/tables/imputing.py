@@ -232,10 +232,9 @@ def fill_gaps(model: "TableModel", codes: Tensor, generator: Generator | None = 
         x = redraw(forests, x, gaps, sweeps=SWEEPS, generator=generator, allowed=allowed)
         filled = model.encoder.inverse(x.cpu())
     # Rounded as they are written, so that relations hold between the written cells.
-    filled = torch.from_numpy(model.schema.encode(model.schema.decode(filled.numpy()))[0])
-    filled = torch.where(gaps, filled, codes[incomplete])
+    filled = torch.where(gaps, written(model.schema, filled), codes[incomplete])
     result = codes.clone()
-    result[incomplete] = restore_relations(model.relations, filled, gaps)
+    result[incomplete] = restore_relations(model.relations, model.schema, filled, gaps)
     return result
 
 
@@ -261,27 +260,38 @@ def solve_gaps(relations: Relations, codes: Tensor) -> Tensor:
     return codes
 
 
-def restore_relations(relations: Relations, codes: Tensor, is_gap: Tensor) -> Tensor:
+def restore_relations(
+    relations: Relations, schema: TableSchema, codes: Tensor, is_gap: Tensor
+) -> Tensor:
     """Return codes in which filled gaps are changed so that the relations hold.
 
     Args:
         relations: The relations of the table.
+        schema: Types of the columns.
         codes: Codes without gaps, shape `(N, C)`.
         is_gap: The cells that may be changed, shape `(N, C)`.
 
     Returns:
-        The codes, shape `(N, C)`.
+        The codes, shape `(N, C)`. A relation is still broken where no change of a gap repairs it.
     """
     codes = codes.clone()
-    for _ in range(2):
-        for relation in relations.relations:
-            for column in reversed(relation.columns):  # the target first
-                is_wrong = is_gap[:, column] & (relation.holds(codes) == 0)
-                rows = is_wrong.nonzero().flatten()
-                cells = relation.solve(codes[rows], column) if len(rows) else None
-                if cells is not None:
-                    codes[rows, column] = cells.where(~cells.isnan(), codes[rows, column])
+    for relation in relations.relations:
+        for column in reversed(relation.columns):  # the target first
+            is_wrong = is_gap[:, column] & (relation.holds(codes) == 0)
+            rows = is_wrong.nonzero().flatten()
+            changed = codes[rows]
+            cells = relation.solve(changed, column)
+            if cells is not None and len(rows):
+                changed[:, column] = cells
+                changed[:, column] = written(schema, changed)[:, column]
+                is_right = relation.holds(changed) == 1
+                codes[rows[is_right]] = changed[is_right]
     return codes
+
+
+def written(schema: TableSchema, codes: Tensor) -> Tensor:
+    """Return codes as they are after they are written and read again, shape `(N, C)`."""
+    return torch.from_numpy(schema.encode(schema.decode(codes.numpy()))[0])
 
 
 def _most_likely(model: "TableModel", x: Tensor, gaps: Tensor) -> Tensor:

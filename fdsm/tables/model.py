@@ -63,7 +63,7 @@ VALUE_ROWS = 100_000
 SWEEPS, SWEEPS_GIVEN = 5, 20
 """How often each cell of a sample is drawn again given the other cells."""
 ROUNDS = 10
-"""How often samples that do not satisfy the conditions are drawn again."""
+"""How often samples that do not satisfy the conditions or break relations are drawn again."""
 PARTITION_ROWS = 2000
 """Largest number of training rows for the normalizing constant."""
 SUMMARY_ROWS, SUMMARY_SCORES = 100_000, 2000
@@ -453,10 +453,13 @@ class TableModel:
         generator = _generator(derived_seed(self.training.seed, seed), "sample")
         conditions = Given.parse(self.schema, given)
         codes = torch.empty(0, len(self.schema.used)).double()
-        for _ in range(ROUNDS):
+        for i in range(ROUNDS):
             drawn = self._draw(n - len(codes), conditions, generator, progress)
             drawn = self._written(self.relations.repair(drawn, generator))
-            codes = torch.cat([codes, drawn[conditions.holds(drawn)]])
+            is_good = conditions.holds(drawn)
+            if i < ROUNDS - 1:  # relations that contradict each other are broken in the end
+                is_good &= ~self.relations.broken(drawn).any(0)
+            codes = torch.cat([codes, drawn[is_good]])
             if len(codes) == n:
                 break
         else:

@@ -17,14 +17,15 @@ HEADER = ["id", "time", "price", "kind", "sold", "a", "b"]
 
 
 def rows_of(count: int, seed: int) -> list[list[str]]:
-    """Return rows with a time, a price, categories, and a + b = 10. The kind depends on the price."""
+    """Return rows with a time, a price, categories that it determines, and a + b = 10."""
     rng = np.random.default_rng(seed)
     rows = []
     for i in range(count):
         price, a = rng.gamma(3, 2), rng.uniform(0, 10)
+        month, day, hour = rng.integers(1, 13), rng.integers(1, 28), rng.integers(24)
         rows.append([
             f"{seed}-{i}",
-            f"2013-{rng.integers(1, 13):02d}-{rng.integers(1, 28):02d}T{rng.integers(24):02d}:00:00Z",
+            f"2013-{month:02d}-{day:02d}T{hour:02d}:00:00Z",
             f"${price:.2f}",
             "cheap, simple" if price < 5 else "dear",
             "True" if price > 7 else "False",

@@ -56,7 +56,7 @@ def test_only_chosen_cells_change_and_the_input_stays(
 def test_a_cell_has_the_conditional_distribution_of_a_gaussian(
     forests: Conditionals, generator: Generator
 ) -> None:
-    """b given a is N(ρa, 1 - ρ²).
+    """The cell b given a is N(ρa, 1 - ρ²).
 
     Slope and variance of 5,000 draws have errors of 0.01 and 0.01, and those of 6,000 training
     rows about the same. The rest is for the width of leaves.
@@ -92,7 +92,7 @@ def test_sweeps_reach_the_joint_distribution_from_any_start(
 def test_donors_are_allowed_rows_so_the_distribution_is_truncated(
     forests: Conditionals, generator: Generator
 ) -> None:
-    """b given a = 0 and b > 0.3 has the mean of a truncated Gaussian."""
+    """The cell b given a = 0 and b > 0.3 has the mean of a truncated Gaussian."""
     codes = forests.view.encoder.inverse(forests.rows)
     allowed = {1: codes[:, 1] > 0.3}
     chosen = torch.tensor([[False, True, False]]).repeat(3000, 1)

@@ -69,7 +69,7 @@ ALL = slice(None)
 
 
 def test_draws_have_the_conditional_mean_and_variance_of_a_gaussian(pair: TableModel) -> None:
-    """b given a is N(10 ρ (a - 5) / 2, 100 (1 - ρ²)).
+    """The cell b given a is N(10 ρ (a - 5) / 2, 100 (1 - ρ²)).
 
     Slope and variance of 2,000 draws have errors of 2 and 3 %, and those of 4,000 training rows
     errors of 1 and 2 %. Three times both is allowed, and 4 % for the width of leaves.
@@ -107,7 +107,7 @@ def test_certainty_is_the_explained_variance(pair: TableModel) -> None:
 
 
 def test_certainty_of_categories_is_the_share_that_is_right(day: TableModel) -> None:
-    """A group is replaced by a random one in a tenth of the rows, and the same in a third of these.
+    """A tenth of the groups are random ones, and a third of these are the right ones.
 
     Ages are integers and counted as numbers, although they have few different values.
     """
@@ -193,7 +193,7 @@ def test_the_number_of_draws_must_be_positive_and_columns_must_exist(pair: Table
 
 @pytest.fixture(scope="module")
 def sales(tmp_path_factory: pytest.TempPathFactory) -> tuple[TableModel, Path]:
-    """A csv file with times in a time zone, prices with two decimals, rare categories and codes."""
+    """A csv file with times in a time zone, prices with two decimals and rare categories."""
     rng = np.random.default_rng(0)
     path = tmp_path_factory.mktemp("sales") / "sales.csv"
     lines = ["time,day,price,change,city,record"]
