@@ -85,7 +85,7 @@ for title, share in is_new.items():
 
 fig, axes = plt.subplots(1, 3, figsize=(9, 3.4), layout="constrained")
 for ax, name in zip(axes, ("size", "year", "rent"), strict=True):
-    bins = np.histogram_bin_edges(np.r_[truth[name].to_numpy(), table[name].to_numpy()], 30)
+    bins = np.histogram_bin_edges(np.r_[truth[name].to_numpy(), table[name].to_numpy()], 20)
     ax.hist(truth[name].to_numpy(), bins, density=True, alpha=0.5, label="truth")
     for rows, title, color in ((samples, "samples", "C1"), (unconditional, "no condition", "k")):
         ax.hist(

@@ -56,8 +56,7 @@ print(f"diagnoses that are right: {right[is_gap[:, 10]].mean():.1%}")
 # How sure is it?
 # ---------------
 # ``certainty`` is measured on training rows that were held out: the share of the variance that
-# can be predicted. The same share of the deleted cells is known here. It is lower, because rows
-# with one gap often have others.
+# can be predicted. For the deleted cells the share that was achieved is known.
 
 achieved = [
     1 - np.mean((by_model - truth)[gaps[:, j], j] ** 2) / truth[gaps[:, j], j].var()
