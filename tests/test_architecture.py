@@ -28,9 +28,11 @@ LAYERS = [
 ]
 """The modules of the package. Each imports only those of the layers before its own."""
 TABLES = [
-    {"errors", "heavy_tails", "imputation", "marginals"},
-    {"encoder", "ensemble", "outliers", "schema"},
-    {"comparison", "explain", "frame", "relations"},
+    {"errors", "heavy_tails", "imputation"},
+    {"encoder", "ensemble", "schema"},
+    {"comparison", "conditionals", "frame", "given", "relations"},
+    {"gibbs", "outliers"},
+    {"explain", "imputing"},
     {"scoring", "summary"},
     {"model", "report", "stream"},
     {"estimator"},

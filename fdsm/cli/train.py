@@ -192,7 +192,7 @@ def _print_result(
             sentences.codes_sentence(summary.columns),
         ],
         "Relations that hold in the table" if summary.relations else "": summary.relations,
-        f"Unusual rows: {sentences.unusual_sentence(summary)}": [],
+        f"Unusual rows: {sentences.unusual_sentence(summary)}": [_errors_sentence(model)],
         "Can the model be trusted?": [
             f"{name}: {text}" for name, text in sentences.trust(summary).items()
         ],
@@ -211,6 +211,12 @@ def _print_result(
     log("Next:")
     for command in commands:
         log(f"  {command}")
+
+
+def _errors_sentence(model: "TableModel") -> str:
+    count = int((~model.detector.calibration.kept).sum())
+    rows = "1 training row has a cell" if count == 1 else f"{count:,} training rows have cells"
+    return f"{rows} that must be errors. Scores are calibrated without them." if count else ""
 
 
 def _facts(model: "TableModel", summary: "Summary") -> dict[str, Any]:

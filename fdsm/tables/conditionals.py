@@ -3,7 +3,7 @@
 import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,12 +17,13 @@ TREES = 10
 """Number of trees of each column in each fold."""
 DONORS = 5
 """Number of training rows that a leaf keeps, and the smallest number that it has."""
-MIN_SPLITS = 5
-"""Smallest number of random splits that a tree chooses from. With one, a sixth of the trees of two
-Gaussian columns have a single leaf, because the split leaves fewer than five rows on a side."""
+THRESHOLDS = 16
+"""Smallest number of random thresholds among which a node chooses. With few columns, several are
+drawn for each: a node is not divided if all of them leave fewer than five rows on a side."""
 MAX_ROWS = 12_000
 """Largest number of training rows that trees are grown from."""
 MAX_DEPTH = 20
+"""Largest depth of a tree."""
 MAX_LEVELS, ROWS_PER_LEVEL = 32, 10
 """Numbers with at most this many different values, each in this many rows on average, are compared
 by equality, as categories are."""
@@ -30,7 +31,7 @@ SMALLEST_SCALE = 0.01
 """Smallest scale of differences between a number and its donors, in standard deviations."""
 CHUNK = 2**13
 """Number of rows that go through a forest at once. More do not fit into the processor's cache."""
-MINUTE, DAY = 60.0, 86_400.0
+TEN_MINUTES = 600.0
 
 
 @dataclass(frozen=True)
@@ -71,8 +72,10 @@ class CellView:
         result = x.clone()
         if levels:
             one_hot = cells.long()[:, None] == torch.arange(max(levels, 2), device=x.device)
-            inputs = 2.0 * one_hot[:, 1:2] - 1 if levels == 2 else one_hot.to(x)
-            result[:, block] = inputs - self.encoder.columns.mean[block].to(x)
+            inputs = 2.0 * one_hot[:, 1:2] - 1 if levels == 2 else one_hot
+            # Rounded as by the encoder, so that the inputs are those of training rows.
+            mean = self.encoder.columns.mean[block].to(x.device)
+            result[:, block] = (inputs.double() - mean).float().to(x)
         else:
             result[:, block] = cells[:, None].to(x)
         return result
@@ -95,8 +98,9 @@ class CellView:
 
 def _calendar_parts(seconds: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Return month, day of the month, weekday and hour, shape `(N, 4)`."""
-    # Inputs are float32, so seconds are rounded.
-    minutes = np.rint(np.nan_to_num(seconds).clip(-6e10, 2.5e11) / MINUTE).astype(np.int64)
+    # Inputs are float32, so the seconds of dates that span a century are off by a minute.
+    tens = np.rint(np.nan_to_num(seconds).clip(-6e10, 2.5e11) / TEN_MINUTES)
+    minutes = 10 * tens.astype(np.int64)
     time = minutes.astype("datetime64[m]")
     days, months = time.astype("datetime64[D]"), time.astype("datetime64[M]")
     return np.stack(
@@ -204,18 +208,18 @@ class Conditionals:
         sizes = [len(tree.feature) for tree in trees]
         starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
         children = [tree.children + start for tree, start in zip(trees, starts, strict=True)]
-        parts = (
-            np.concatenate([tree.feature for tree in trees]).astype(np.int16),
-            np.concatenate([tree.threshold for tree in trees]).astype(np.float32),
-            np.concatenate(children).astype(np.int32),
-            np.concatenate([tree.donors for tree in trees]).astype(np.int16),
-        )
-        roots = torch.from_numpy(starts).view(num_folds, len(levels), TREES).to(rows.device)
+
+        def joined(parts: list[npt.NDArray[Any]], dtype: type[np.generic]) -> Tensor:
+            return torch.from_numpy(np.concatenate(parts).astype(dtype)).to(rows.device)
+
         forests = cls(
             view,
             rows,
-            roots,
-            *(torch.from_numpy(part).to(rows.device) for part in parts),
+            torch.from_numpy(starts).view(num_folds, len(levels), TREES).to(rows.device),
+            joined([tree.feature for tree in trees], np.int16),
+            joined([tree.threshold for tree in trees], np.float32),
+            joined(children, np.int32),
+            joined([tree.donors for tree in trees], np.int16),
             by_equality.to(rows.device),
             *torch.zeros(2, len(levels), device=rows.device).double(),
         )
@@ -245,7 +249,7 @@ class Conditionals:
                 leaves, own = self._leaves(features, fold, j), cells[:, j]
                 if bool(self.by_equality[j]):
                     equal = (self._values[leaves] == own[:, None, None].float()).sum((1, 2))
-                    surprise = -((equal + 0.5) / (TREES * DONORS + 1)).log()
+                    surprise = -((equal.double() + 0.5) / (TREES * DONORS + 1)).log()
                 else:
                     mean, square = self._moments[leaves].mean(1).T
                     variance = (square - mean.square()).clamp_min(0.0) + self.scale[j] ** 2
@@ -303,12 +307,13 @@ class Conditionals:
         """Return the leaf that a row reaches in each tree of a column, `(N, P) -> (N, T)`."""
         feature, children = self._nodes
         node = self.roots[fold, column].expand(len(features), -1)
-        while True:
+        for _ in range(MAX_DEPTH + 1):  # a damaged file may have circles
             goes_right = features.gather(1, feature[node]) > self.threshold[node]
             following = children[node, goes_right.long()]
             if torch.equal(following, node):
                 return node
             node = following
+        raise ValueError(f"a tree is deeper than {MAX_DEPTH} nodes")
 
     @cached_property
     def _nodes(self) -> tuple[Tensor, Tensor]:
@@ -362,7 +367,7 @@ def _grow(
     """
     from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
 
-    others = np.tile(others, -(-MIN_SPLITS // max(len(others), 1)))
+    others = np.tile(others, -(-THRESHOLDS // len(others))) if len(others) else others
     known = features[rows][:, others] if len(others) else np.zeros((len(rows), 1), np.float32)
     kind = ExtraTreesClassifier if is_level else ExtraTreesRegressor
     labels = np.unique(target, return_inverse=True)[1] if is_level else target

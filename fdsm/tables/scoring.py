@@ -154,9 +154,11 @@ def score_frames(
             written = frame.original.take(pa.array(chosen.numpy()))
             explanations = explain(model, rows[chosen], reasons, written, progress)
             by_row = dict(zip(chosen.tolist(), explanations, strict=True))
+            unusual_otherwise = _unusual_otherwise(model, rows, new_values)
             for i, cells in new_values.items():
                 given = [Reason(column, text, "", 1.0) for column, text in cells]
-                by_row[i] = (given + by_row.get(i, []))[: max(reasons, len(given))]
+                others = by_row.get(i, []) if i in unusual_otherwise else []
+                by_row[i] = (given + others)[: max(reasons, len(given))]
             explained |= {done + i: each for i, each in by_row.items()}
         highest = torch.cat([highest, block[0].nan_to_num(-torch.inf)]).topk(EXPLAINED_ROWS).values
         done += len(rows)
@@ -176,12 +178,18 @@ def explain_frame(model: "TableModel", frame: Frame, count: int) -> list[list[Re
     codes, problems = model.schema.encode(frame.table)
     rows = torch.from_numpy(codes)
     explanations = explain(model, rows, count, frame.original)
+    unusual_otherwise = _unusual_otherwise(model, rows, problems)
+    for i, cells in problems.items():
+        others = explanations[i] if i in unusual_otherwise else []
+        explanations[i] = [Reason(column, text, "", 1.0) for column, text in cells] + others
+    return explanations
+
+
+def _unusual_otherwise(model: "TableModel", rows: Tensor, problems: Problems) -> set[int]:
+    """Return which rows with problems are among the most unusual 5 % without them too."""
     changed = list(problems)
     p_values = model.score_codes(rows[changed]).p_value.tolist() if changed else []
-    for i, p_value in zip(changed, p_values, strict=True):
-        others = explanations[i] if p_value <= EXPLAINED_P else []
-        explanations[i] = [Reason(column, text, "", 1.0) for column, text in problems[i]] + others
-    return explanations
+    return {i for i, p_value in zip(changed, p_values, strict=True) if p_value <= EXPLAINED_P}
 
 
 def score_file(

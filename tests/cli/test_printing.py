@@ -9,8 +9,8 @@ from fdsm.cli.printing import print_problems, progress, report_files
 def test_progress_is_printed_in_lines_without_a_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A line at the start, and one every ten seconds: 7 s per step here."""
-    times = iter(range(0, 1000, 7))
+    """A line at the start, and one every five seconds: 3 s per step here."""
+    times = iter(range(0, 1000, 3))
     monkeypatch.setattr(printing.time, "monotonic", lambda: float(next(times)))
     assert list(progress("Sampling")(range(4))) == [0, 1, 2, 3]
     lines = capsys.readouterr().err.splitlines()

@@ -7,13 +7,15 @@ import torch
 from torch import Tensor, nn
 
 from fdsm.tables import TableModel, choose_objective
+from fdsm.tables.conditionals import CellView, Conditionals
 from fdsm.tables.encoder import EncodeColumns, Encoder
 from fdsm.tables.ensemble import Ensemble, fold_of_rows
 from fdsm.tables.frame import read_table
 from fdsm.tables.heavy_tails import NormalizeTails
-from fdsm.tables.imputation import Imputation
-from fdsm.tables.marginals import Marginals
+from fdsm.tables.imputation import Imputation, fill_within_folds
 from fdsm.tables.outliers import OutlierDetector
+from fdsm.tables.outliers.detector import LogDensities
+from fdsm.tables.relations import Relations
 from fdsm.tables.schema import TableSchema, training_rows
 from fdsm.tables.summary import FileRecord, Training
 
@@ -54,6 +56,20 @@ def write_table(path: Path, rows: int = 100, seed: int = 0) -> Path:
     return path
 
 
+def plain_view(columns: int) -> CellView:
+    """Return the view of rows of numbers that are inputs as they are."""
+    zero = torch.zeros(columns).double()
+    tails = NormalizeTails.fit(zero[None][:0])
+    return CellView(Encoder(EncodeColumns((0,) * columns, zero, zero + 1), tails), ())
+
+
+def fit_detector(log_densities: LogDensities, rows: Tensor, folds: Tensor) -> OutlierDetector:
+    """Return the detector of rows of numbers, without relations."""
+    view = plain_view(rows.shape[1])
+    conditionals = Conditionals.fit(view, fill_within_folds(rows, folds).rows, folds)
+    return OutlierDetector.fit(log_densities, conditionals, rows, folds, rows)
+
+
 class StandardNormal(nn.Module):
     """Members that all have the log-density of N(0, I), up to a constant, at all noise levels."""
 
@@ -75,17 +91,15 @@ def normal_model(path: Path) -> TableModel:
     file = read_table(path)
     schema = TableSchema.infer(file.table)
     rows = torch.from_numpy(training_rows(file.table, schema).codes)
-    two = torch.zeros(2).double()
-    encoder = Encoder(EncodeColumns((0, 0), two, two + 1), NormalizeTails.fit(rows[:0]))
     ensemble = Ensemble(StandardNormal(), choose_objective())  # type: ignore[arg-type]
     folds = fold_of_rows(len(rows))
     return TableModel(
         schema,
-        encoder,
+        plain_view(2).encoder,
         Imputation.fit(rows),
         ensemble,
-        OutlierDetector.fit(ensemble.member_log_densities, rows, folds, rows),
-        Marginals.fit(rows, rows, torch.tensor([True, True])),
+        fit_detector(ensemble.member_log_densities, rows, folds),
+        Relations((), (0.0, 0.0)),
         None,
         FileRecord(file.name, len(rows), sha256=file.sha256),
         Training(1, 1.0, ((1, 0.5),), 0, "none", 1, "", "", ""),

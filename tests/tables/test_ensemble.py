@@ -21,6 +21,7 @@ from fdsm.objectives import SM, SSM
 from fdsm.projections import Sphere
 from fdsm.tables import choose_objective, ensemble
 from fdsm.tables.ensemble import Ensemble, History, fold_of_rows, objective_title, train_ensemble
+from fdsm.tables.imputation import CompletedRows, fill_within_folds
 from fdsm.tensors import randn_like
 from fdsm.training import Adam, IterationEvent, NonFiniteLossError
 from fdsm.typing import Objective
@@ -48,6 +49,10 @@ def of_normal(precision: float = 1.0, objective: Objective | None = None) -> Ens
 
 def untrained(columns: int = 3) -> NoiseConditionalEnsemble:
     return NoiseConditionalEnsemble(columns, 4, 8, generator=Generator().manual_seed(0))
+
+
+def completed(x: Tensor) -> CompletedRows:
+    return fill_within_folds(x, fold_of_rows(len(x)))
 
 
 # The objective
@@ -195,7 +200,7 @@ class Seen:
 def test_members_learn_from_all_rows_outside_their_fold_and_are_validated_on_the_others() -> None:
     """Rows hold their own number."""
     objective = Seen()
-    train_ensemble(torch.arange(62.0)[:, None], objective, iterations=40, seed=0)
+    train_ensemble(completed(torch.arange(62.0)[:, None]), objective, iterations=40, seed=0)
     training = torch.cat([batch for batch in objective.batches if len(batch) < 500])
     validation = torch.cat([batch for batch in objective.batches if len(batch) >= 500])
     folds = fold_of_rows(62)
@@ -212,7 +217,7 @@ def test_missing_cells_have_the_values_of_donors_in_the_same_fold() -> None:
     x = torch.stack([torch.arange(40.0), 100 + torch.arange(40.0)], 1)
     x[0, 1] = torch.nan
     objective = Seen()
-    train_ensemble(x, objective, iterations=60, seed=0)
+    train_ensemble(completed(x), objective, iterations=60, seed=0)
     rows = torch.cat([b for b in objective.batches if len(b) < 500]).flatten(0, 1)
     assert not rows.isnan().any()
     folds = fold_of_rows(40)
@@ -233,7 +238,9 @@ def test_weights_of_a_member_do_not_depend_on_its_held_out_rows(
     changed = x.clone()
     changed[fold_of_rows(80) == 2] = 50.0
     before, after = (
-        train_ensemble(rows, choose_objective(), iterations=8, seed=0)[0].network.state_dict()
+        train_ensemble(completed(rows), choose_objective(), iterations=8, seed=0)[
+            0
+        ].network.state_dict()
         for rows in (x, changed)
     )
     for name, weights in before.items():
@@ -260,7 +267,7 @@ def test_the_weights_of_the_smallest_held_out_loss_are_kept(
     """With a large step size the loss rises after a few iterations, and training ends."""
     monkeypatch.setattr(ensemble, "OPTIMIZER", Adam(0.1))
     x = torch.randn(40, 2, generator=generator)
-    trained, history = train_ensemble(x, choose_objective(), iterations=200, seed=0)
+    trained, history = train_ensemble(completed(x), choose_objective(), iterations=200, seed=0)
     iterations, losses = zip(*history.losses, strict=True)
     assert iterations == tuple(range(5, history.iterations + 1, 5))
     best = losses.index(min(losses))
@@ -276,7 +283,7 @@ def test_progress_is_told_after_each_iteration(generator: Generator) -> None:
     events: list[IterationEvent] = []
     x = torch.randn(20, 2, generator=generator)
     _, history = train_ensemble(
-        x, choose_objective(), iterations=3, seed=0, progress=events.append
+        completed(x), choose_objective(), iterations=3, seed=0, progress=events.append
     )
     assert [event.iteration for event in events] == [1, 2, 3]
     assert {event.iterations for event in events} == {3}
@@ -292,19 +299,19 @@ def test_losses_that_are_not_finite_are_named(name: str) -> None:
         return factor * model(x, torch.ones(len(x)))
 
     with pytest.raises(NonFiniteLossError, match=f"the {name} loss of iteration 1 is nan"):
-        train_ensemble(torch.randn(20, 2), objective, iterations=5, seed=0)  # type: ignore[arg-type]
+        train_ensemble(completed(torch.randn(20, 2)), objective, iterations=5, seed=0)  # type: ignore[arg-type]
 
 
 def test_training_needs_an_iteration() -> None:
     with pytest.raises(ValueError, match="iterations must be at least 1, but is 0"):
-        train_ensemble(torch.randn(20, 2), choose_objective(), iterations=0, seed=0)
+        train_ensemble(completed(torch.randn(20, 2)), choose_objective(), iterations=0, seed=0)
 
 
 def test_a_seed_gives_the_same_weights_also_in_threads(generator: Generator) -> None:
     x = torch.randn(60, 2, generator=generator)
 
     def weights(seed: int) -> Tensor:
-        trained, _ = train_ensemble(x, choose_objective(), iterations=5, seed=seed)
+        trained, _ = train_ensemble(completed(x), choose_objective(), iterations=5, seed=seed)
         return torch.cat([p.flatten() for p in trained.network.parameters()])
 
     with ThreadPoolExecutor(2) as pool:
@@ -320,7 +327,7 @@ def test_a_seed_gives_the_same_weights_also_in_threads(generator: Generator) -> 
 def trained() -> tuple[Ensemble, History, Tensor]:
     torch.set_default_dtype(torch.float32)
     x = torch.randn(2000, 2, generator=Generator().manual_seed(0))
-    return *train_ensemble(x, choose_objective(), iterations=300, seed=0), x
+    return *train_ensemble(completed(x), choose_objective(), iterations=300, seed=0), x
 
 
 @pytest.mark.parametrize("sigma", [0.2, 0.5, 1.5])

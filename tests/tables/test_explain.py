@@ -1,13 +1,17 @@
 """Reasons in the user's values, for rows whose wrong value is known."""
 
+import re
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 from torch import Tensor
 
 from fdsm.tables import Reason, TableModel
-from fdsm.tables.explain import MIN_SHARE, as_number, explain, reasons_text
+from fdsm.tables.explain import MIN_SHARE, as_number, cells_as_written, explain, reasons_text
+from fdsm.tables.schema import TableSchema
 from fdsm.tables.scoring import table_frames
 
 from .table_cases import mixed_row, mixed_rows, write_rows
@@ -125,13 +129,155 @@ def test_new_values_are_named_if_the_values_of_the_column_repeat(
     assert not far.is_new
 
 
-def test_a_new_date_is_no_surprise(mixed: TableModel) -> None:
+def test_a_new_date_is_no_surprise_and_a_new_category_is_another_one(mixed: TableModel) -> None:
     """The dates of the training rows repeat, but those of new rows are new."""
     names = [column.name for column in mixed.schema.used]
+    assert names[:2] == ["day", "kind"]
     counted = mixed.detector.known_values.columns.tolist()
-    assert names[0] == "day"
-    assert 0 not in counted
-    assert 1 in counted  # the first input of kind
+    assert not {0, 1, 2, 3} & set(counted)  # kind has three inputs
+    assert mixed.problem_surprise("kind") == pytest.approx(np.log10(201 / 0.5))
+
+
+# Relations between columns
+
+FLIGHTS = {"AMS": 230, "BCN": 690, "CPH": 480, "DUB": 290, "EDI": 330, "FCO": 860}
+"""Distances of destinations. The duration is about an eighth of it."""
+
+
+def flights(n: int, seed: int) -> dict[str, list[object]]:
+    random = np.random.default_rng(seed)
+    destinations = random.choice(list(FLIGHTS), n)
+    distances = np.array([FLIGHTS[name] for name in destinations])
+    return {
+        "dest": destinations.tolist(),
+        "distance": distances.tolist(),
+        "minutes": np.round(distances / 8 + random.normal(20, 2, n), 1).tolist(),
+        "delay": np.round(random.normal(5, 10, n), 1).tolist(),
+        "carrier": random.choice(["X", "Y"], n).tolist(),
+    }
+
+
+@pytest.fixture(scope="module")
+def of_flights() -> TableModel:
+    torch.set_default_dtype(torch.float32)
+    return TableModel.fit(flights(600, seed=0), iterations=20)
+
+
+@pytest.mark.parametrize("wrong", ["dest", "distance"])
+def test_the_cell_that_breaks_a_relation_is_the_one_that_the_others_contradict(
+    wrong: str, of_flights: TableModel
+) -> None:
+    """A flight to BCN. The minutes tell which of two cells is wrong, and so does the distance.
+
+    A wrong destination has another distance, but the distance agrees with the minutes.
+    """
+    row = {"dest": "BCN", "distance": 690, "minutes": 106.2, "delay": 4.0, "carrier": "X"}
+    others = {"dest": "CPH", "distance": 480}
+    (found,) = of_flights.explain({k: [v] for k, v in {**row, wrong: others[wrong]}.items()})
+    first = found[0]
+    assert first.column == wrong
+    assert (first.value, first.expected) == (str(others[wrong]), str(row[wrong]))
+    assert first.relation
+    assert "dest" in first.relation
+    assert "distance" in first.relation
+    assert reasons_text(found[:1]).endswith(f"because {first.relation})")
+
+
+def test_rows_that_break_a_relation_are_flagged_and_others_are_not(
+    of_flights: TableModel,
+) -> None:
+    """It holds in all training rows, so its p-value is the smallest one."""
+    rows = flights(100, seed=1)
+    distances = rows["distance"]
+    distances[:3] = [distances[i] + 3 for i in range(3)]
+    scored = of_flights.score(rows)
+    assert scored.p_value[:3].tolist() == pytest.approx([1 / 601] * 3)
+    assert scored.flagged[:3].all()
+    assert scored.flagged[3:].sum() <= 2
+    assert all(scored.reasons[i][0].column == "distance" for i in range(3))
+
+
+# Several cells, rare categories, and how sure the expected value is
+
+
+def test_two_swapped_cells_are_named_together(quick_training: None) -> None:
+    random = np.random.default_rng(0)
+    table = {"low": random.normal(10, 1, 400), "high": random.normal(30, 1, 400)}
+    model = TableModel.fit({**table, "other": random.normal(0, 1, 400)}, iterations=20)
+    (reasons,) = model.explain({"low": [30.2], "high": [9.8], "other": [0.3]})
+    assert {reason.column for reason in reasons} == {"low", "high"}
+    for reason, expected in zip(sorted(reasons), (30, 10), strict=True):
+        assert float(reason.expected) == pytest.approx(expected, abs=5)  # of the nearest row
+
+
+def test_a_rare_category_does_not_hide_a_wrong_number(quick_training: None) -> None:
+    """Of 500 rows, 10 have the category z. The number is that of the other column, times two."""
+    random = np.random.default_rng(0)
+    x = random.normal(0, 1, 500)
+    kind = np.where(np.arange(500) % 50 == 0, "z", random.choice(["a", "b"], 500))
+    table = {"kind": kind, "x": x, "y": 2 * x + random.normal(0, 0.1, 500)}
+    model = TableModel.fit(table, iterations=20)
+    (right,), (wrong,) = (
+        model.explain({"kind": ["z"], "x": [0.5], "y": [y]})[:1] for y in (1.0, 3.5)
+    )
+    assert wrong[0].column == "y"
+    assert float(wrong[0].expected) == pytest.approx(1.0, abs=0.4)
+    assert "y" not in {reason.column for reason in right}
+
+
+def test_certainty_is_the_range_or_the_share_of_similar_rows(of_flights: TableModel) -> None:
+    """Four fifths of N(m, 2²) are within 2.6 of m, and all flights of 690 miles go to BCN."""
+    row = {"dest": "BCN", "distance": 690, "minutes": 150.0, "delay": 4.0, "carrier": "X"}
+    ((first, *_),) = of_flights.explain({name: [cell] for name, cell in row.items()})
+    assert first.column == "minutes"
+    low, high = map(float, first.certainty.split(" to "))
+    assert low == pytest.approx(690 / 8 + 20 - 2.6, abs=1.5)
+    assert high == pytest.approx(690 / 8 + 20 + 2.6, abs=1.5)
+    text = f"minutes is 150 (expected about {first.expected}, {first.certainty})"
+    assert reasons_text([first]) == text
+
+
+def test_certainty_of_a_category_is_its_share(mixed: TableModel, tmp_path: Path) -> None:
+    rows = [mixed_row(0, 1.2, 0.0)]
+    rows[0][2] = "down"
+    ((first, *_),) = explain(mixed, encode(mixed, rows, tmp_path))
+    assert first.column == "kind"
+    share = re.fullmatch(r"(\d+) % of similar rows", first.certainty)
+    assert share is not None
+    conditionals = mixed.detector.conditionals
+    x = mixed.inputs(encode(mixed, rows, tmp_path))
+    donors = conditionals.cells[conditionals.donor_rows(x, 1), 1]
+    up = mixed.schema.used[1].levels.index("up")  # type: ignore[union-attr]
+    assert int(share[1]) == round(100 * float((donors == up).double().mean()))
+
+
+# Cells as they were written
+
+
+def test_cells_are_never_rounded(quick_training: None, tmp_path: Path) -> None:
+    """Cells have two decimals, or are integers, in training. New cells have what is written."""
+    random = np.random.default_rng(0)
+    x = random.normal(5, 1, 200)
+    count = random.integers(0, 50, 200)
+    lines = [f"{a:.2f},{b}" for a, b in zip(x, count, strict=True)]
+    path = tmp_path / "train.csv"
+    path.write_text("\n".join(["x,count", *lines]) + "\n", encoding="utf-8")
+    model = TableModel.fit(path, iterations=10)
+    new = tmp_path / "new.csv"
+    new.write_text("x,count\n99.95,4\n99.123456,4\n5,999.950\n5,-80.5\n", encoding="utf-8")
+    found = [reasons[0][:2] for reasons in model.explain(new)]
+    assert found == [("x", "99.95"), ("x", "99.123456"), ("count", "999.950"), ("count", "-80.5")]
+    frame = {"x": [99.95, 99.123456, 5.0, 5.0], "count": [4, 4, 999.95, -80.5]}
+    decoded = [reasons[0][:2] for reasons in model.explain(frame)]
+    assert decoded == [("x", "99.95"), ("x", "99.123456"), ("count", "999.95"), ("count", "-80.5")]
+
+
+def test_decoded_cells_are_not_rounded_to_the_levels_of_the_column() -> None:
+    """Without the table, cells are decoded from their codes, with up to 15 digits."""
+    schema = TableSchema.infer(pa.table({"x": [1.0, 2.0] * 20, "y": [0.25, 0.5, 0.75, 1.0] * 10}))
+    codes = torch.tensor([[4.95, 0.333], [1e-7, 123456789.125]], dtype=torch.float64)
+    expected = [["4.95", "0.333"], ["0.0000001", "123456789.125"]]
+    assert cells_as_written(schema, codes) == expected
 
 
 def test_reasons_as_text() -> None:

@@ -8,12 +8,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from .false_discovery import benjamini_hochberg
 from .tail import UpperTails
-
-MIN_ROWS, TAIL_ROWS, LEVEL = 1000, 100, 0.1
-"""Smallest number of held-out rows among which errors are looked for, the number of rows beyond
-which the tail is extrapolated, and the expected share of normal rows among the errors."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +16,9 @@ class Calibration:
     r"""Combine several measures of how unusual a row is, and calibrate them on held-out rows.
 
     Each measure is centered and scaled by the median and the range from the 10 % to the 90 %
-    quantile over held-out rows. A test $t$ is a weighted sum $z_t$ that is large for unusual rows.
+    quantile over held-out rows. Measures that grow faster than a distance, such as minus the
+    log-density, are mapped by $\text{sign}(u) \log(1 + |u|)$, so that all have similar tails.
+    A test $t$ is a weighted sum $z_t$ that is large for unusual rows.
     The p-values of several tests are combined by a weighted Bonferroni correction, with the share
     $w_t$ of the significance level for each test:
 
@@ -43,10 +40,10 @@ class Calibration:
         shares: Shares of the significance level, shape `(T,)`.
         center: Medians of the measures over held-out rows, shape `(M,)`.
         scale: Ranges of the measures over held-out rows, shape `(M,)`.
+        is_log: Which standardized measures are mapped to logarithms, shape `(M,)`.
         held_out: Values $z_t$ of the held-out rows, shape `(T, n)`.
         folds: Fold of each held-out row, shape `(n,)`.
-        kept: Whether a held-out row counts in the distributions, shape `(n,)`. Rows that look like
-            errors do not; see `looks_like_errors`.
+        kept: Whether a held-out row counts in the distributions, shape `(n,)`. Errors do not.
 
     Example:
         >>> z = torch.linspace(-1, 1, 999)[None]
@@ -61,6 +58,7 @@ class Calibration:
     shares: Tensor
     center: Tensor
     scale: Tensor
+    is_log: Tensor
     held_out: Tensor
     folds: Tensor
     kept: Tensor
@@ -73,6 +71,8 @@ class Calibration:
         weights: Tensor,
         shares: Tensor,
         smallest_scale: Tensor | float = 0.0,
+        is_log: Tensor | None = None,
+        kept: Tensor | None = None,
     ) -> Self:
         """Calibrate measures on held-out rows.
 
@@ -83,6 +83,8 @@ class Calibration:
             shares: Shares of the significance level, shape `(T,)`. Their sum is 1.
             smallest_scale: Smallest scale of each measure, shape `(M,)`. Measures with a smaller
                 range are not stretched.
+            is_log: Which measures are mapped to logarithms, shape `(M,)`. Default: none.
+            kept: Which held-out rows count, shape `(n,)`. Default: all.
 
         Returns:
             The calibration.
@@ -92,9 +94,11 @@ class Calibration:
         low, high = (values.quantile(q, 1) for q in (0.1, 0.9))
         scale = torch.maximum(high - low, torch.as_tensor(smallest_scale).to(values))
         scale = torch.where(scale > 0, scale, 1.0)
-        z = weights @ ((values - center[:, None]) / scale[:, None])
-        kept = ~looks_like_errors(z, shares.to(z))
-        return cls(weights, shares.to(z), center, scale, z, folds, kept)
+        is_log = torch.zeros(len(values), dtype=torch.bool) if is_log is None else is_log
+        is_log = is_log.to(values.device)
+        z = weights @ _standardized(values, center, scale, is_log)
+        kept = torch.ones_like(folds, dtype=torch.bool) if kept is None else kept
+        return cls(weights, shares.to(z), center, scale, is_log, z, folds, kept)
 
     @property
     def num_folds(self) -> int:
@@ -103,8 +107,7 @@ class Calibration:
 
     def fold_scores(self, values: Tensor) -> Tensor:
         """Return the score by each fold, shape `(M, K, N) -> (K, N)`."""
-        center, scale = self.center[:, None, None], self.scale[:, None, None]
-        standardized = (values.double() - center) / scale
+        standardized = _standardized(values.double(), self.center, self.scale, self.is_log)
         return self._score(torch.einsum("tm,mkn->tkn", self.weights, standardized))
 
     def score(self, values: Tensor) -> Tensor:
@@ -130,7 +133,8 @@ class Calibration:
             own = self.folds == k
             others = scores[self.kept & (~own if self.num_folds > 1 else own)].sort().values
             count = len(others) - torch.searchsorted(others, scores[own])
-            itself = int(self.num_folds > 1)  # with a single fold it is among `others` already
+            # With a single fold, a row that is kept is among `others` already.
+            itself = (~self.kept[own] if self.num_folds == 1 else torch.ones_like(count)).long()
             result[own] = (count + itself).double() / (len(others) + itself)
         return result
 
@@ -158,34 +162,8 @@ class Calibration:
         return torch.where(score > end, end + beyond, score)
 
 
-def looks_like_errors(z: Tensor, shares: Tensor) -> Tensor:
-    r"""Return which held-out rows are too far from the others to be of the same kind.
-
-    Errors among the training rows would make similar errors in new rows look normal. With
-    $m = n / 100$, or 100 if that is less, and the $m$-th largest value $z_{(m)}$ of a test, the
-    tail is taken as exponential with the scale $a = (z_{(m)} - z_{(10 m)}) / \log 10$:
-
-    $$P(Z ≥ z) = \frac{m}{n} \exp\left(-\frac{z - z_{(m)}}{a}\right), \qquad z > z_{(m)}$$
-
-    Log-distances of power laws have such tails, and those of most other distributions are lighter.
-    The rows whose p-values the procedure of Benjamini and Hochberg rejects at level 0.1 are left
-    out.
-
-    Args:
-        z: Values of the tests, shape `(T, n)`.
-        shares: Shares of the significance level, shape `(T,)`.
-
-    Returns:
-        Booleans, shape `(n,)`. All false if there are fewer than 1,000 rows, whose quantiles are
-        too uncertain.
-    """
-    if z.shape[1] < MIN_ROWS:
-        return torch.zeros_like(z[0], dtype=torch.bool)
-    n = z.shape[1]
-    m = min(n // 100, TAIL_ROWS)
-    ordered = z.sort(1, descending=True).values
-    high, low = ordered[:, m - 1 : m], ordered[:, 10 * m - 1 : 10 * m]
-    scale = ((high - low) / math.log(10)).clamp_min(1e-12)
-    log_p = math.log(m / n) - (z - high) / scale - shares.log()[:, None]
-    p = torch.where(z > high, log_p.exp(), 1.0).amin(0)
-    return benjamini_hochberg(p, LEVEL)
+def _standardized(values: Tensor, center: Tensor, scale: Tensor, is_log: Tensor) -> Tensor:
+    """Return measures in units of their range, shape `(M, *N) -> (M, *N)`."""
+    shape = -1, *[1] * (values.dim() - 1)
+    u = (values - center.view(shape)) / scale.view(shape)
+    return torch.where(is_log.view(shape), u.sign() * u.abs().log1p(), u)

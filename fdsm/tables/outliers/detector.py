@@ -13,16 +13,20 @@ from .calibration import Calibration
 from .known_values import KnownValues, new_category_surprise
 from .neighbors import Neighbors
 from .tail import UpperTails
+from .training_errors import find_errors
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-LOG_DENSITY, NEW_VALUES, CELLS = 0.5, 0.4, 0.5
+LOG_DENSITY, NEW_VALUES, CELLS = 0.5, 0.4, 0.25
 """Weights of the log-density, new values and the most surprising cell in the test of the whole
 row. That of distances is 1. See docs/outliers.md."""
-SHARES = (0.78, 0.2, 0.02)
-"""Shares of the significance level: the whole row, its most surprising cell, and suspiciously high
-density."""
+HIGH_DENSITY, CONTRADICTIONS = 0.02, 0.1
+"""Shares of the significance level that are spent on suspiciously high density and on
+contradictions."""
+CELL_SHARE, CELL_ROWS = 0.2, 1000
+"""Share of the level that is spent on the most surprising cell. From $n$ rows it is multiplied by
+$n / (n + 1000)$: what is surprising in a cell is learned from many rows."""
 CHUNK = 2048
 """Number of rows that are compared at once."""
 REFERENCE_ROWS = 5000
@@ -36,20 +40,25 @@ class OutlierDetector:
     r"""Outlier scores from a log-density and from the training rows themselves.
 
     The measures of a row are minus the log-density at each noise level, which share one weight,
-    the mean log-distance to the nearest rows, the surprise of new values, and the surprise of the
-    most surprising cell given the others. `Calibration` combines them in three tests: of the whole
-    row by all measures, of its cells, and of suspiciously high density, since a copy of a training
-    row is no surprise.
+    the mean log-distance to the nearest rows, the surprise of new values, the surprise of the most
+    surprising cell given the others, and that of contradictions: broken relations, and cells whose
+    category never occurred. `Calibration` combines them in four tests: of the whole row by all
+    measures, of its cells, of suspiciously high density, since a copy of a training row is no
+    surprise, and of contradictions alone. They are as unusual as they are rare among held-out
+    rows, however many columns a table has.
 
     The surprise of a cell is $-\log_{10}$ of the probability that a held-out row has a more
-    surprising one in this column. A broken relation counts as a surprising cell.
+    surprising one in this column. Fold $k$ learns it from the rows of the other folds, so its own
+    rows can have cells beyond them, as new rows can. A contradiction counts as a surprising cell
+    too.
 
     Attributes:
         calibration: The combination and calibration of the measures.
         neighbors: Distances to training rows.
-        known_values: Values that occur in training.
+        known_values: Numbers that occur in training.
         conditionals: Each cell given the others.
-        cell_tails: Probabilities of the surprises of the cells of each column.
+        cell_tails: Probabilities of the surprises of cells, of all columns by the first fold, then
+            by the next.
         new_category: Surprise of a category that never occurred, by column, shape `(C,)`.
     """
 
@@ -87,27 +96,47 @@ class OutlierDetector:
         Returns:
             The detector.
         """
-        view = conditionals.view
+        view, num_levels = conditionals.view, conditionals.view.encoder.columns.num_levels
         neighbors = Neighbors(rows[:REFERENCE_ROWS], folds[:REFERENCE_ROWS], view.one_hot)
-        known_values = KnownValues.fit(training_rows)
+        numbers = training_rows.clone()
+        for levels, block in zip(num_levels, view.encoder.blocks, strict=True):
+            if levels:  # new categories are contradictions
+                numbers[:, block] = torch.nan
+        known_values = KnownValues.fit(numbers)
         parts = _Parts(log_densities, neighbors, known_values, conditionals)
         measures, cells = parts.of_held_out_rows(rows, folds, progress)
-        cell_tails = UpperTails.fit([_present(column) for column in cells.T])
+        kept = ~find_errors(cells[:, ~conditionals.by_equality])
+        num_folds = neighbors.num_folds
+        outside = [cells[kept & (folds != k)] for k in range(num_folds)]
+        cell_tails = UpperTails.fit([_present(column) for part in outside for column in part.T])
+        for k, tails in enumerate(_by_fold(cell_tails, num_folds)):
+            cells[folds == k] = tails.log10(cells[folds == k])
         codes = view.cells(training_rows).masked_fill(view.is_missing(training_rows), torch.nan)
-        new_category, once = new_category_surprise(codes, view.encoder.columns.num_levels)
+        new_category, once = new_category_surprise(codes, num_levels)
         once = once[: len(rows)] * new_category
         broken = once.amax(1) if broken is None else torch.maximum(broken.to(once), once.amax(1))
-        own = torch.cat([measures, _largest(cell_tails, cells, broken)[None]])
-        levels = len(own) - 3
+        own = torch.cat([measures, _of_cells(cells, broken)])
+        levels = len(own) - 4
         density = [1 / levels] * levels
-        weights = torch.tensor([
-            [*(LOG_DENSITY * weight for weight in density), 1.0, NEW_VALUES, CELLS],
-            [*[0.0] * levels, 0.0, 0.0, 1.0],
-            [*(-weight for weight in density), 0.0, 0.0, 0.0],
+        weights = own.new_tensor([
+            [*(LOG_DENSITY * weight for weight in density), 1.0, NEW_VALUES, CELLS, 0.0],
+            [*[0.0] * levels, 0.0, 0.0, 1.0, 0.0],
+            [*(-weight for weight in density), 0.0, 0.0, 0.0, 0.0],
+            [*[0.0] * levels, 0.0, 0.0, 0.0, 1.0],
         ])
-        smallest_scale = torch.zeros(len(own))
-        smallest_scale[-2] = 1.0  # the surprise of new values is not stretched
-        calibration = Calibration.fit(own, folds, weights, torch.tensor(SHARES), smallest_scale)
+        smallest_scale = own.new_zeros(len(own))
+        smallest_scale[[-3, -1]] = 1.0  # surprises that most rows do not have are not stretched
+        of_cells = CELL_SHARE * len(rows) / (len(rows) + CELL_ROWS)
+        others = of_cells, HIGH_DENSITY, CONTRADICTIONS
+        calibration = Calibration.fit(
+            own,
+            folds,
+            weights,
+            own.new_tensor([1 - sum(others), *others]),
+            smallest_scale,
+            is_log=torch.arange(len(own)) < levels,
+            kept=kept,
+        )
         return cls(calibration, neighbors, known_values, conditionals, cell_tails, new_category)
 
     def measures(
@@ -138,7 +167,7 @@ class OutlierDetector:
             itself.fill_(-1)
         parts = _Parts(log_densities, self.neighbors, self.known_values, self.conditionals)
         measures, cells = parts.of_rows(x, itself, progress)
-        return torch.cat([measures, _largest(self.cell_tails, cells, broken)[None]])
+        return torch.cat([measures, _of_cells(self._log_p(cells), broken)])
 
     def cell_surprises(self, x: Tensor) -> Tensor:
         """Return the mean surprise of each cell over the folds, shape `(N, D) -> (N, C)`.
@@ -146,11 +175,16 @@ class OutlierDetector:
         Args:
             x: Complete rows.
         """
-        return -self.cell_tails.log10(self.conditionals.surprise(x[None])).mean(0)
+        return -self._log_p(self.conditionals.surprise(x[None])).mean(0)
+
+    def _log_p(self, cells: Tensor) -> Tensor:
+        """Return logarithms of the probabilities of the surprises of cells, shape `(K, N, C)`."""
+        pairs = zip(_by_fold(self.cell_tails, len(cells)), cells, strict=True)
+        return torch.stack([tails.log10(own) for tails, own in pairs])
 
     def state(self) -> dict[str, dict[str, Tensor]]:
         """Return the tensors that define the detector, by part and name."""
-        components = {
+        components: dict[str, DataclassInstance] = {
             "calibration": self.calibration,
             "neighbors": self.neighbors,
             "known_values": self.known_values,
@@ -178,10 +212,22 @@ def _tensors(component: "DataclassInstance") -> dict[str, Tensor]:
     return {name: value for name, value in values.items() if isinstance(value, Tensor)}
 
 
-def _largest(tails: UpperTails, cells: Tensor, broken: Tensor | None) -> Tensor:
-    """Return the largest surprise of the cells of rows, shape `(*K, N, C) -> (*K, N)`."""
-    largest = -tails.log10(cells).nan_to_num(0.0).amin(-1)
-    return largest if broken is None else torch.maximum(largest, broken.to(largest))
+def _by_fold(tails: UpperTails, num_folds: int) -> list[UpperTails]:
+    """Return the estimates of each fold."""
+    num_columns = len(tails.values) // num_folds
+    return [tails[k * num_columns : (k + 1) * num_columns] for k in range(num_folds)]
+
+
+def _of_cells(log_p: Tensor, contradictions: Tensor | None) -> Tensor:
+    """Return the largest surprise of rows and that of contradictions, `(*K, N, C) -> (2, *K, N)`.
+
+    Args:
+        log_p: Logarithms of the probabilities of cells. NaN in missing cells.
+        contradictions: The largest surprise of contradictions of each row, shape `(N,)`.
+    """
+    largest = -log_p.nan_to_num(0.0).amin(-1)
+    other = torch.zeros_like(largest) if contradictions is None else contradictions.to(largest)
+    return torch.stack([torch.maximum(largest, other), other.expand_as(largest)])
 
 
 def _present(column: Tensor) -> Tensor:

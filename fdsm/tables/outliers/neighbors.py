@@ -42,7 +42,7 @@ class Neighbors:
         >>> x = torch.tensor([[2.0]])
         >>> neighbors.mean_log_distance(x[None], neighbors.index_of(x)[None]).exp()
         tensor([[1.0010],
-                [2.0010]])
+                [2.0010]], dtype=torch.float64)
     """
 
     rows: Tensor

@@ -44,9 +44,11 @@ def distance_shares(x: Tensor, rows: Tensor, blocks: Sequence[slice]) -> tuple[T
         blocks: The inputs of each of the C columns.
 
     Returns:
-        The contributions, shape `(N, C)`, and the nearest row, shape `(N, D)`.
+        The contributions, shape `(N, C)`, and the nearest row that differs, shape `(N, D)`.
     """
-    nearest = torch.cdist(x, rows, p=1.0).topk(min(NEIGHBORS, len(rows)), largest=False).indices
+    distances = torch.cdist(x, rows, p=1.0)
+    distances = distances.masked_fill(distances == 0, torch.inf)  # of a training row to itself
+    nearest = distances.topk(min(NEIGHBORS, len(rows)), largest=False).indices
     difference = (x[:, None] - rows[nearest]).abs().mean(1)
     parts = [difference[:, block].sum(1) for block in blocks]
     return torch.stack(parts, 1), rows[nearest[:, 0]]

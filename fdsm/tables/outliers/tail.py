@@ -11,6 +11,8 @@ TAIL = 0.1
 """Share of a sample to which the exponential tail is fitted."""
 MIN_TAIL_ROWS = 5
 """Smallest number of values to which it is fitted. In a sample below 50 the share is larger."""
+SMALLEST_EXCESS = 0.01
+"""Smallest mean excess. It is that of samples whose largest values are equal."""
 POINTS = 2000
 """Number of values that are kept of a sample: the largest ones, and fewer of the others."""
 
@@ -20,8 +22,8 @@ class UpperTails:
     r"""Estimates of $P(Z ≥ z)$ for several variables, with exponential tails beyond the samples.
 
     At the $i$-th largest of $n$ values the probability is $i / (n + 1)$. In between, its logarithm
-    is linear. Above the largest value $z_1$, it is $\exp(-(z - z_1) / a) / (n + 1)$ for the mean
-    excess $a$ of the largest tenth of the values over the smallest of them.
+    is linear. Above the largest value $z_1$, it is $P(Z ≥ z_1) \exp(-(z - z_1) / a)$ for the mean
+    excess $a$ of the largest tenth of the values over the smallest of them, at least 0.01.
 
     Attributes:
         values: Values of each sample in increasing order, shape `(V, Q)`.
@@ -45,6 +47,10 @@ class UpperTails:
         parts = [_tail(sample.double().sort().values) for sample in samples]
         values, log_p, excess = zip(*parts, strict=True)
         return cls(torch.stack(values), torch.stack(log_p), torch.stack(excess))
+
+    def __getitem__(self, variables: slice) -> Self:
+        """Return the estimates for some of the variables."""
+        return type(self)(self.values[variables], self.log_p[variables], self.excess[variables])
 
     def log10(self, z: Tensor) -> Tensor:
         """Return the decimal logarithm of $P(Z ≥ z)$, shape `(*N, V) -> (*N, V)`, float64."""
@@ -73,4 +79,4 @@ def _tail(ordered: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     count = max(int(TAIL * n + 1e-9), min(MIN_TAIL_ROWS, n))
     limit = ordered[n - count]
     excess = (ordered[ordered >= limit] - limit).mean()
-    return values, log_p, excess.clamp_min(1e-6 * (ordered[-1] - ordered[0]) + 1e-12)
+    return values, log_p, excess.clamp_min(SMALLEST_EXCESS)

@@ -93,7 +93,7 @@ def test_settings_that_are_not_objects_are_refused_by_name(model: Path, content:
         lambda s: s.update(imputation={"x": 1}),
         lambda s: s.update(detector=None),
         lambda s: s["detector"].popitem(),
-        lambda s: s.update(marginals={"x": 1}),
+        lambda s: s["detector"].update(conditionals={"x": 1}),
         lambda s: s["columns"].update(mean=torch.zeros(10**6)),
     ],
 )

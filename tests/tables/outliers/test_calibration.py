@@ -8,12 +8,17 @@ from scipy import stats
 from torch import Generator, Tensor
 
 from fdsm.tables.outliers import Calibration
-from fdsm.tables.outliers.calibration import HIGH_DENSITY
+from fdsm.tables.outliers.calibration import looks_like_errors
+
+HIGH_DENSITY = 0.02
+"""Share of the level for small values of the measure, which are those of high density."""
+SHARES = torch.tensor([1 - HIGH_DENSITY, HIGH_DENSITY], dtype=torch.float64)
+BOTH_SIDES = torch.tensor([[1.0], [-1.0]])
 
 
 def single_fold(z: Tensor) -> Calibration:
     """The calibration of one measure by one model."""
-    return Calibration.fit(z[None], torch.zeros(len(z), dtype=torch.long), torch.ones(2, 1))
+    return Calibration.fit(z[None], torch.zeros(len(z), dtype=torch.long), BOTH_SIDES, SHARES)
 
 
 def as_values(z: Tensor) -> Tensor:
@@ -31,7 +36,7 @@ def test_p_values_of_new_rows_of_the_same_distribution_are_uniform(
         100 + 30 * torch.randn(shape, generator=generator),
     ])
     fold = torch.arange(4000) % folds
-    fitted = Calibration.fit(draw(4000), fold, torch.tensor([[0.5, 1.0], [1.0, 0.0]]))
+    fitted = Calibration.fit(draw(4000), fold, torch.tensor([[0.5, 1.0], [-1.0, 0.0]]), SHARES)
     p = fitted.p_value(draw(1, 2000).expand(2, folds, 2000))
     # The smallest and the largest p-value are 1/4001 and 1, so the distribution is discrete.
     assert stats.kstest(p.numpy(), "uniform").pvalue > 0.01
@@ -42,7 +47,7 @@ def test_p_value_counts_the_held_out_rows_of_each_fold_by_its_own_model() -> Non
     """By hand: p = (1 + Σ_k #{i in fold k: s_i ≥ s_k(x)}) / (n + 1)."""
     held_out = torch.tensor([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0])
     folds = torch.tensor([0, 1, 0, 1, 0, 1, 0, 1])
-    fitted = Calibration.fit(held_out[None], folds, torch.ones(2, 1))
+    fitted = Calibration.fit(held_out[None], folds, BOTH_SIDES, SHARES)
     # The row is 5.5 by the model of fold 0 and 2.5 by that of fold 1.
     x = torch.tensor([[[5.5], [2.5]]])
     known, new = fitted.held_out_scores(), fitted.fold_scores(x)[:, 0]
@@ -75,11 +80,14 @@ def test_score_is_minus_the_logarithm_of_the_tail_probability() -> None:
 
 
 def test_an_error_among_the_held_out_rows_has_the_score_of_its_rank() -> None:
-    """Rows a thousand deviations away do not stretch the scores of the others."""
-    z = torch.cat([torch.linspace(0, 1, 995), torch.full((5,), 1000.0)])
+    """Rows a thousand deviations away do not stretch the scores of the others.
+
+    With 999 rows, errors are not looked for.
+    """
+    z = torch.cat([torch.linspace(0, 1, 994), torch.full((5,), 1000.0)])
     fitted = single_fold(z)
     score = fitted.score(as_values(torch.tensor([1.0, 1000.0])))
-    ranks = -torch.tensor([6.0, 5.0]).div(1001).log10() + math.log10(1 - HIGH_DENSITY)
+    ranks = -torch.tensor([6.0, 5.0]).div(1000).log10() + math.log10(1 - HIGH_DENSITY)
     torch.testing.assert_close(score, ranks, rtol=0, atol=1e-6)
 
 
@@ -162,18 +170,18 @@ def test_measures_are_centered_scaled_and_weighted() -> None:
     ranks = torch.linspace(0, 1, 1001)
     values = torch.stack([8 * ranks, -3 + 0.5 * ranks.flip(0)])
     fitted = Calibration.fit(
-        values, torch.zeros(1001).long(), torch.tensor([[0.5, 2.0], [1.0, 0.0]])
+        values, torch.zeros(1001).long(), torch.tensor([[0.5, 2.0], [-1.0, 0.0]]), SHARES
     )
     torch.testing.assert_close(fitted.center, torch.tensor([4.0, -2.75]))
     torch.testing.assert_close(fitted.scale, torch.tensor([6.4, 0.4]))
     expected = 0.5 * (ranks - 0.5) / 0.8 - 2.0 * (ranks - 0.5) / 0.8
     torch.testing.assert_close(fitted.held_out[0], expected)
-    torch.testing.assert_close(fitted.held_out[1], (ranks - 0.5) / 0.8)
+    torch.testing.assert_close(fitted.held_out[1], (0.5 - ranks) / 0.8)
 
 
 def test_score_of_a_row_is_the_mean_over_folds(generator: Generator) -> None:
     fitted = Calibration.fit(
-        torch.randn(1, 400, generator=generator), torch.arange(400) % 2, torch.ones(2, 1)
+        torch.randn(1, 400, generator=generator), torch.arange(400) % 2, BOTH_SIDES, SHARES
     )
     x = torch.tensor([[[0.5, 3.0], [2.0, 3.0]]])
     by_fold = fitted.fold_scores(x)
@@ -189,7 +197,7 @@ def test_p_values_of_held_out_rows_leave_out_their_own_fold(
 ) -> None:
     """By loops. With one fold, each row is compared with all other rows."""
     fold = torch.arange(101) % folds
-    fitted = Calibration.fit(torch.randn(1, 101, generator=generator), fold, torch.ones(2, 1))
+    fitted = Calibration.fit(torch.randn(1, 101, generator=generator), fold, BOTH_SIDES, SHARES)
     scores, expected = fitted.held_out_scores().tolist(), []
     for i in range(101):
         others = [s for j, s in enumerate(scores) if (fold[j] != fold[i] if folds > 1 else i != j)]
@@ -213,20 +221,26 @@ def test_few_held_out_rows_have_scores_of_the_same_size(n: int) -> None:
 
 
 def test_row_beyond_all_held_out_rows_is_at_most_as_likely_as_the_rarest() -> None:
-    """Half of the rows are equal, so the tail that is fitted to them would be too long."""
+    """The largest value has the probability 1/101, and larger ones have less."""
     z = torch.cat([torch.zeros(50), torch.linspace(0, 1, 50)])
     fitted = single_fold(z)
     limit = math.log10(101) + math.log10(1 - HIGH_DENSITY)
     inside, beyond = fitted.score(as_values(torch.tensor([1.0, 1.0001]))).tolist()
-    assert inside < limit <= beyond
+    assert inside == pytest.approx(limit)  # the rank of the largest value
+    assert beyond > limit
     limit += math.log10(HIGH_DENSITY) - math.log10(1 - HIGH_DENSITY)
-    assert fitted.score(as_values(torch.tensor([-0.0001]))).item() >= limit
+    assert fitted.score(as_values(torch.tensor([-0.1]))).item() >= limit
 
 
 def test_the_two_tests_have_their_own_measures(generator: Generator) -> None:
     """Low density is tested by the first measure here, high density by the second."""
     fold = torch.zeros(400, dtype=torch.long)
-    fitted = Calibration.fit(torch.randn(2, 400, generator=generator), fold, torch.eye(2))
+    fitted = Calibration.fit(
+        torch.randn(2, 400, generator=generator),
+        fold,
+        torch.diag(torch.tensor([1.0, -1.0])),
+        SHARES,
+    )
 
     def score(first: float, second: float) -> float:
         return fitted.score(torch.tensor([[[first]], [[second]]])).item()
@@ -237,3 +251,88 @@ def test_the_two_tests_have_their_own_measures(generator: Generator) -> None:
     assert score(-9.0, 0.0) < 0.5 < score(0.0, -9.0)
     stuck = torch.tensor([[[0.0]], [[-9.0]]])
     assert fitted.p_value(stuck).item() == pytest.approx(1 / 401)
+
+
+# Errors among the held-out rows
+
+
+def log_distances(x: Tensor) -> Tensor:
+    """The mean log-distance to the five nearest of the other rows, as `Neighbors` has it."""
+    distances = torch.cdist(x, x, p=1.0).fill_diagonal_(torch.inf)
+    return (distances.topk(5, largest=False).values + 1e-3).log().mean(1)
+
+
+LAWS = {
+    "normal": lambda generator: torch.randn(2000, 3, generator=generator),
+    "t2": lambda generator: (
+        torch.randn(2000, 3, generator=generator)
+        / torch.rand(2000, 3, generator=generator).log().neg().sqrt()
+    ),  # a chi-square variable with two degrees of freedom, halved, is exponential
+    "lognormal": lambda generator: torch.randn(2000, 3, generator=generator).exp(),
+}
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_nearly_no_row_of_a_table_without_errors_is_left_out(
+    law: str, generator: Generator
+) -> None:
+    """On average at most 0.1 % of 2,000 rows, by their log-distances, in 12 tables."""
+    left_out = [
+        looks_like_errors(log_distances(LAWS[law](generator))[None], torch.ones(1)).sum()
+        for _ in range(12)
+    ]
+    assert torch.stack(left_out).double().mean() <= 0.001 * 2000
+
+
+def test_level_is_kept_for_exponential_tails(generator: Generator) -> None:
+    """Then the p-values are exact up to the scale, and 0.1 is the chance that any row is left out.
+
+    The scale is estimated from the 20th and the 200th largest of 2,000 values.
+    """
+    z = torch.rand(400, 2000, generator=generator).log().neg()
+    any_left_out = torch.stack([looks_like_errors(row[None], torch.ones(1)).any() for row in z])
+    assert 0.05 < any_left_out.double().mean() < 0.2
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_planted_errors_are_left_out(law: str, generator: Generator) -> None:
+    """Five rows, each a thousand times as far away as the farthest other row."""
+    x = LAWS[law](generator)
+    x[:5] = 1000 * x.abs().max() * (1 + torch.arange(15).view(5, 3))
+    left_out = looks_like_errors(log_distances(x)[None], torch.ones(1))
+    assert left_out[:5].all()
+    assert left_out[5:].sum() <= 3
+
+
+def test_a_test_with_a_smaller_share_needs_a_smaller_p_value() -> None:
+    """The p-value of the row by hand, divided by the share, against BH at level 0.1."""
+    z = -torch.log((torch.arange(2000) + 0.5).double() / 2000)
+    scale = (z[19] - z[199]) / math.log(10)
+    for share in (1.0, 0.01):
+        for factor in (0.5, 2.0):
+            p = (
+                share * 0.1 / 2000 * factor
+            )  # of 2,000 rows, the smallest p-value is below 0.1/2000
+            z[0] = z[19] + scale * math.log(0.01 / p)
+            tests = torch.stack([torch.zeros(2000).double(), z])
+            shares = torch.tensor([1 - share, share]).double()
+            assert looks_like_errors(tests, shares).sum().item() == int(factor < 1)
+
+
+def test_errors_are_not_looked_for_in_small_tables() -> None:
+    z = torch.cat([torch.linspace(0, 1, 1000), torch.tensor([1e6])])
+    assert looks_like_errors(z[None, 2:], torch.ones(1)).sum() == 0
+    assert looks_like_errors(z[None], torch.ones(1)).nonzero().tolist() == [[1000]]
+
+
+def test_an_error_like_those_of_the_training_rows_is_beyond_all_rows(generator: Generator) -> None:
+    """Of 2,000 rows, eight are errors. The p-value of another one is 1/1993 instead of 9/2001."""
+    z = torch.randn(2000, generator=generator)
+    z[::250] = 100.0
+    fitted = single_fold(z)
+    assert (~fitted.kept).nonzero().flatten().tolist() == list(range(0, 2000, 250))
+    assert fitted.p_value(as_values(torch.tensor([100.0]))).item() == pytest.approx(1 / 1993)
+    others = fitted.p_value(as_values(torch.tensor([0.0, 1.28])))
+    torch.testing.assert_close(others, torch.tensor([0.5, 0.1]).double(), atol=0.03, rtol=0)
+    # Their own p-values are those of new rows.
+    assert fitted.held_out_p_values()[0].item() == pytest.approx(1 / 1993, rel=1e-3)

@@ -7,6 +7,7 @@ import torch
 from torch import Generator
 
 from fdsm.tables.outliers import KnownValues
+from fdsm.tables.outliers.known_values import new_category_surprise
 
 NAN = torch.nan
 
@@ -76,3 +77,35 @@ def test_missing_cells_of_new_rows_are_no_surprise() -> None:
     known = KnownValues.fit(column[:, None])
     copies = torch.tensor([True, False])
     assert known.surprise(torch.tensor([[NAN], [NAN]]), copies).tolist() == [[0.0], [0.0]]
+
+
+# New categories
+
+
+def test_surprise_of_a_new_category_is_that_of_good() -> None:
+    """Of ten rows, two have a category that occurs once: p = 2.5 / 11. Numbers have none."""
+    codes = torch.tensor([0.0, 0, 0, 1, 1, 1, 2, 2, 3, 4])
+    cells = torch.stack([codes, codes, torch.arange(10) % 2], 1)
+    surprise, once = new_category_surprise(cells, (5, 0, 2))
+    assert surprise.tolist() == pytest.approx([math.log10(11 / 2.5), 0.0, math.log10(11 / 0.5)])
+    assert once.nonzero().tolist() == [[8, 0], [9, 0]]
+
+
+def test_a_missing_category_is_none_that_occurs_once() -> None:
+    cells = torch.tensor([[0.0], [0.0], [1.0], [NAN]])
+    surprise, once = new_category_surprise(cells, (2,))
+    assert surprise.tolist() == pytest.approx([math.log10(5 / 1.5)])
+    assert once[:, 0].tolist() == [False, False, True, False]
+
+
+def test_new_categories_are_as_frequent_as_predicted(generator: Generator) -> None:
+    """Categories with frequencies like 1/k. Of rows after the first 500, those with new ones."""
+    frequencies = 1 / torch.arange(1, 2001).double()
+    surprise, share = [], []
+    for _ in range(20):
+        codes = frequencies.multinomial(3000, replacement=True, generator=generator)
+        levels, training = torch.unique(codes[:500], return_inverse=True)
+        surprise.append(new_category_surprise(training[:, None].double(), (len(levels),))[0])
+        share.append((~torch.isin(codes[500:], levels)).double().mean())
+    predicted = (10 ** -torch.cat(surprise)).mean().item()
+    assert predicted == pytest.approx(torch.stack(share).mean().item(), rel=0.05)

@@ -34,7 +34,32 @@ def test_distances_are_those_to_rows_outside_the_fold(n: int, generator: Generat
     values = Neighbors(rows, folds).mean_log_distance(x[None], new(x)[None])
     for k in range(3):
         expected = [by_loops(row, rows[folds != k]) for row in x]
-        assert values[k].tolist() == pytest.approx(expected)
+        assert values[k].tolist() == pytest.approx(expected, abs=1e-5)  # distances are float32
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_one_hot_vectors_are_compared_as_a_whole(dtype: torch.dtype, generator: Generator) -> None:
+    """Categories of 3 and 5 levels between numbers, minus their frequencies, and by loops."""
+
+    def draw(n: int) -> Tensor:
+        numbers = torch.randn(n, 3, generator=generator)
+        first, second = (
+            torch.eye(k)[torch.randint(k, (n,), generator=generator)] - 1 / k for k in (3, 5)
+        )
+        return torch.cat([numbers[:, :1], first, numbers[:, 1:], second], 1).to(dtype)
+
+    rows, folds, x = draw(60), torch.arange(60) % 3, draw(20)
+    one_hot = Neighbors(rows, folds, (slice(1, 4), slice(6, 11)))
+    torch.testing.assert_close(
+        one_hot._distances(x[None]),
+        torch.cdist(x[None], rows, p=1.0).float(),
+        rtol=1e-5,
+        atol=1e-5,
+    )
+    values = one_hot.mean_log_distance(x[None], new(x)[None])
+    for k in range(3):
+        expected = [by_loops(row, rows[folds != k]) for row in x]
+        assert values[k].tolist() == pytest.approx(expected, rel=1e-5)
 
 
 def test_with_few_rows_outside_a_fold_all_but_one_count() -> None:
