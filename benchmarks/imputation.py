@@ -144,8 +144,9 @@ def score_matching(rows: Array, seed: int, *, draws: int | None = None) -> Array
     columns = {f"x{j}": pa.array(column, from_pandas=True) for j, column in enumerate(rows.T)}
     table = pa.table(columns)  # NaN is missing
     model = TableModel.fit(table, numeric=table.column_names, seed=seed)
-    filled = model.impute(table, draws=draws, seed=seed)  # type: ignore[attr-defined]
-    first = filled if draws is None else filled[0]
+    first = (
+        model.impute(table) if draws is None else model.impute(table, draws=draws, seed=seed)[0]
+    )
     return np.stack([first[name].cast(pa.float64()).to_numpy() for name in columns], 1)
 
 

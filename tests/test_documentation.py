@@ -15,6 +15,7 @@ from torch import nn
 
 import fdsm
 from fdsm.cli.demo import demo
+from fdsm.cli.impute import impute
 from fdsm.cli.report import report
 from fdsm.cli.sample import sample
 from fdsm.cli.score import score
@@ -60,6 +61,11 @@ def require_guide(given: dict[str, Any], printed: str) -> None:
     assert (first.column, second.column, second.value) == ("state", "pressure", "1090")
     assert float(second.expected) == pytest.approx(1041, abs=2)  # 1000 + 2 · 20 + 0, 1 or 2
     assert given["tables"].sample(5).column_names == ["temperature", "pressure", "state"]
+    assert given["filled"]["pressure"][0].as_py() == pytest.approx(1041, abs=2)
+    assert given["filled"]["temperature"][1].as_py() == pytest.approx(22, abs=2)
+    assert set(given["warm"]["state"].to_pylist()) == {"off"}
+    assert min(given["warm"]["temperature"].to_pylist()) > 21
+    assert min(given["same"]["pressure"].to_pylist()) >= 1040
     assert "[ 1 -1]" in printed
 
 
@@ -184,7 +190,8 @@ def options_of(command: Callable[..., None]) -> set[str]:
 
 
 COMMANDS = {
-    command.__name__: options_of(command) for command in (train, score, sample, report, demo)
+    command.__name__: options_of(command)
+    for command in (train, score, impute, sample, report, demo)
 }
 
 

@@ -2,10 +2,12 @@
 
 import runpy
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+import torch
 from pyarrow import parquet
 
 from fdsm.tables import TableModel
@@ -37,6 +39,55 @@ def test_partitions_that_dask_scores_have_the_scores_of_the_whole_table(tmp_path
     np.testing.assert_array_equal(scored["p_value"].to_numpy() <= limit, expected.flagged)
     assert expected.flagged[40]
     assert "expected about" in scored["reasons"][40].as_py()
+
+
+def run_page(name: str) -> dict[str, Any]:
+    """Run a page of the gallery. Return its names."""
+    pytest.importorskip("matplotlib").use("agg")
+    torch.set_default_dtype(torch.float32)
+    return runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+
+
+@pytest.mark.nightly
+def test_the_page_of_relations_finds_planted_errors() -> None:
+    page = run_page("table_relations.py")
+    assert page["model"].relations.describe(page["model"].schema) == [
+        "month is the month of ordered",
+        "country is determined by city",
+        "days = delivered - ordered in days",
+        "total = quantity * price",
+    ]
+    assert page["hits"] >= 30
+    assert page["scored"].flagged[40:].sum() <= 10
+    assert page["named"][True] >= 30
+    assert page["exact"].all()
+    assert all(page["right"])
+
+
+@pytest.mark.nightly
+def test_the_page_of_gaps_is_better_than_neighbors_and_knows_its_error() -> None:
+    page = run_page("table_gaps.py")
+    mean, knn, model = (
+        np.square((page[name] - page["truth"])[page["gaps"]]).mean() ** 0.5
+        for name in ("by_mean", "by_knn", "by_model")
+    )
+    assert model < knn < mean
+    assert 0.85 < page["inside"].mean() < 0.95
+    for expected, achieved in zip(page["certainty"].values(), page["achieved"], strict=False):
+        assert achieved == pytest.approx(expected, abs=0.25)
+
+
+@pytest.mark.nightly
+def test_the_page_of_conditions_has_the_distribution_of_the_truth() -> None:
+    page = run_page("table_conditions.py")
+    samples, truth = page["samples"], page["truth"]
+    assert set(samples["district"].to_pylist()) == {"harbor"}
+    assert min(samples["rent"].to_pylist()) > 1500
+    for name in ("size", "year", "rent"):
+        # The mean of the 51 rows that satisfy the conditions has an error of 0.14 deviations.
+        scale = truth[name].to_numpy().std()
+        difference = samples[name].to_numpy().mean() - truth[name].to_numpy().mean()
+        assert abs(difference) < 0.42 * scale
 
 
 def test_the_service_finds_what_is_wrong_and_stops(capsys: pytest.CaptureFixture[str]) -> None:

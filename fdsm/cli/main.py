@@ -15,6 +15,7 @@ from tyro.extras import SubcommandApp
 
 from .. import __version__
 from .demo import demo
+from .impute import impute
 from .options import UsageError
 from .printing import log
 from .report import report
@@ -23,13 +24,14 @@ from .score import score
 from .train import train
 
 app = SubcommandApp()
-for _command in (train, score, sample, report, demo):
+for _command in (train, score, impute, sample, report, demo):
     # tyro keeps the line breaks inside the description of an argument.
     _command.__doc__ = re.sub(r"\n {12}", " ", _command.__doc__ or "")
     app.command(_command)
 
-DESCRIPTION = """Learn the density of a table by score matching: find unusual rows with reasons and
-draw samples. `fdsm COMMAND --help` explains a command, `fdsm --version` prints the version."""
+DESCRIPTION = """Learn the density of a table by score matching: find unusual rows with reasons,
+fill gaps and draw samples. `fdsm COMMAND --help` explains a command, `fdsm --version` prints the
+version."""
 
 
 def main(argv: Sequence[str] | None = None) -> None:

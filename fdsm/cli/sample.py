@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from tyro.conf import arg
+from tyro.conf import UseAppendAction, arg
 
 from .options import Flag, ModelFolder, PathOption, UsageError, require_device
 from .printing import log, progress, repeat_problems, report_files
@@ -11,7 +11,12 @@ from .printing import log, progress, repeat_problems, report_files
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from ..tables.schema import TableSchema
+
 SUFFIXES = (".csv", ".parquet", ".feather")
+Conditions = Annotated[
+    UseAppendAction[tuple[str, ...]], arg(metavar="CONDITION", help_behavior_hint="")
+]
 
 
 def sample(
@@ -19,6 +24,7 @@ def sample(
     /,
     *,
     n: Annotated[int, arg(aliases=["-n"])] = 1000,
+    given: Conditions = (),
     out: PathOption = None,
     seed: int = 0,
     device: str = "cpu",
@@ -29,6 +35,8 @@ def sample(
     Args:
         model: Folder of the model, written by `fdsm train`.
         n: Number of samples.
+        given: A condition that all samples satisfy: NAME=VALUE, or an interval of numbers or dates
+            with >, >=, < or <=, in quotes: --given weather=snow --given 'wind>10'.
         out: The .csv, .parquet or .feather file to write. Default: beside the model, for example
             runs/measurements.samples.csv for runs/measurements.
         seed: Random seed.
@@ -55,23 +63,29 @@ def sample(
     if is_training_file(trained, path):
         raise UsageError(f"{path} has the training table of {model}. Choose another --out")
     repeat_problems(model)
-    table = trained.sample(n, seed=seed, progress=progress("Sampling"))
+    table = trained.sample(n, given=given, seed=seed, progress=progress("Sampling"))
     create_folder(path.parent)
     with replace_file(path) as draft:
-        _write(draft, path.suffix, table)
+        _write(draft, path.suffix, table, trained.schema)
     if json:
         report_files([path], json=True, samples=n, columns=table.column_names)
     else:
         log(f"Wrote {path}: {n:,} samples of {table.num_columns:,} columns.")
 
 
-def _write(path: Path, suffix: str, table: "pa.Table") -> None:
+def _write(path: Path, suffix: str, table: "pa.Table", schema: "TableSchema") -> None:
     """Write a table in the format of a suffix."""
+    import pyarrow as pa
     from pyarrow import feather
 
-    from ..tables.frame import write_frames
+    from ..tables.frame import as_text, write_frames
 
     if suffix == ".feather":
         feather.write_feather(table, path)
-    else:
-        write_frames(path, suffix, [table])
+        return
+    if suffix == ".csv":
+        cells = {
+            column.name: as_text(column, table.column(column.name)) for column in schema.columns
+        }
+        table = pa.table(cells)
+    write_frames(path, suffix, [table])

@@ -257,7 +257,7 @@ class Conditionals:
                 result[start : start + CHUNK, j] = surprise
         return result
 
-    def donor_rows(self, x: Tensor, column: int, fold: int | None = None) -> Tensor:
+    def donor_rows(self, x: Tensor, column: int, fold: Tensor | None = None) -> Tensor:
         """Return the donors of a cell: indices of `rows`, shape `(N, D) -> (N, 50)`.
 
         Their cells in the column are a sample of the distribution of the cell given the others.
@@ -265,7 +265,7 @@ class Conditionals:
         Args:
             x: Complete rows. The cell in the column itself does not matter.
             column: Index of the column.
-            fold: The fold. Default: all folds, so there are 200 donors.
+            fold: The fold of each row, shape `(N,)`. Default: all folds, so there are 200 donors.
         """
         features = self.view.features(x)
         folds = range(len(self.roots)) if fold is None else (fold,)
@@ -295,7 +295,7 @@ class Conditionals:
             error = own - self._moments[leaves, 0].mean(1)
             scale[j] = (error.abs().median() / 2).clamp_min(SMALLEST_SCALE)
             present = ~is_gap[:, j]
-            if bool(self.by_equality[j]):
+            if self.view.encoder.columns.num_levels[j]:
                 likely = self._values[leaves].flatten(1).mode(1).values
                 share = (likely == own.float())[present].double().mean()
             else:
@@ -303,7 +303,7 @@ class Conditionals:
             certainty[j] = share.nan_to_num(0.0, neginf=0.0).clamp_min(0.0)
         return scale, certainty
 
-    def _leaves(self, features: Tensor, fold: int, column: int) -> Tensor:
+    def _leaves(self, features: Tensor, fold: int | Tensor, column: int) -> Tensor:
         """Return the leaf that a row reaches in each tree of a column, `(N, P) -> (N, T)`."""
         feature, children = self._nodes
         node = self.roots[fold, column].expand(len(features), -1)

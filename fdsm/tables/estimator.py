@@ -1,7 +1,7 @@
 """A scikit-learn estimator for tables: density, samples and outlier scores."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -16,7 +16,7 @@ from .frame import frame_from
 from .frame.text_format import positions
 from .model import TableModel
 from .outliers import Reason
-from .schema import Categorical, Column, Constant, TableSchema, UsedColumn
+from .schema import Column, Constant, TableSchema, UsedColumn
 from .schema.inference import is_numeric
 from .scoring import ScoredTable
 
@@ -232,26 +232,51 @@ class ScoreMatchingDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         return self.model_.explain(frame, count)
 
     def sample(
-        self, n_samples: int = 1, random_state: int | np.random.RandomState | None = None
+        self,
+        n_samples: int = 1,
+        random_state: int | np.random.RandomState | None = None,
+        *,
+        given: Mapping[str, object] | Sequence[str] | None = None,
     ) -> Any:  # ruff: ignore[any-type]
         """Draw samples.
 
         Args:
             n_samples: Number of samples.
             random_state: Random seed or `RandomState`.
+            given: Conditions that all samples satisfy. See `TableModel.sample`.
 
         Returns:
             A frame of the library and with the types that `fit` was given, or an array. Cells of
             columns that the model does not see are missing.
 
         Raises:
-            ValueError: If the number of samples is not positive.
+            ValueError: If the number of samples is not positive, or conditions cannot be used.
         """
         check_is_fitted(self, "model_")
         if n_samples < 1:
             raise ValueError(f"n_samples must be at least 1, but is {n_samples}")
         seed = int(check_random_state(random_state).randint(2**31))
-        return self._like_input(self.model_.sample(n_samples, seed=seed))
+        return self._like_input(self.model_.sample(n_samples, given=given, seed=seed))
+
+    def impute(self, X: Any) -> Any:  # ruff: ignore[any-type]
+        """Fill the missing cells of a table with their most likely values.
+
+        Args:
+            X: The table.
+
+        Returns:
+            A table of the same library, with the same columns and types. See `TableModel.impute`,
+            which also draws several imputations.
+        """
+        check_is_fitted(self, "model_")
+        frame = self._frame(X, reset=False)
+        filled = self.model_.impute(frame)
+        if not _is_frame(X):
+            array = np.asarray(X)
+            return np.stack([c.to_numpy() for c in filled.columns], 1).astype(array.dtype)
+        if _is_frame_of("pandas", X):
+            return _with_filled_columns(X, filled)
+        return type(X)(filled).cast(X.schema) if _is_frame_of("polars", X) else filled
 
     @property
     def schema_(self) -> TableSchema:
@@ -342,8 +367,18 @@ def _template(X: Any, frame: "pa.Table") -> Any:  # ruff: ignore[any-type]
     return X[:0] if has_slices else frame.slice(0, 0)
 
 
+def _with_filled_columns(X: Any, filled: "pa.Table") -> Any:  # ruff: ignore[any-type]
+    """Return a pandas table whose columns with gaps are replaced by those of another table."""
+    result = X.copy()
+    for i, name in enumerate(X.columns):
+        if X[name].isna().any():
+            cells = filled.column(i).to_pandas().set_axis(X.index)
+            same = cells.astype(X.dtypes[name])
+            # A category that the table does not have would be missing.
+            result[name] = cells if (same.isna() & cells.notna()).any() else same
+    return result
+
+
 def _keeps_type(column: Column) -> bool:
     """Return whether samples of a column have only values that its type in pandas allows."""
-    if isinstance(column, Categorical):
-        return not column.merged
     return isinstance(column, UsedColumn | Constant)

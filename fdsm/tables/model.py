@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, overload
 
 import pyarrow as pa
 import torch
@@ -48,7 +48,7 @@ from .gibbs import redraw
 from .given import Given
 from .heavy_tails import NormalizeTails
 from .imputation import Imputation, fill_within_folds
-from .imputing import fill_gaps, with_filled_cells
+from .imputing import fill_frames, imputation_generators
 from .outliers import OutlierDetector, Reason
 from .relations import Relations
 from .schema import Categorical, DateTime, TableSchema, copies_sentence, training_rows
@@ -63,7 +63,7 @@ VALUE_ROWS = 100_000
 SWEEPS, SWEEPS_GIVEN = 5, 20
 """How often each cell of a sample is drawn again given the other cells."""
 ROUNDS = 10
-"""How often samples that do not satisfy the conditions are drawn again."""
+"""How often samples that do not satisfy the conditions or break relations are drawn again."""
 PARTITION_ROWS = 2000
 """Largest number of training rows for the normalizing constant."""
 SUMMARY_ROWS, SUMMARY_SCORES = 100_000, 2000
@@ -410,7 +410,7 @@ class TableModel:
         self,
         n: int,
         *,
-        given: Mapping[str, object] | None = None,
+        given: Mapping[str, object] | Sequence[str] | None = None,
         seed: int = 0,
         progress: Progress = lambda steps: steps,
     ) -> pa.Table:
@@ -418,8 +418,9 @@ class TableModel:
 
         Args:
             n: Number of samples.
-            given: Conditions by column: a value, or a pair of the smallest and largest value, of
-                which `None` is no limit, such as `{"weather": "snow", "wind": (10, None)}`.
+            given: Conditions: texts such as `["weather=snow", "wind>10"]`, or by column a value or
+                a pair of the smallest and largest value, of which `None` is no limit, such as
+                `{"weather": "snow", "wind": (10, None)}`.
             seed: Random seed.
             progress: Wraps the loop of the sampler, to show progress.
 
@@ -437,7 +438,7 @@ class TableModel:
         self,
         n: int,
         *,
-        given: Mapping[str, object] | None = None,
+        given: Mapping[str, object] | Sequence[str] | None = None,
         seed: int = 0,
         progress: Progress = lambda steps: steps,
     ) -> Tensor:
@@ -450,17 +451,21 @@ class TableModel:
             DataError: If conditions cannot be used, or no sample satisfies them.
         """
         generator = _generator(derived_seed(self.training.seed, seed), "sample")
-        conditions = Given.parse(self.schema, given or {})
+        conditions = Given.parse(self.schema, given)
         codes = torch.empty(0, len(self.schema.used)).double()
-        for _ in range(ROUNDS):
+        for i in range(ROUNDS):
             drawn = self._draw(n - len(codes), conditions, generator, progress)
-            drawn = self.relations.repair(drawn, generator)
-            codes = torch.cat([codes, drawn[conditions.holds(drawn)]])
+            drawn = self._written(self.relations.repair(drawn, generator))
+            is_good = conditions.holds(drawn)
+            if i < ROUNDS - 1:  # relations that contradict each other are broken in the end
+                is_good &= ~self.relations.broken(drawn).any(0)
+            codes = torch.cat([codes, drawn[is_good]])
             if len(codes) == n:
                 break
         else:
             raise DataError(
-                f"only {len(codes):,} of {n:,} samples satisfy the conditions. Use wider ones"
+                f"only {len(codes):,} of {n:,} samples satisfy the conditions and the relations "
+                "between the columns. Use wider conditions"
             )
         rows = self.imputation.rows.cpu()
         missing = torch.stack([rows[:, block].isnan().any(1) for block in self.encoder.blocks], 1)
@@ -471,21 +476,17 @@ class TableModel:
     def _draw(self, n: int, conditions: Given, generator: Generator, progress: Progress) -> Tensor:
         """Return codes of samples before relations are repaired, shape `(n, C)`."""
         forests, allowed = self.detector.conditionals, self.real_categories()
-        codes = self.encoder.inverse(forests.rows.cpu())
-        is_start = conditions.holds(codes)
-        for j in conditions.columns:
-            allowed[j] = conditions.holds_in(codes, j).to(self.device) & allowed.get(j, True)
         is_redrawn = torch.ones(n, len(self.schema.used), dtype=torch.bool)
-        is_redrawn[:, list(conditions.levels)] = False
+        is_redrawn[:, conditions.fixed] = False
         if not conditions.columns:
             x = _draw(self.ensemble, n, generator, progress)
-        elif bool(is_start.any()):
-            start = is_start.nonzero().flatten()
-            x = forests.rows[start[torch.randint(len(start), (n,), generator=generator)]]
         else:
-            raise DataError(
-                "no training row satisfies all conditions. Use fewer conditions, or wider ones"
-            )
+            codes = self._written(self.encoder.inverse(forests.rows.cpu()))
+            conditions.require_some(self.schema, codes)
+            for j in conditions.columns:
+                allowed[j] = conditions.holds_in(codes, j).to(self.device) & allowed.get(j, True)
+            start = conditions.holds(codes).nonzero().flatten()
+            x = forests.rows[start[torch.randint(len(start), (n,), generator=generator)]]
         x = redraw(
             forests,
             x.double(),
@@ -495,6 +496,10 @@ class TableModel:
             allowed=allowed,
         )
         return self.encoder.inverse(x.cpu())
+
+    def _written(self, codes: Tensor) -> Tensor:
+        """Return codes as they are after they are written and read again, shape `(N, C)`."""
+        return torch.from_numpy(as_written(self.schema, codes))
 
     def real_categories(self) -> dict[int, Tensor]:
         """Return which rows of the forests have a category of their own, by column.
@@ -508,13 +513,20 @@ class TableModel:
             if isinstance(column, Categorical) and column.merged
         }
 
+    @overload
+    def impute(self, table: object, *, draws: None = None, seed: int = 0) -> pa.Table: ...
+
+    @overload
+    def impute(self, table: object, *, draws: int, seed: int = 0) -> list[pa.Table]: ...
+
     def impute(
         self, table: object, *, draws: int | None = None, seed: int = 0
     ) -> pa.Table | list[pa.Table]:
         """Fill the missing cells of a table.
 
         Each gap is filled given the other cells of its row. A gap that a relation between columns
-        determines is filled with its value.
+        determines is filled with its value. Cells that are present stay as they are, also
+        unknown categories and unreadable numbers, and so do columns that the model does not see.
 
         Args:
             table: Path of a file, a frame of pandas, polars or pyarrow, a list of dictionaries, or
@@ -530,19 +542,11 @@ class TableModel:
             DataError: If the file is not a table, or lacks columns.
             ValueError: If the number of draws is not positive.
         """
-        if draws is not None and draws < 1:
-            raise ValueError(f"draws must be at least 1, but is {draws}")
-        generators: list[Generator | None] = [None]
-        if draws is not None:
-            own_seed = derived_seed(self.training.seed, seed)
-            generators = [_generator(own_seed, f"impute {i}") for i in range(draws)]
-        tables: list[list[pa.Table]] = [[] for _ in generators]
-        for frame in table_frames(table, self.schema.names):
-            codes = torch.from_numpy(self.schema.encode(frame.table)[0])
-            for blocks, generator in zip(tables, generators, strict=True):
-                filled = self.schema.decode(fill_gaps(self, codes, generator).numpy())
-                blocks.append(with_filled_cells(frame.table, filled))
-        results = [pa.concat_tables(blocks) for blocks in tables]
+        results = []
+        for generator in imputation_generators(self, draws, seed):
+            frames = table_frames(table, self.schema.names)
+            blocks = [block.table for block in fill_frames(self, frames, generator)]
+            results.append(pa.concat_tables(blocks, promote_options="default"))
         return results[0] if draws is None else results
 
     def certainty(self) -> dict[str, float]:

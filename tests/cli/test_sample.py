@@ -1,8 +1,10 @@
 """`fdsm sample`; see also test_messy_table.py."""
 
 import json
+import re
 import shutil
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,7 @@ import pytest
 
 from fdsm.cli import main
 from fdsm.serialize import to_json
+from fdsm.tables import TableModel
 from fdsm.tables.summary import read_summary
 
 from .cli_cases import FILES, run_fails, run_json, run_text
@@ -114,3 +117,61 @@ def test_training_data_are_not_overwritten(
         assert path.read_bytes() == before
     for _ in range(2):  # older samples are replaced
         run_json(["sample", str(trained), "-n", "2", "--out", "s.csv"], capsys)
+
+
+def test_conditions_hold_in_the_file(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["--given", "weight>5", "--given", "height <= -300", "--given", "weight<9"]
+    run_json(["sample", str(trained), "-n", "50", "--out", "s.csv", *given], capsys)
+    _, weight, height = np.loadtxt("s.csv", delimiter=",", skiprows=1).T
+    assert 5 < weight.min() <= weight.max() < 9
+    assert height.max() <= -300
+
+
+def test_all_bad_conditions_are_explained(
+    trained: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad = ["--given", "wieght>5", "--given", "height=tall", "--given", "long"]
+    code, error = run_fails(["sample", str(trained), *bad], capsys)
+    assert code == 1
+    assert "Did you mean 'weight'?" in error
+    assert "'height' has numbers, and 'tall' is none" in error
+    assert "'long' is no condition" in error
+    code, error = run_fails(["sample", str(trained), "--given", "weight>1000"], capsys)
+    assert code == 1
+    assert "weight>1000: the values are between" in error
+    assert not list(Path().iterdir())
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        {"time": "{0:%Y-%m-%dT%H:%M:%SZ}", "price": "${1:.2f}", "size": "{2:.1f}"},
+        {"time": "{0:%Y-%m-%dT%H:%M:%S}", "price": "{1:.2f} EUR", "size": "{2:.1f}"},
+        {"time": "{0:%Y-%m-%d %H:%M:%S}", "price": "{1:.2f}", "size": "{3}"},
+        {"time": "{0:%d.%m.%Y %H:%M}", "price": "{1:.2f}", "size": "{3}"},
+        {"time": "{0:%Y-%m-%d}", "price": "{1:.2f}", "size": "{3}"},
+    ],
+    ids=lambda cells: cells["time"],
+)
+def test_samples_have_the_formats_of_the_file(
+    cells: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Prices are multiples of 0.10 with two decimals, and sizes are often near zero."""
+    rng = np.random.default_rng(0)
+    lines = [",".join(cells)]
+    for _ in range(200):
+        moment = datetime(2013, 1, 1, tzinfo=UTC) + timedelta(hours=int(rng.integers(5000)))
+        price, size = round(float(rng.gamma(3, 2)), 1), float(rng.normal()) / 5
+        size = round(size, 1) + 0.0
+        lines.append(",".join(cells.values()).format(moment, price, size, round(3 * size)))
+    Path("t.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    TableModel.fit(Path("t.csv"), iterations=5).save("model")
+    run_json(["sample", "model", "-n", "60", "--out", "s.csv"], capsys)
+    shapes = [
+        {tuple(re.sub(r"\d+(?=[.,]|$)|\d", "0", cell).lstrip("-") for cell in line.split(","))}
+        for line in (lines[1], *Path("s.csv").read_text().splitlines()[1:])
+    ]
+    assert all(shape == shapes[0] for shape in shapes)
+    assert not {"-0.0", "-0"} & {
+        c for line in Path("s.csv").read_text().split() for c in line.split(",")
+    }

@@ -12,7 +12,14 @@ from .memory import frame_from
 from .reading import TEXT_SUFFIXES, table_suffix
 from .table_file import TableFile, iter_table, read_table
 from .text_file import Frame
-from .writing import cast_text, csv_rows, require_replaceable, uncastable, write_frames
+from .writing import (
+    as_text,
+    cast_text,
+    csv_rows,
+    require_replaceable,
+    uncastable,
+    write_frames,
+)
 
 __all__ = [
     "JSON_SUFFIXES",
@@ -21,6 +28,7 @@ __all__ = [
     "Frame",
     "Source",
     "TableFile",
+    "as_text",
     "cast_text",
     "csv_rows",
     "frame_from",

@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
 from ..errors import DataError
-from ..schema.cells import MISSING, has_codes
+from ..schema.cells import MISSING, has_codes, iso_format
+from ..schema.schema import WRITTEN
 from .text_format import (
     DECIMAL_COMMA,
     HEAD_BYTES,
@@ -97,6 +98,7 @@ def parse_text(
         for name in filter(lambda name: has_codes(texts.column(name)), integers):
             table = table.set_column(text_format.names.index(name), name, texts.column(name))
     table = _insert_missing_rows(_with_points(table, text_format), ragged)
+    table = _with_formats(table, _head(body), text_format.delimiter)
     return Frame(table, _problems(ragged), table)
 
 
@@ -145,6 +147,20 @@ def iter_text(
                 _insert_ragged_rows(cells, ragged, text_format.delimiter),
             )
         count = rows if ready is None else min(rows, ready())
+
+
+def _with_formats(table: pa.Table, head: bytes, delimiter: str) -> pa.Table:
+    """Return a table whose columns of timestamps have the format of their text as metadata."""
+    if not any(map(pa.types.is_timestamp, table.schema.types)):
+        return table
+    rows = list(csv.reader(head.decode().splitlines(), delimiter=delimiter))
+    for i, field in enumerate(table.schema):
+        texts = (row[i] for row in rows if i < len(row))
+        written = next(filter(None, map(iso_format, texts)), None)
+        if pa.types.is_timestamp(field.type) and written:
+            field = field.with_metadata({WRITTEN: written})
+            table = table.set_column(i, field, table.column(i))
+    return table
 
 
 def _head(content: bytes) -> bytes:

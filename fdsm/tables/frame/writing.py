@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from ...atomic_io import require_writable
 from ..errors import DataError
-from ..schema import TableSchema
+from ..schema import Column, DateTime, Numeric, TableSchema
 from ..schema.cells import GAPS, MISSING
 from ..schema.decoding import arrow_type
 from ..schema.inference import is_text
@@ -71,10 +71,10 @@ def _write_csv(path: Path, frames: Iterable[pa.Table]) -> None:
 
 def csv_rows(frame: pa.Table) -> Iterator[tuple[object, ...]]:
     """Yield the rows of a table as cells of a csv file."""
-    yield from zip(*(_as_text(column) for column in frame.columns), strict=True)
+    yield from zip(*(csv_cells(column) for column in frame.columns), strict=True)
 
 
-def _as_text(column: pa.ChunkedArray) -> list[object]:
+def csv_cells(column: pa.ChunkedArray) -> list[object]:
     """Return cells as text: missing ones empty, `true` and `false`, whole numbers without `.0`."""
     try:
         cells: list[object] = column.to_pylist()
@@ -86,6 +86,33 @@ def _as_text(column: pa.ChunkedArray) -> list[object]:
     if str(column.type) in {"double", "float", "halffloat"}:
         return ["" if cell is None else repr(cell).removesuffix(".0") for cell in cells]
     return cells
+
+
+def as_text(column: Column, cells: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return decoded cells as a text file like that of the training data has them.
+
+    Args:
+        column: The column.
+        cells: Cells with the type of the column.
+
+    Returns:
+        The cells as text: numbers with all decimals of the column, and times in its format.
+
+    Example:
+        >>> as_text(Numeric("x", decimals=2), pa.chunked_array([[0.5, None]])).to_pylist()
+        ['0.50', None]
+    """
+    if is_text(cells.type):
+        return cells
+    if isinstance(column, DateTime) and column.written and pa.types.is_timestamp(cells.type):
+        unit = cells.type.unit if column.resolution is None else "s"
+        moments = cells.cast(pa.timestamp(cells.type.unit)).cast(pa.timestamp(unit))
+        return pc.strftime(moments, format=column.written)
+    if isinstance(column, Numeric) and column.decimals and pa.types.is_floating(cells.type):
+        shown = [None if x is None else f"{x:.{column.decimals}f}" for x in cells.to_pylist()]
+    else:
+        shown = [None if x is None or x == "" else str(x) for x in csv_cells(cells)]
+    return pa.chunked_array([pa.array(shown, pa.string())])
 
 
 def is_marked(path: Path, mark: str, columns: Iterable[str]) -> bool:

@@ -177,16 +177,27 @@ class Sum(Relation):
         if self.coefficients == (-1.0,):
             both = " + ".join(names[column] for column in sorted(self.columns))
             return f"{both} = {_number(self.constant)}"
-        text = ""
+        text, unit = "", self._time_unit(schema)
         for k, term in zip(self.coefficients, self.terms, strict=True):
             sign = (" + " if k > 0 else " - ") if text else ("" if k > 0 else "-")
-            factor = "" if abs(k) == 1 else f"{_number(abs(k))} * "
+            factor = "" if abs(k) == 1 or unit else f"{_number(abs(k))} * "
             text += f"{sign}{factor}{term.describe(names)}"
         if self.constant:
             is_date = isinstance(schema.used[self.target.column], DateTime)
             size = _duration(abs(self.constant)) if is_date else _number(abs(self.constant))
             text += f" {'-' if self.constant < 0 else '+'} {size}"
+        if unit:
+            text += f" in {unit}s"
         return f"{target} {first.verb} {text}" + (" (times of day)" if self.period else "")
+
+    def _time_unit(self, schema: TableSchema) -> str:
+        """Return the unit in which a number is a difference of dates, such as `day`, or none."""
+        is_date = [isinstance(schema.used[column], DateTime) for column in self.columns]
+        are_cells = all(isinstance(term, Cell) for term in self.terms)
+        if not are_cells or is_date != [True] * len(self.terms) + [False]:
+            return ""
+        sizes = {1 / abs(k) for k in self.coefficients}
+        return next((name for name, size in RESOLUTIONS.items() if sizes == {float(size)}), "")
 
 
 @dataclass(frozen=True)

@@ -69,6 +69,7 @@ class DateTime:
         missing: Number of missing cells in the training data, including unreadable ones.
         unreadable: Number of cells that are not dates.
         resolution: The longest unit of which all values are multiples. Samples are rounded to it.
+        written: Format of timestamps in a text file, as for `strftime`.
     """
 
     name: str
@@ -78,6 +79,7 @@ class DateTime:
     missing: int = 0
     unreadable: int = 0
     resolution: Resolution | None = None
+    written: str | None = None
 
 
 @dataclass(frozen=True)

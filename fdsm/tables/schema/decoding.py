@@ -80,7 +80,8 @@ def _decode(column: UsedColumn, codes: Floats) -> pa.Array:
     elif column.integer:
         values = np.rint(values)
     elif column.decimals is not None:
-        values = np.round(values, column.decimals) + 0.0  # not -0.0
+        values = np.round(values, column.decimals)
+    values = values + 0.0  # not -0.0
     if column.prefix or column.suffix:
         return _with_unit(column, values, missing)
     return _cast_numbers(values, missing, kind)
@@ -107,7 +108,8 @@ def _decode_dates(
     ticks = np.rint(seconds * UNITS[unit]).astype(np.int64)
     moments = pa.array(ticks, pa.int64(), mask=missing).cast(pa.timestamp(unit))
     if column.format is not None:
-        shown = "%Y-%m-%dT%H:%M:%S" if column.format == ISO else column.format
+        iso = column.written or "%Y-%m-%dT%H:%M:%S"
+        shown = iso if column.format == ISO else column.format
         return pc.strftime(moments, format=shown).cast(kind)
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         return moments.cast(pa.int64()).cast(kind)

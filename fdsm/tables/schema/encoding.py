@@ -52,7 +52,7 @@ def encode_frame(
     Raises:
         DataError: If used columns are missing or have another type.
     """
-    names = _match_names(columns, frame.column_names)
+    names = match_names(columns, frame.column_names)
     missing = [column.name for column in used if column.name not in names]
     codes, problems, wrong = np.empty((frame.num_rows, len(used)), order="F"), Problems(), []
     for i, column in enumerate(used):
@@ -72,7 +72,7 @@ def encode_frame(
     return codes, problems
 
 
-def _match_names(columns: Sequence[Column], new_names: Sequence[str]) -> dict[str, str]:
+def match_names(columns: Sequence[Column], new_names: Sequence[str]) -> dict[str, str]:
     """Return the name in a new table of each known column that it has."""
     names = [column.name for column in columns]
     positions = [str(i) for i in range(len(new_names))]

@@ -1,5 +1,6 @@
 """Infer the type of a column from its values."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -9,6 +10,7 @@ import pyarrow.compute as pc
 from ..errors import DataError
 from .cells import (
     INTEGER_DAY,
+    ISO,
     NO_UNIT,
     DistinctText,
     Floats,
@@ -17,6 +19,7 @@ from .cells import (
     find_date_format,
     find_unit,
     has_codes,
+    iso_format,
     numbers_of_column,
     numbers_of_text,
     parse_numbers,
@@ -214,7 +217,15 @@ def _numeric_text(name: str, column: pa.ChunkedArray, unit: Unit, *, keep: bool)
         # One number and a word such as `none` are two categories, and `12 kg` is a text.
         others = int((distinct_text(column).indices >= 0).sum()) - readable
         return None if unit != NO_UNIT or others > MAX_UNREADABLE * readable else numeric
+    if isinstance(numeric, Numeric) and numeric.decimals is not None and unit != NO_UNIT:
+        return replace(numeric, decimals=max(numeric.decimals, _written_decimals(column)))
     return numeric
+
+
+def _written_decimals(column: pa.ChunkedArray) -> int:
+    """Return the largest number of decimals in texts: 2 for `$6.50`."""
+    fraction = pc.extract_regex(distinct_text(column).values, r"\.(?P<digits>[0-9]{1,9})")
+    return pc.max(pc.utf8_length(pc.struct_field(fraction, "digits"))).as_py() or 0
 
 
 def _dates_as_text(name: str, kind: str, distinct: DistinctText) -> DateTime | None:
@@ -224,8 +235,9 @@ def _dates_as_text(name: str, kind: str, distinct: DistinctText) -> DateTime | N
     per_value = seconds_of_text(distinct.values, text_format)
     unreadable = int(distinct.counts()[np.isnan(per_value)].sum())
     missing = int((distinct.indices < 0).sum()) + unreadable
+    written = iso_format(distinct.values[0].as_py()) if text_format == ISO else None
     return DateTime(
-        name, kind, text_format, None, missing, unreadable, _find_resolution(per_value)
+        name, kind, text_format, None, missing, unreadable, _find_resolution(per_value), written
     )
 
 

@@ -3,7 +3,7 @@
 import difflib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Self
 
@@ -28,6 +28,8 @@ from .decoding import decode_columns
 from .encoding import encode_frame
 from .inference import infer_column
 
+WRITTEN = b"written"
+"""Name of the metadata of a column of timestamps with its format in a text file."""
 MAX_NAMES = 12
 """Largest number of numeric columns whose names are shown."""
 
@@ -85,12 +87,14 @@ class TableSchema:
         for name, values in zip(frame.column_names, frame.columns, strict=True):
             if name in ignore:
                 inferred.append(Ignored(name, str(values.type), missing=values.null_count))
-            else:
-                inferred.append(
-                    infer_column(
-                        name, values, categorical=name in categorical, numeric=name in numeric
-                    )
-                )
+                continue
+            column = infer_column(
+                name, values, categorical=name in categorical, numeric=name in numeric
+            )
+            metadata = frame.schema.field(name).metadata or {}
+            if isinstance(column, DateTime) and WRITTEN in metadata:
+                column = replace(column, written=metadata[WRITTEN].decode())
+            inferred.append(column)
         return cls(tuple(inferred))
 
     @property

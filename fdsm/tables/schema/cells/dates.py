@@ -14,6 +14,7 @@ from .text import DistinctText, Floats, distinct_text, without_gaps
 
 _ISO = r"^\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?)?"
 _ISO_ZONE = _ISO + r"(Z|[+-]\d\d(:?\d\d)?)$"
+_ISO_TIME = re.compile(r"\d{4}-\d\d-\d\d([T ])\d\d:\d\d(:\d\d)?(?:\.\d+)?(Z|[+-]\d\d(?::?\d\d)?)?")
 ISO = "ISO 8601"
 """Name of the format of text such as `2024-02-29T12:30:00.5Z`."""
 INTEGER_DAY = "%Y%m%d"
@@ -83,6 +84,21 @@ def seconds_of_integers(numbers: Floats) -> Floats:
     first, following = (m.astype("datetime64[D]").astype(np.int64) for m in (month, next_month))
     valid = inside & (months >= 1) & (months <= 12) & (days >= 1) & (days <= following - first)
     return np.where(valid, (first + days - 1) * 86_400.0, np.nan)
+
+
+def iso_format(text: str) -> str | None:
+    """Return the format of an ISO 8601 time, as for `strftime`, or `None` if it has another one.
+
+    Example:
+        >>> iso_format("2013-01-01T05:00:00Z"), iso_format("2013-01-01 05:00")
+        ('%Y-%m-%dT%H:%M:%SZ', '%Y-%m-%d %H:%M')
+    """
+    match = _ISO_TIME.fullmatch(text.strip())
+    if match is None:
+        return None
+    middle, seconds, zone = match.groups("")
+    utc = re.sub(r"\d", "0", zone).replace("-", "+")
+    return f"%Y-%m-%d{middle}%H:%M{':%S' if seconds else ''}{utc}"
 
 
 def find_date_format(distinct: DistinctText, unreadable: float) -> str | None:
