@@ -17,9 +17,9 @@ TREES = 10
 """Number of trees of each column in each fold."""
 DONORS = 5
 """Number of training rows that a leaf keeps, and the smallest number that it has."""
-THRESHOLDS = 16
-"""Smallest number of random thresholds among which a node chooses. With few columns, several are
-drawn for each: a node is not divided if all of them leave fewer than five rows on a side."""
+FEW_FEATURES, THRESHOLDS = 4, 8
+"""With fewer features, a node chooses among this many random thresholds, several of each feature.
+It is not divided if all of them leave fewer than five rows on a side, which is likely for one."""
 MAX_ROWS = 12_000
 """Largest number of training rows that trees are grown from."""
 MAX_DEPTH = 20
@@ -367,7 +367,8 @@ def _grow(
     """
     from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
 
-    others = np.tile(others, -(-THRESHOLDS // len(others))) if len(others) else others
+    if 0 < len(others) < FEW_FEATURES:
+        others = np.tile(others, -(-THRESHOLDS // len(others)))
     known = features[rows][:, others] if len(others) else np.zeros((len(rows), 1), np.float32)
     kind = ExtraTreesClassifier if is_level else ExtraTreesRegressor
     labels = np.unique(target, return_inverse=True)[1] if is_level else target

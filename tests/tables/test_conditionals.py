@@ -8,7 +8,14 @@ import sklearn.ensemble
 import torch
 from torch import Generator, Tensor
 
-from fdsm.tables.conditionals import DONORS, THRESHOLDS, TREES, CellView, Conditionals
+from fdsm.tables.conditionals import (
+    DONORS,
+    FEW_FEATURES,
+    THRESHOLDS,
+    TREES,
+    CellView,
+    Conditionals,
+)
 from fdsm.tables.encoder import Encoder
 
 from .table_cases import plain_view
@@ -128,7 +135,8 @@ def test_leaves_are_those_of_scikit_learn(
     for k in range(FOLDS):
         for j in range(4):
             others = np.flatnonzero(forests.view.column_of_feature != j)
-            others = np.tile(others, -(-THRESHOLDS // len(others)))
+            if len(others) < FEW_FEATURES:
+                others = np.tile(others, -(-THRESHOLDS // len(others)))
             expected = torch.from_numpy(grown[4 * k + j].apply(features[:, others].numpy()))
             found = forests._leaves(features, k, j) - forests.roots[k, j]
             assert torch.equal(found, expected)

@@ -624,8 +624,8 @@ def test_parts_that_do_not_fit_are_noticed_when_the_model_is_read(
 @pytest.mark.parametrize(
     ("part", "name", "change"),
     [
-        ("known_values", "surprises", lambda weights: weights.repeat(3)),
-        ("known_values", "ends", lambda ends: ends + 10**6),
+        ("known_values", "surprises", lambda _: torch.ones(3)),
+        ("known_values", "ends", lambda _: torch.tensor([10**6])),
         ("neighbors", "rows", lambda rows: rows[:, :1]),
         ("neighbors", "folds", torch.zeros_like),
         ("calibration", "weights", lambda weights: weights[:, :2]),

@@ -18,7 +18,7 @@ from .training_errors import find_errors
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-LOG_DENSITY, NEW_VALUES, CELLS = 0.5, 0.4, 0.25
+LOG_DENSITY, NEW_VALUES, CELLS = 0.5, 0.4, 0.5
 """Weights of the log-density, new values and the most surprising cell in the test of the whole
 row. That of distances is 1. See docs/outliers.md."""
 HIGH_DENSITY, CONTRADICTIONS = 0.02, 0.1

@@ -10,6 +10,8 @@ from .false_discovery import benjamini_hochberg
 MIN_ROWS, SHARE, MAX_ROWS = 3000, 1 / 300, 100
 """Smallest number of rows among which errors are looked for, and the share and largest number of
 rows beyond which a tail is extrapolated."""
+SMALLEST_SCALE = 0.1
+"""Smallest scale of a tail. Nearly all cells of a column may be predicted exactly."""
 LEVEL = 0.1
 """Expected share of normal rows among the errors."""
 
@@ -50,7 +52,8 @@ def find_errors(surprises: Tensor) -> Tensor:
             continue
         m = min(int(SHARE * n), MAX_ROWS)
         ordered = u.sort(descending=True).values
-        scale = ((ordered[m - 1] - ordered[10 * m - 1]) / math.log(10)).clamp_min(1e-12)
-        p = m / n * (-(u - ordered[m - 1]) / scale).exp()
-        result[present] |= benjamini_hochberg(p.clamp_max(1.0), LEVEL)
+        limit = ordered[m - 1]
+        scale = ((limit - ordered[10 * m - 1]) / math.log(10)).clamp_min(SMALLEST_SCALE)
+        p = torch.where(u > limit, m / n * (-(u - limit) / scale).exp(), 1.0)
+        result[present] |= benjamini_hochberg(p, LEVEL)
     return result
