@@ -32,8 +32,9 @@ TABLES = [
     {"encoder", "ensemble", "schema"},
     {"comparison", "conditionals", "frame", "given", "relations"},
     {"gibbs", "outliers"},
-    {"explain", "imputing"},
+    {"explain"},
     {"scoring", "summary"},
+    {"imputing"},
     {"model", "report", "stream"},
     {"estimator"},
 ]

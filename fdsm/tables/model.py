@@ -60,7 +60,7 @@ CALIBRATION_ROWS = 100_000
 """Largest number of held-out rows that outlier scores are calibrated on."""
 VALUE_ROWS = 100_000
 """Largest number of training rows whose values are remembered."""
-SWEEPS, SWEEPS_GIVEN = 5, 20
+SWEEPS = 5
 """How often each cell of a sample is drawn again given the other cells."""
 ROUNDS = 10
 """How often samples that do not satisfy the conditions or break relations are drawn again."""
@@ -491,7 +491,7 @@ class TableModel:
             forests,
             x.double(),
             is_redrawn,
-            sweeps=SWEEPS_GIVEN if conditions.columns else SWEEPS,
+            sweeps=SWEEPS,
             generator=generator,
             allowed=allowed,
         )

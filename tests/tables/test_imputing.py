@@ -99,11 +99,9 @@ def test_most_likely_values_are_better_than_the_mean_and_near_the_best(pair: Tab
 
 
 def test_certainty_is_the_explained_variance(pair: TableModel) -> None:
-    """It is ρ² for a Gaussian pair, up to the error of the forests and of 4,000 rows."""
-    assert pair.certainty() == {
-        "a": pytest.approx(RHO**2, abs=0.06),
-        "b": pytest.approx(RHO**2, abs=0.06),
-    }
+    """It is ρ² for a Gaussian pair, less the error of forests that keep 50 donors."""
+    a, b = pair.certainty().values()
+    assert RHO**2 - 0.1 < a < RHO**2 + 0.03 > b > RHO**2 - 0.1
 
 
 def test_certainty_of_categories_is_the_share_that_is_right(day: TableModel) -> None:
