@@ -67,7 +67,6 @@ def test_planted_rows_are_found_with_their_reasons(
     assert list(rows[0]) == [*COLUMNS, *SCORES]
     assert [row["id"] for row in rows] == [f"1-{i:04d}" for i in range(50)]
     scores = np.array([float(row["score"]) for row in rows])
-    assert scores.argmax() == 0
     assert set(scores.argsort()[-6:]) >= {0, 1, 2, 3}
     assert scores[:4].min() > np.log10(201)
     for row in rows[:4]:

@@ -8,7 +8,7 @@ from scipy import stats
 from torch import Generator, Tensor
 
 from fdsm.tables.outliers import Calibration
-from fdsm.tables.outliers.calibration import looks_like_errors
+from fdsm.tables.outliers.tail import UpperTails
 
 HIGH_DENSITY = 0.02
 """Share of the level for small values of the measure, which are those of high density."""
@@ -253,86 +253,30 @@ def test_the_two_tests_have_their_own_measures(generator: Generator) -> None:
     assert fitted.p_value(stuck).item() == pytest.approx(1 / 401)
 
 
-# Errors among the held-out rows
-
-
-def log_distances(x: Tensor) -> Tensor:
-    """The mean log-distance to the five nearest of the other rows, as `Neighbors` has it."""
-    distances = torch.cdist(x, x, p=1.0).fill_diagonal_(torch.inf)
-    return (distances.topk(5, largest=False).values + 1e-3).log().mean(1)
-
-
-LAWS = {
-    "normal": lambda generator: torch.randn(2000, 3, generator=generator),
-    "t2": lambda generator: (
-        torch.randn(2000, 3, generator=generator)
-        / torch.rand(2000, 3, generator=generator).log().neg().sqrt()
-    ),  # a chi-square variable with two degrees of freedom, halved, is exponential
-    "lognormal": lambda generator: torch.randn(2000, 3, generator=generator).exp(),
-}
-
-
-@pytest.mark.parametrize("law", LAWS)
-def test_nearly_no_row_of_a_table_without_errors_is_left_out(
-    law: str, generator: Generator
-) -> None:
-    """On average at most 0.1 % of 2,000 rows, by their log-distances, in 12 tables."""
-    left_out = [
-        looks_like_errors(log_distances(LAWS[law](generator))[None], torch.ones(1)).sum()
-        for _ in range(12)
-    ]
-    assert torch.stack(left_out).double().mean() <= 0.001 * 2000
-
-
-def test_level_is_kept_for_exponential_tails(generator: Generator) -> None:
-    """Then the p-values are exact up to the scale, and 0.1 is the chance that any row is left out.
-
-    The scale is estimated from the 20th and the 200th largest of 2,000 values.
-    """
-    z = torch.rand(400, 2000, generator=generator).log().neg()
-    any_left_out = torch.stack([looks_like_errors(row[None], torch.ones(1)).any() for row in z])
-    assert 0.05 < any_left_out.double().mean() < 0.2
-
-
-@pytest.mark.parametrize("law", LAWS)
-def test_planted_errors_are_left_out(law: str, generator: Generator) -> None:
-    """Five rows, each a thousand times as far away as the farthest other row."""
-    x = LAWS[law](generator)
-    x[:5] = 1000 * x.abs().max() * (1 + torch.arange(15).view(5, 3))
-    left_out = looks_like_errors(log_distances(x)[None], torch.ones(1))
-    assert left_out[:5].all()
-    assert left_out[5:].sum() <= 3
-
-
-def test_a_test_with_a_smaller_share_needs_a_smaller_p_value() -> None:
-    """The p-value of the row by hand, divided by the share, against BH at level 0.1."""
-    z = -torch.log((torch.arange(2000) + 0.5).double() / 2000)
-    scale = (z[19] - z[199]) / math.log(10)
-    for share in (1.0, 0.01):
-        for factor in (0.5, 2.0):
-            p = (
-                share * 0.1 / 2000 * factor
-            )  # of 2,000 rows, the smallest p-value is below 0.1/2000
-            z[0] = z[19] + scale * math.log(0.01 / p)
-            tests = torch.stack([torch.zeros(2000).double(), z])
-            shares = torch.tensor([1 - share, share]).double()
-            assert looks_like_errors(tests, shares).sum().item() == int(factor < 1)
-
-
-def test_errors_are_not_looked_for_in_small_tables() -> None:
-    z = torch.cat([torch.linspace(0, 1, 1000), torch.tensor([1e6])])
-    assert looks_like_errors(z[None, 2:], torch.ones(1)).sum() == 0
-    assert looks_like_errors(z[None], torch.ones(1)).nonzero().tolist() == [[1000]]
-
-
-def test_an_error_like_those_of_the_training_rows_is_beyond_all_rows(generator: Generator) -> None:
+def test_rows_that_do_not_count_have_p_values_of_new_rows(generator: Generator) -> None:
     """Of 2,000 rows, eight are errors. The p-value of another one is 1/1993 instead of 9/2001."""
     z = torch.randn(2000, generator=generator)
     z[::250] = 100.0
-    fitted = single_fold(z)
-    assert (~fitted.kept).nonzero().flatten().tolist() == list(range(0, 2000, 250))
+    folds = torch.zeros(2000, dtype=torch.long)
+    tests, shares = torch.ones(1, 1), torch.ones(1)
+    fitted = Calibration.fit(z[None], folds, tests, shares, kept=z < 100)
     assert fitted.p_value(as_values(torch.tensor([100.0]))).item() == pytest.approx(1 / 1993)
     others = fitted.p_value(as_values(torch.tensor([0.0, 1.28])))
     torch.testing.assert_close(others, torch.tensor([0.5, 0.1]).double(), atol=0.03, rtol=0)
-    # Their own p-values are those of new rows.
     assert fitted.held_out_p_values()[0].item() == pytest.approx(1 / 1993, rel=1e-3)
+
+
+def test_measures_that_grow_fast_are_mapped_to_logarithms() -> None:
+    """The row is e^2 - 1 ranges above the median, so its value is 2, and -2 below it."""
+    values = torch.linspace(-1, 1, 1001)[None]
+    folds, shares = torch.zeros(1001, dtype=torch.long), torch.ones(1)
+    is_log = torch.tensor([True])
+    fitted = Calibration.fit(values, folds, torch.ones(1, 1), shares, is_log=is_log)
+    u = values[0] / 1.6  # the range from the 10 % to the 90 % quantile
+    torch.testing.assert_close(fitted.held_out[0], (u.sign() * u.abs().log1p()).double())
+    far = 1.6 * (math.e**2 - 1)
+    tails = UpperTails.fit([fitted.held_out[0]])
+    score = -tails.log10(torch.tensor([[2.0]])).item()
+    end = math.log10(1002)
+    expected = end + math.log10(1 + score - end)
+    assert fitted.score(as_values(torch.tensor([far]))).item() == pytest.approx(expected)

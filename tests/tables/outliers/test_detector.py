@@ -69,9 +69,11 @@ def test_measures_are_minus_the_log_densities_of_the_rows_fold(generator: Genera
         [-0.5, -0.5, 0.0, 0.0, 0.0, 0.0],
         [0.0, 0.0, 0.0, 0.0, 0.0, 1.0],
     ])
-    shares = torch.tensor([0.68, 0.2, 0.02, 0.1])
+    of_cells = 0.2 * 300 / 1300
+    shares = torch.tensor([1 - of_cells - 0.12, of_cells, 0.02, 0.1]).double()
     smallest = torch.tensor([0.0, 0.0, 0.0, 1.0, 0.0, 1.0])
-    expected = Calibration.fit(by_hand, folds, weights, shares, smallest)
+    is_log = torch.tensor([True, True, False, False, False, False])
+    expected = Calibration.fit(by_hand, folds, weights, shares, smallest, is_log)
     for name, value in vars(expected).items():
         torch.testing.assert_close(getattr(detector.calibration, name), value)
     assert torch.equal(detector.neighbors.rows, rows)
@@ -265,9 +267,9 @@ def test_rows_that_are_no_references_are_calibrated_like_new_rows(
     assert len(calibration.folds) == 120
     measures = detector.measures(log_densities, rows, leave_one_out=True)
     own = measures[:, folds, torch.arange(120)]
-    z = calibration.weights @ (
-        (own - calibration.center[:, None]) / calibration.scale[:, None]
-    ).to(calibration.weights)
+    u = (own - calibration.center[:, None]) / calibration.scale[:, None]
+    u[0] = u[0].sign() * u[0].abs().log1p()  # the log-density
+    z = calibration.weights @ u.to(calibration.weights)
     torch.testing.assert_close(calibration.held_out, z, rtol=1e-5, atol=1e-5)
 
 
