@@ -16,9 +16,7 @@ class Calibration:
     r"""Combine several measures of how unusual a row is, and calibrate them on held-out rows.
 
     Each measure is centered and scaled by the median and the range from the 10 % to the 90 %
-    quantile over held-out rows. Measures that grow faster than a distance, such as minus the
-    log-density, are mapped by $\text{sign}(u) \log(1 + |u|)$, so that all have similar tails.
-    A test $t$ is a weighted sum $z_t$ that is large for unusual rows.
+    quantile over held-out rows. A test $t$ is a weighted sum $z_t$ that is large for unusual rows.
     The p-values of several tests are combined by a weighted Bonferroni correction, with the share
     $w_t$ of the significance level for each test:
 
@@ -40,7 +38,6 @@ class Calibration:
         shares: Shares of the significance level, shape `(T,)`.
         center: Medians of the measures over held-out rows, shape `(M,)`.
         scale: Ranges of the measures over held-out rows, shape `(M,)`.
-        is_log: Which standardized measures are mapped to logarithms, shape `(M,)`.
         held_out: Values $z_t$ of the held-out rows, shape `(T, n)`.
         folds: Fold of each held-out row, shape `(n,)`.
         kept: Whether a held-out row counts in the distributions, shape `(n,)`. Errors do not.
@@ -58,7 +55,6 @@ class Calibration:
     shares: Tensor
     center: Tensor
     scale: Tensor
-    is_log: Tensor
     held_out: Tensor
     folds: Tensor
     kept: Tensor
@@ -71,7 +67,6 @@ class Calibration:
         weights: Tensor,
         shares: Tensor,
         smallest_scale: Tensor | float = 0.0,
-        is_log: Tensor | None = None,
         kept: Tensor | None = None,
     ) -> Self:
         """Calibrate measures on held-out rows.
@@ -83,7 +78,6 @@ class Calibration:
             shares: Shares of the significance level, shape `(T,)`. Their sum is 1.
             smallest_scale: Smallest scale of each measure, shape `(M,)`. Measures with a smaller
                 range are not stretched.
-            is_log: Which measures are mapped to logarithms, shape `(M,)`. Default: none.
             kept: Which held-out rows count, shape `(n,)`. Default: all.
 
         Returns:
@@ -94,11 +88,9 @@ class Calibration:
         low, high = (values.quantile(q, 1) for q in (0.1, 0.9))
         scale = torch.maximum(high - low, torch.as_tensor(smallest_scale).to(values))
         scale = torch.where(scale > 0, scale, 1.0)
-        is_log = torch.zeros(len(values), dtype=torch.bool) if is_log is None else is_log
-        is_log = is_log.to(values.device)
-        z = weights @ _standardized(values, center, scale, is_log)
+        z = weights @ ((values - center[:, None]) / scale[:, None])
         kept = torch.ones_like(folds, dtype=torch.bool) if kept is None else kept
-        return cls(weights, shares.to(z), center, scale, is_log, z, folds, kept)
+        return cls(weights, shares.to(z), center, scale, z, folds, kept)
 
     @property
     def num_folds(self) -> int:
@@ -107,7 +99,8 @@ class Calibration:
 
     def fold_scores(self, values: Tensor) -> Tensor:
         """Return the score by each fold, shape `(M, K, N) -> (K, N)`."""
-        standardized = _standardized(values.double(), self.center, self.scale, self.is_log)
+        center, scale = self.center[:, None, None], self.scale[:, None, None]
+        standardized = (values.double() - center) / scale
         return self._score(torch.einsum("tm,mkn->tkn", self.weights, standardized))
 
     def score(self, values: Tensor) -> Tensor:
@@ -160,10 +153,3 @@ class Calibration:
         end = math.log10(int(self.kept.sum()) + 1)
         beyond = (score - end).clamp_min(0.0).log1p() / math.log(10)
         return torch.where(score > end, end + beyond, score)
-
-
-def _standardized(values: Tensor, center: Tensor, scale: Tensor, is_log: Tensor) -> Tensor:
-    """Return measures in units of their range, shape `(M, *N) -> (M, *N)`."""
-    shape = -1, *[1] * (values.dim() - 1)
-    u = (values - center.view(shape)) / scale.view(shape)
-    return torch.where(is_log.view(shape), u.sign() * u.abs().log1p(), u)

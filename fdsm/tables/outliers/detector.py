@@ -134,7 +134,6 @@ class OutlierDetector:
             weights,
             own.new_tensor([1 - sum(others), *others]),
             smallest_scale,
-            is_log=torch.arange(len(own)) < levels,
             kept=kept,
         )
         return cls(calibration, neighbors, known_values, conditionals, cell_tails, new_category)

@@ -8,7 +8,6 @@ from scipy import stats
 from torch import Generator, Tensor
 
 from fdsm.tables.outliers import Calibration
-from fdsm.tables.outliers.tail import UpperTails
 
 HIGH_DENSITY = 0.02
 """Share of the level for small values of the measure, which are those of high density."""
@@ -264,19 +263,3 @@ def test_rows_that_do_not_count_have_p_values_of_new_rows(generator: Generator) 
     others = fitted.p_value(as_values(torch.tensor([0.0, 1.28])))
     torch.testing.assert_close(others, torch.tensor([0.5, 0.1]).double(), atol=0.03, rtol=0)
     assert fitted.held_out_p_values()[0].item() == pytest.approx(1 / 1993, rel=1e-3)
-
-
-def test_measures_that_grow_fast_are_mapped_to_logarithms() -> None:
-    """The row is e^2 - 1 ranges above the median, so its value is 2, and -2 below it."""
-    values = torch.linspace(-1, 1, 1001)[None]
-    folds, shares = torch.zeros(1001, dtype=torch.long), torch.ones(1)
-    is_log = torch.tensor([True])
-    fitted = Calibration.fit(values, folds, torch.ones(1, 1), shares, is_log=is_log)
-    u = values[0] / 1.6  # the range from the 10 % to the 90 % quantile
-    torch.testing.assert_close(fitted.held_out[0], (u.sign() * u.abs().log1p()).double())
-    far = 1.6 * (math.e**2 - 1)
-    tails = UpperTails.fit([fitted.held_out[0]])
-    score = -tails.log10(torch.tensor([[2.0]])).item()
-    end = math.log10(1002)
-    expected = end + math.log10(1 + score - end)
-    assert fitted.score(as_values(torch.tensor([far]))).item() == pytest.approx(expected)
