@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
+from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -28,15 +29,21 @@ class ProcessCosts:
     @classmethod
     def now(cls) -> "ProcessCosts":
         """Return the costs of this process until now."""
-        used = resource.getrusage(resource.RUSAGE_SELF)
-        unit = 1 if sys.platform == "darwin" else 1024
-        return cls(sum(os.times()[:4]), unit * used.ru_maxrss)
+        return cls(sum(os.times()[:4]), _peak_bytes())
+
+
+def _peak_bytes() -> int:
+    """Return the largest resident memory of this process."""
+    status = Path("/proc/self/status")
+    if status.exists():  # on Linux, getrusage begins with the peak of the process that started it
+        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+        return 1024 * int(line.split()[1])
+    unit = 1 if sys.platform == "darwin" else 1024
+    return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def in_new_process(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Call a function in a new process, so that its peak memory is its own.
-
-    On Linux the peak begins with that of the process that starts the new one. Keep that small.
 
     Args:
         function: A function that can be pickled.
