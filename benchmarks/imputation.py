@@ -126,14 +126,14 @@ def gaps(rows: Array, mechanism: str, seed: int) -> Mask:
 
 
 def iterative(rows: Array, seed: int, *, is_draw: bool = False) -> Array:
-    """Fill the gaps by linear regressions of each column on the others, in turn."""
+    """Fill the gaps by linear regressions of each column on the others, again and again."""
     imputer = IterativeImputer(sample_posterior=is_draw, random_state=seed)
     filled: Array = imputer.fit_transform(rows)
     return filled
 
 
 def forest(rows: Array, seed: int) -> Array:
-    """Fill the gaps by forests of each column on the others, in turn."""
+    """Fill the gaps by forests of each column on the others, again and again."""
     trees = ExtraTreesRegressor(50, random_state=seed)
     filled: Array = IterativeImputer(trees, max_iter=5, random_state=seed).fit_transform(rows)
     return filled

@@ -101,7 +101,7 @@ def plant(
 
     Args:
         rows: The rows.
-        errors: The errors, used in turn.
+        errors: The errors, used one after the other.
         count: The number of rows with an error.
         seed: Random seed.
 

@@ -38,7 +38,7 @@ class Trial:
         read: Returns the table. Raises `DataError` if its package is not installed.
         new_rows: The number of rows that are not trained on.
         planted: The number of new rows with an error.
-        errors: The errors, used in turn.
+        errors: The errors, used one after the other.
     """
 
     read: Callable[[], pa.Table]

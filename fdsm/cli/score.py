@@ -108,7 +108,7 @@ def score(
         return
     skipped = f" {not_scored:,} not scored." if not_scored else ""
     log(
-        f"Wrote {path}: {rows:,} rows, {flagged:,} flagged {rule}.{skipped} Sort by the column "
+        f"Wrote {path}: {rows:,} {'row' if rows == 1 else 'rows'}, {flagged:,} flagged {rule}.{skipped} Sort by the column "
         "score."
     )
     if not flagged and alpha is None and top is None:

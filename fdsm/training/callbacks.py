@@ -173,7 +173,7 @@ class SaveCheckpoint:
             self.write(event)
 
 
-REFRESH, FIRST_LINE, INTERVAL = 0.5, 3.0, 10.0
+REFRESH, FIRST_LINE, INTERVAL = 0.5, 3.0, 5.0
 """Seconds between two updates of the bar; without a terminal until the first line, and between
 two lines."""
 SHOWN_LOSSES = 100
@@ -184,7 +184,7 @@ class ProgressBar:
     """A progress bar with the mean loss, the time per iteration and the remaining time.
 
     Use the bar as a context manager. Without a terminal it prints a line after three seconds, and
-    then every ten. Training goes on if the terminal was closed.
+    then every five. Training goes on if the terminal was closed.
     """
 
     def __init__(self, name: str, console: "Console | None" = None) -> None:

@@ -48,7 +48,7 @@ class Relations:
     row by the other rows. If it has the columns of another relation and more, it is left out.
 
     Candidates are looked for in 5,000 rows, and accepted by 100,000. Only the first 45 numbers,
-    the first 45 keys and the first 6 dates of a table are combined in relations of three columns.
+    the first 30 keys and the first 6 dates of a table are combined in relations of three columns.
     A level that stands for several rare categories counts as unknown.
 
     The relations are saved by `fdsm.serialize.to_json`.
