@@ -107,10 +107,8 @@ def score(
         )
         return
     skipped = f" {not_scored:,} not scored." if not_scored else ""
-    log(
-        f"Wrote {path}: {rows:,} {'row' if rows == 1 else 'rows'}, {flagged:,} flagged {rule}.{skipped} Sort by the column "
-        "score."
-    )
+    counted = "1 row" if rows == 1 else f"{rows:,} rows"
+    log(f"Wrote {path}: {counted}, {flagged:,} flagged {rule}.{skipped} Sort by the column score.")
     if not flagged and alpha is None and top is None:
         needed = max(1, math.ceil(rows * smallest / fdr))
         log(

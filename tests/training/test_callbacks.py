@@ -100,7 +100,7 @@ def test_progress_bar_is_drawn_when_it_is_old_and_at_the_end(
     assert [fields["loss"] for fields in drawn] == [1.0, 26.0, 50.5]  # means of all losses so far
 
 
-def test_without_a_terminal_a_line_is_printed_after_3_s_and_every_10_s(
+def test_without_a_terminal_a_line_is_printed_after_3_s_and_every_5_s(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = [0.0]
@@ -112,5 +112,5 @@ def test_without_a_terminal_a_line_is_printed_after_3_s_and_every_10_s(
         bar(event(i, loss=2.0))
     lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
     assert [line.split(",")[0] for line in lines] == [
-        f"iteration {i} of 100" for i in range(3, 101, 10)
+        f"iteration {i} of 100" for i in range(3, 101, 5)
     ]
