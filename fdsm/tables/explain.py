@@ -179,7 +179,7 @@ class _Expected(NamedTuple):
 
     @classmethod
     def of(cls, model: "TableModel", x: Tensor, column: int) -> "_Expected":
-        """Return what is expected in a column of complete rows, shape `(N, D)`."""
+        """Return the expected cells of a column of complete rows, shape `(N, D)`."""
         conditionals = model.detector.conditionals
         donors = conditionals.cells[conditionals.donor_rows(x, column), column]
         ordered, count = donors.sort(1).values, donors.shape[1]

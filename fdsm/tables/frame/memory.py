@@ -98,7 +98,7 @@ def _convert(table: object) -> pa.Table:
 
 
 def unknown_keys(keys: Collection[str], columns: Collection[str]) -> str:
-    """Return what is wrong with rows that have none of the columns of a model."""
+    """Return the error message for rows that have none of the columns of a model."""
     shown = [", ".join(map(quote, list(names)[:MAX_SHOWN])) for names in (keys, columns)]
     return f"has the keys {shown[0]}, but none of the columns {shown[1]}"
 
