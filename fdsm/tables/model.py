@@ -56,6 +56,8 @@ from .scoring import ScoredTable, explain_frame, score_frames, table_frames
 from .summary import UNUSUAL_P, FileRecord, Summary, Training, as_written, summarize
 
 FORMAT = "fdsm table 2"
+TRAINING_ROWS = 200_000
+"""Largest number of rows that the network is trained on. Its last iteration has seen as many."""
 CALIBRATION_ROWS = 100_000
 """Largest number of held-out rows that outlier scores are calibrated on."""
 VALUE_ROWS = 100_000
@@ -202,18 +204,18 @@ class TableModel:
             source.sha256,
         )
         objective = choose_objective() if objective is None else objective
-        codes = torch.from_numpy(rows.codes)
-        encoder = Encoder.fit(codes, schema.num_levels)
         stages("Looking for relations between columns")
-        relations = Relations.fit(codes, schema)
+        relations = Relations.fit(torch.from_numpy(rows.codes), schema)
         stages("Encoding the table and filling gaps")
+        codes = torch.from_numpy(rows.codes)[:TRAINING_ROWS]  # they are in random order
+        encoder = Encoder.fit(codes, schema.num_levels)
         inputs, folds = encoder(codes).to(device), fold_of_rows(len(codes)).to(device)
         imputation = Imputation.fit(inputs)
         completed = fill_within_folds(inputs, folds)
         ensemble, history = train_ensemble(
             completed,
             objective,
-            iterations=default_iterations(len(codes)) if iterations is None else iterations,
+            iterations=default_iterations(len(rows.codes)) if iterations is None else iterations,
             seed=seed,
             device=device,
             progress=progress,
@@ -226,6 +228,7 @@ class TableModel:
             seed,
             stages("Growing trees for each column"),
         )
+        del completed  # as large as the table
         detector = _calibrate(
             ensemble,
             conditionals,

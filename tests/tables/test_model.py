@@ -176,7 +176,8 @@ def test_members_score_the_rows_that_they_have_not_seen(
         values.append(-torch.stack(members).mean(0)[:, k])
     medians = torch.cat(values, 1).double().median(1).values
     torch.testing.assert_close(calibration.center[:3], medians, rtol=1e-4, atol=1e-4)
-    whole_row = [0.5 / 3] * 3 + [1.0, 0.4, 0.5, 0.0]
+    density = 2.0 * len(x) / (len(x) + 1000)
+    whole_row = [density / 3] * 3 + [1.0, 0.5, 0.5, 0.0]
     assert calibration.weights[0].tolist() == pytest.approx(whole_row)
     assert calibration.weights[2].tolist() == pytest.approx([-1 / 3] * 3 + [0.0] * 4)
 
@@ -631,7 +632,8 @@ def test_parts_that_do_not_fit_are_noticed_when_the_model_is_read(
         ("calibration", "weights", lambda weights: weights[:, :2]),
         ("calibration", "held_out", lambda held_out: held_out[:, :0]),
         ("conditionals", "rows", lambda rows: rows[:, :1]),
-        ("conditionals", "children", lambda children: (children + 1) % len(children)),  # a circle
+        ("conditionals", "left", lambda left: (left + 1) % len(left)),  # a circle
+        ("conditionals", "feature", lambda feature: feature + 100),
         ("conditionals", "roots", lambda roots: roots + 10**6),
         ("cell_tails", "values", lambda values: values[:3]),
     ],

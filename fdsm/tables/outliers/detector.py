@@ -18,15 +18,17 @@ from .training_errors import find_errors
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-LOG_DENSITY, NEW_VALUES, CELLS = 0.5, 0.4, 0.5
-"""Weights of the log-density, new values and the most surprising cell in the test of the whole
-row. That of distances is 1. See docs/outliers.md."""
-HIGH_DENSITY, CONTRADICTIONS = 0.02, 0.1
-"""Shares of the significance level that are spent on suspiciously high density and on
-contradictions."""
-CELL_SHARE, CELL_ROWS = 0.2, 1000
-"""Share of the level that is spent on the most surprising cell. From $n$ rows it is multiplied by
-$n / (n + 1000)$: what is surprising in a cell is learned from many rows."""
+LOG_DENSITY, NEW_VALUES, CELLS = 2.0, 0.5, 0.5
+"""Weights of the log-density, new values and surprising cells in the test of the whole row. That
+of distances is 1. See docs/outliers.md."""
+CELL_SHARE, HIGH_DENSITY, CONTRADICTIONS = 0.2, 0.02, 0.1
+"""Shares of the significance level that are spent on surprising cells, suspiciously high density
+and contradictions."""
+LEARNING_ROWS = 1000
+"""The weight of the log-density and the share of surprising cells are multiplied by
+$n / (n + 1000)$, since both are learned from the $n$ rows."""
+CELL_NORM = 4
+"""Order of the norm of the surprises of all cells of a row, which is close to the largest."""
 CHUNK = 2048
 """Number of rows that are compared at once."""
 REFERENCE_ROWS = 5000
@@ -40,8 +42,8 @@ class OutlierDetector:
     r"""Outlier scores from a log-density and from the training rows themselves.
 
     The measures of a row are minus the log-density at each noise level, which share one weight,
-    the mean log-distance to the nearest rows, the surprise of new values, the surprise of the most
-    surprising cell given the others, and that of contradictions: broken relations, and cells whose
+    the mean log-distance to the nearest rows, the surprise of new values, the surprise of cells
+    given the others, and that of contradictions: broken relations, and cells whose
     category never occurred. `Calibration` combines them in four tests: of the whole row by all
     measures, of its cells, of suspiciously high density, since a copy of a training row is no
     surprise, and of contradictions alone. They are as unusual as they are rare among held-out
@@ -97,7 +99,8 @@ class OutlierDetector:
             The detector.
         """
         view, num_levels = conditionals.view, conditionals.view.encoder.columns.num_levels
-        neighbors = Neighbors(rows[:REFERENCE_ROWS], folds[:REFERENCE_ROWS], view.one_hot)
+        reference = rows[:REFERENCE_ROWS].clone(), folds[:REFERENCE_ROWS].clone()
+        neighbors = Neighbors(*reference, view.one_hot)
         numbers = training_rows.clone()
         for levels, block in zip(num_levels, view.encoder.blocks, strict=True):
             if levels:  # new categories are contradictions
@@ -118,16 +121,16 @@ class OutlierDetector:
         own = torch.cat([measures, _of_cells(cells, broken)])
         levels = len(own) - 4
         density = [1 / levels] * levels
+        learned = len(rows) / (len(rows) + LEARNING_ROWS)
         weights = own.new_tensor([
-            [*(LOG_DENSITY * weight for weight in density), 1.0, NEW_VALUES, CELLS, 0.0],
+            [*(LOG_DENSITY * learned * w for w in density), 1.0, NEW_VALUES, CELLS, 0.0],
             [*[0.0] * levels, 0.0, 0.0, 1.0, 0.0],
-            [*(-weight for weight in density), 0.0, 0.0, 0.0, 0.0],
+            [*(-w for w in density), 0.0, 0.0, 0.0, 0.0],
             [*[0.0] * levels, 0.0, 0.0, 0.0, 1.0],
         ])
         smallest_scale = own.new_zeros(len(own))
         smallest_scale[[-3, -1]] = 1.0  # surprises that most rows do not have are not stretched
-        of_cells = CELL_SHARE * len(rows) / (len(rows) + CELL_ROWS)
-        others = of_cells, HIGH_DENSITY, CONTRADICTIONS
+        others = CELL_SHARE * learned, HIGH_DENSITY, CONTRADICTIONS
         calibration = Calibration.fit(
             own,
             folds,
@@ -218,15 +221,15 @@ def _by_fold(tails: UpperTails, num_folds: int) -> list[UpperTails]:
 
 
 def _of_cells(log_p: Tensor, contradictions: Tensor | None) -> Tensor:
-    """Return the largest surprise of rows and that of contradictions, `(*K, N, C) -> (2, *K, N)`.
+    """Return the surprise of the cells of rows and of contradictions, `(*K, N, C) -> (2, *K, N)`.
 
     Args:
         log_p: Logarithms of the probabilities of cells. NaN in missing cells.
         contradictions: The largest surprise of contradictions of each row, shape `(N,)`.
     """
-    largest = -log_p.nan_to_num(0.0).amin(-1)
-    other = torch.zeros_like(largest) if contradictions is None else contradictions.to(largest)
-    return torch.stack([torch.maximum(largest, other), other.expand_as(largest)])
+    cells = torch.linalg.vector_norm(log_p.nan_to_num(0.0), CELL_NORM, -1)
+    other = torch.zeros_like(cells) if contradictions is None else contradictions.to(cells)
+    return torch.stack([torch.maximum(cells, other), other.expand_as(cells)])
 
 
 def _present(column: Tensor) -> Tensor:
