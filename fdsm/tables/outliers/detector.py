@@ -18,15 +18,15 @@ from .training_errors import find_errors
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-LOG_DENSITY, NEW_VALUES, CELLS = 2.0, 0.5, 0.5
+LOG_DENSITY, NEW_VALUES, CELLS = 1.5, 0.5, 0.5
 """Weights of the log-density, new values and surprising cells in the test of the whole row. That
 of distances is 1. See docs/outliers.md."""
 CELL_SHARE, HIGH_DENSITY, CONTRADICTIONS = 0.2, 0.02, 0.1
 """Shares of the significance level that are spent on surprising cells, suspiciously high density
 and contradictions."""
-LEARNING_ROWS = 1000
+LEARNING_ROWS = 500
 """The weight of the log-density and the share of surprising cells are multiplied by
-$n / (n + 1000)$, since both are learned from the $n$ rows."""
+$n / (n + 500)$, since both are learned from the $n$ rows."""
 CELL_NORM = 4
 """Order of the norm of the surprises of all cells of a row, which is close to the largest."""
 CHUNK = 2048
