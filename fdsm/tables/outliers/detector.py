@@ -10,6 +10,7 @@ from torch import Tensor
 from ...samplers import Progress
 from ..conditionals import CellView, Conditionals
 from .calibration import Calibration
+from .gaps import GapPatterns
 from .known_values import KnownValues, new_category_surprise
 from .neighbors import Neighbors
 from .tail import UpperTails
@@ -43,11 +44,11 @@ class OutlierDetector:
 
     The measures of a row are minus the log-density at each noise level, which share one weight,
     the mean log-distance to the nearest rows, the surprise of new values, the surprise of cells
-    given the others, and that of contradictions: broken relations, and cells whose
-    category never occurred. `Calibration` combines them in four tests: of the whole row by all
-    measures, of its cells, of suspiciously high density, since a copy of a training row is no
-    surprise, and of contradictions alone. They are as unusual as they are rare among held-out
-    rows, however many columns a table has.
+    given the others, and that of contradictions: broken relations, categories that never occurred
+    and cells that were never missing together. `Calibration` combines them in four tests: of the
+    whole row by all measures, of its cells, of suspiciously high density, since a copy of a
+    training row is no surprise, and of contradictions alone. They are as unusual as they are rare
+    among held-out rows, however many columns a table has.
 
     The surprise of a cell is $-\log_{10}$ of the probability that a held-out row has a more
     surprising one in this column. Fold $k$ learns it from the rows of the other folds, so its own
@@ -62,6 +63,7 @@ class OutlierDetector:
         cell_tails: Probabilities of the surprises of cells, of all columns by the first fold, then
             by the next.
         new_category: Surprise of a category that never occurred, by column, shape `(C,)`.
+        gaps: Combinations of missing cells.
     """
 
     calibration: Calibration
@@ -70,6 +72,7 @@ class OutlierDetector:
     conditionals: Conditionals
     cell_tails: UpperTails
     new_category: Tensor
+    gaps: GapPatterns
 
     @classmethod
     def fit(
@@ -116,9 +119,14 @@ class OutlierDetector:
             cells[folds == k] = tails.log10(cells[folds == k])
         codes = view.cells(training_rows).masked_fill(view.is_missing(training_rows), torch.nan)
         new_category, once = new_category_surprise(codes, num_levels)
-        once = once[: len(rows)] * new_category
-        broken = once.amax(1) if broken is None else torch.maximum(broken.to(once), once.amax(1))
-        own = torch.cat([measures, _of_cells(cells, broken)])
+        contradictions = (once[: len(rows)] * new_category).amax(1)
+        is_missing = view.is_missing(rows)
+        gaps = GapPatterns.fit(is_missing)
+        of_gaps = gaps.surprise(is_missing, leave_one_out=True)
+        contradictions = torch.maximum(contradictions, of_gaps)
+        if broken is not None:
+            contradictions = torch.maximum(contradictions, broken.to(contradictions))
+        own = torch.cat([measures, _of_cells(cells, contradictions)])
         levels = len(own) - 4
         density = [1 / levels] * levels
         learned = len(rows) / (len(rows) + LEARNING_ROWS)
@@ -139,13 +147,15 @@ class OutlierDetector:
             smallest_scale,
             kept=kept,
         )
-        return cls(calibration, neighbors, known_values, conditionals, cell_tails, new_category)
+        return cls(
+            calibration, neighbors, known_values, conditionals, cell_tails, new_category, gaps
+        )
 
     def measures(
         self,
         log_densities: LogDensities,
         x: Tensor,
-        broken: Tensor | None = None,
+        contradictions: Tensor | None = None,
         *,
         leave_one_out: bool = False,
         progress: Progress = lambda steps: steps,
@@ -159,7 +169,8 @@ class OutlierDetector:
         Args:
             log_densities: The log-densities that the detector was calibrated with.
             x: Rows, shape `(N, D)`. NaN in missing cells.
-            broken: Surprise of broken relations of each row, shape `(N,)`.
+            contradictions: Surprise of broken relations, new categories and gaps of each row,
+                shape `(N,)`. Default: none.
             leave_one_out: Whether copies of training rows are these rows, which are not their own
                 neighbors. If the training rows are different, they always are.
             progress: Wraps the loop over blocks of rows, to show progress.
@@ -169,7 +180,7 @@ class OutlierDetector:
             itself.fill_(-1)
         parts = _Parts(log_densities, self.neighbors, self.known_values, self.conditionals)
         measures, cells = parts.of_rows(x, itself, progress)
-        return torch.cat([measures, _of_cells(self._log_p(cells), broken)])
+        return torch.cat([measures, _of_cells(self._log_p(cells), contradictions)])
 
     def cell_surprises(self, x: Tensor) -> Tensor:
         """Return the mean surprise of each cell over the folds, shape `(N, D) -> (N, C)`.
@@ -192,6 +203,7 @@ class OutlierDetector:
             "known_values": self.known_values,
             "conditionals": self.conditionals,
             "cell_tails": self.cell_tails,
+            "gaps": self.gaps,
         }
         state = {name: _tensors(component) for name, component in components.items()}
         return {**state, "categories": {"new": self.new_category}}
@@ -206,6 +218,7 @@ class OutlierDetector:
             Conditionals(view, **state["conditionals"]),
             UpperTails(**state["cell_tails"]),
             state["categories"]["new"],
+            GapPatterns(**state["gaps"]),
         )
 
 
