@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor
 
 from ..schema import TableSchema
-from .kinds import AnyRelation
+from .kinds import Relation
 from .search import find_relations, find_step
 
 REPAIRS = 3
@@ -72,7 +72,7 @@ class Relations:
         tensor([[10., 14.]], dtype=torch.float64)
     """
 
-    relations: tuple[AnyRelation, ...]
+    relations: tuple[Relation, ...]
     steps: tuple[float, ...]
 
     def __post_init__(self) -> None:

@@ -11,14 +11,14 @@ import torch
 from torch import Tensor
 
 from ..schema import Categorical, DateTime, Numeric, TableSchema
-from .kinds import AnyRelation, Lookup, Product, Relation, Sum, join_key
+from .kinds import Lookup, Product, Relation, Sum, join_key
 from .terms import (
     DAY,
     MINUTES,
-    AnyTerm,
     Calendar,
     Cell,
     DatePart,
+    Term,
     TimeOfDay,
     TimePart,
     calendar_part,
@@ -49,7 +49,7 @@ ZONES = (
 """Time zones in which the parts of a date are tried if its own zone does not fit."""
 
 
-def find_relations(codes: Tensor, schema: TableSchema) -> list[AnyRelation]:
+def find_relations(codes: Tensor, schema: TableSchema) -> list[Relation]:
     """Return the exact relations between the columns of a table. See `Relations`.
 
     Args:
@@ -80,7 +80,7 @@ class _Search:
     def __init__(self, codes: Tensor, schema: TableSchema) -> None:
         self.all_rows, self.used = codes, schema.used
         self.rows = codes[:SEARCHED_ROWS]
-        self.accepted: list[AnyRelation] = []
+        self.accepted: list[Relation] = []
         self.derived: set[int] = set()
         """Columns that say the same as another one, which need no further relations."""
         self.cells = [
@@ -116,7 +116,7 @@ class _Search:
         self._offer_all(self._sums_and_products())
         self._offer_all(self._rules(self._double_keys()))
 
-    def _offer_all(self, candidates: Iterable[AnyRelation]) -> None:
+    def _offer_all(self, candidates: Iterable[Relation]) -> None:
         """Accept the relations that hold and are new."""
         for relation in candidates:
             if self._is_new(relation.columns) and (verified := self._verified(relation)):
@@ -136,7 +136,7 @@ class _Search:
             for r in self.accepted
         )
 
-    def _verified(self, relation: AnyRelation) -> AnyRelation | None:
+    def _verified(self, relation: Relation) -> Relation | None:
         """Return a relation with its numbers of failures, or `None` if it is not accepted."""
         for codes in (self.rows, self.all_rows[:CHECKED_ROWS]):
             failures, checked = _count_failures(relation, codes)
@@ -205,7 +205,7 @@ class _Search:
             yield from self._equal_to(TimePart(j, "hour"), (0.0,))
             yield from self._equal_to(TimePart(j, "minute"), (0.0,))
 
-    def _equal_to(self, term: AnyTerm, constants: tuple[float, ...]) -> Iterator[Sum]:
+    def _equal_to(self, term: Term, constants: tuple[float, ...]) -> Iterator[Sum]:
         """Yield the columns that equal a term plus a constant in most rows of a sample."""
         rows = self.rows[:SCREENED_ROWS]
         difference = rows[:, self.numbers] - term.values(rows)[:, None]
@@ -213,13 +213,13 @@ class _Search:
             fits = _mostly(difference == constant, ~difference.isnan())
             for i in fits.nonzero().flatten().tolist():
                 if (target := self.numbers[i]) != term.column:
-                    yield Sum((term,), self.cells[target], 0, 0, (1.0,), constant, 1e-6)
+                    yield Sum((term,), self.cells[target], (1.0,), constant, 1e-6)
 
     def _shifted_dates(self) -> Iterator[Sum]:
         for a, c in combinations(self.dates, 2):
             shift = (self.rows[:, c] - self.rows[:, a]).nanmedian().item()
             if shift == shift:  # not NaN
-                yield Sum((Cell(a),), Cell(c), 0, 0, (1.0,), shift, 0.5)
+                yield Sum((Cell(a),), Cell(c), (1.0,), shift, 0.5)
 
     def _lines(self) -> Iterator[Sum]:
         """Yield $c = k a + m$ for each pair of columns that is nearly on a line."""
@@ -253,7 +253,7 @@ class _Search:
                 line = _shortest(rows[:, a], rows[:, c], k, m, tolerance, unit)
                 # If both columns are rounded, too many lines with a free slope would fit.
                 if line is not None and (other is self.precision or line[0] == -1):
-                    yield Sum((Cell(a),), Cell(c), 0, 0, (line[0],), line[1], tolerance)
+                    yield Sum((Cell(a),), Cell(c), (line[0],), line[1], tolerance)
 
     def _time_differences(self, times: list[int]) -> Iterator[Sum]:
         rows = self.rows[:SCREENED_ROWS]
@@ -266,7 +266,7 @@ class _Search:
                 lowest = float(cells[~cells.isnan()].quantile(0.001))
                 terms = (TimeOfDay(a), TimeOfDay(b))
                 target = self.cells[targets[i]]
-                yield Sum(terms, target, 0, 0, (1.0, -1.0), 0.0, 1e-6, MINUTES, lowest - 60)
+                yield Sum(terms, target, (1.0, -1.0), 0.0, 1e-6, MINUTES, lowest - 60)
 
     def _date_differences(self) -> Iterator[Sum]:
         rows = self.rows[:SCREENED_ROWS]
@@ -278,9 +278,9 @@ class _Search:
                 for i in fits.nonzero().flatten().tolist():
                     c, factors = self.numbers[i], (1 / unit, -1 / unit)
                     for tolerances in (self.precision, self.rounding):
-                        yield Sum((Cell(a), Cell(b)), Cell(c), 0, 0, factors, 0.0, tolerances[c])
+                        yield Sum((Cell(a), Cell(b)), Cell(c), factors, 0.0, tolerances[c])
 
-    def _sums_and_products(self) -> Iterator[AnyRelation]:
+    def _sums_and_products(self) -> Iterator[Relation]:
         """Yield $c = a + b$ and $c = a b$, solved for each of the columns."""
         x = self.rows[:SCREENED_ROWS][:, self.numbers]
         h = torch.tensor(self.rounding, dtype=x.dtype)[self.numbers]
@@ -311,7 +311,7 @@ class _Search:
                 factors = tuple(-signs[j] / signs[target] for j in terms)
                 tolerance = 1.001 * (own[target] + sum(other[j] for j in terms))
                 cells = tuple(map(Cell, terms))
-                yield Sum(cells, Cell(target), 0, 0, factors, 0.0, tolerance)
+                yield Sum(cells, Cell(target), factors, 0.0, tolerance)
 
     def _products(self, a: int, b: int, c: int) -> Iterator[Product]:
         """Yield $c = a b$ with each column as the target, the last of the table first."""
@@ -320,7 +320,7 @@ class _Search:
                 first, second = (a, b) if target == c else (c, a if target == b else b)
                 rounding = (1.001 * other[first], 1.001 * other[second], 1.001 * own[target])
                 power = 1 if target == c else -1
-                yield Product((Cell(first), Cell(second)), Cell(target), 0, 0, power, rounding)
+                yield Product((Cell(first), Cell(second)), Cell(target), power, rounding)
 
     def _is_key(self, j: int) -> bool:
         """Return whether a column has few categories or few integers."""
@@ -330,7 +330,7 @@ class _Search:
             return few and max(map(abs, column.levels or ())) < 2**25
         return isinstance(column, Categorical)
 
-    def _single_keys(self, zones: dict[int, str]) -> Iterator[tuple[AnyTerm, ...]]:
+    def _single_keys(self, zones: dict[int, str]) -> Iterator[tuple[Term, ...]]:
         for j in range(len(self.used)):
             if self._is_key(j):
                 yield (self.cells[j],)
@@ -338,12 +338,12 @@ class _Search:
             for part in get_args(Calendar)[:-1]:
                 yield (self._date_part(j, part, zone),)
 
-    def _double_keys(self) -> Iterator[tuple[AnyTerm, ...]]:
+    def _double_keys(self) -> Iterator[tuple[Term, ...]]:
         keys = [j for j in range(len(self.used)) if self._is_key(j) and j not in self.derived]
         for a, b in combinations(keys[:MAX_KEYS], 2):
             yield self.cells[a], self.cells[b]
 
-    def _rules(self, keys: Iterable[tuple[AnyTerm, ...]]) -> Iterator[Lookup]:
+    def _rules(self, keys: Iterable[tuple[Term, ...]]) -> Iterator[Lookup]:
         """Yield the rules by which keys determine other columns in most rows of a sample."""
         columns = [j for j in range(len(self.used)) if j not in self.dates]
         rows = self.rows[:SCREENED_KEYS]
