@@ -3,8 +3,8 @@
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import combinations, permutations
-from typing import get_args
+from itertools import chain, combinations, permutations
+from typing import TypeVar, get_args
 
 import pyarrow as pa
 import torch
@@ -24,6 +24,8 @@ from .terms import (
     calendar_part,
     local_seconds,
 )
+
+T = TypeVar("T")
 
 MAX_FAILURES = 0.005
 """Largest share of rows in which an accepted relation does not hold."""
@@ -78,8 +80,7 @@ class _Search:
     """The accepted relations, and what the search needs to know about the columns."""
 
     def __init__(self, codes: Tensor, schema: TableSchema) -> None:
-        self.all_rows, self.used = codes, schema.used
-        self.rows = codes[:SEARCHED_ROWS]
+        self.all_rows, self.rows, self.used = codes, codes[:SEARCHED_ROWS], schema.used
         self.accepted: list[Relation] = []
         self.derived: set[int] = set()
         """Columns that say the same as another one, which need no further relations."""
@@ -89,40 +90,44 @@ class _Search:
         ]
         self.numbers = [j for j, c in enumerate(schema.used) if isinstance(c, Numeric)]
         self.dates = {j: c for j, c in enumerate(schema.used) if isinstance(c, DateTime)}
-        self.precision = [
+        exact = [
             _precision(self.rows[:, j], 1e-6 if c.type == "float" else 1e-9)
             for j, c in enumerate(schema.used)
         ]
-        """Largest error of a cell that is not rounded."""
-        self.rounding = [
-            find_step(self.rows[:, j]) / 2 + self.precision[j] if j in self.numbers else 0.0
-            for j in range(len(self.precision))
+        rounded = [
+            find_step(self.rows[:, j]) / 2 + exact[j] if j in self.numbers else 0.0
+            for j in range(len(exact))
         ]
-        """Largest error of a cell that is rounded."""
+        self.exact, self.rounded = exact, rounded
+        """Largest errors of the cells of each column if they are not rounded, and if they are."""
+        self.errors = ((exact, exact), (rounded, exact), (rounded, rounded))
+        """Errors of target and terms that are tried: none is rounded, the target is, all are."""
         if len(codes) >= MIN_CHECKED:
             self._find()
 
     def _find(self) -> None:
-        self._offer_all(self._shifted_dates())
         times = [j for j in self.numbers if self._is_time_of_day(j)]
         zones = {j: self._zone(j) for j in list(self.dates)[:MAX_DATES]}
-        self._offer_all(self._date_parts(zones))
-        self._offer_all(self._time_parts(times))
-        self._offer_all(self._lines())
-        self._offer_all(self._rules(self._single_keys(zones)))
+        parts = self._parts(zones, times)
+        rules = self._rules(self._single_keys(zones))
+        self._accept(chain(self._shifted_dates(), parts, self._lines(), rules))
         self.numbers = [j for j in self.numbers if j not in self.derived][:MAX_NUMBERS]
-        self._offer_all(self._time_differences(times))
-        self._offer_all(self._date_differences())
-        self._offer_all(self._sums_and_products())
-        self._offer_all(self._rules(self._double_keys()))
+        differences = chain(self._time_differences(times), self._date_differences())
+        rules = self._rules(self._double_keys())
+        self._accept(chain(differences, self._sums_and_products(), rules))
 
-    def _offer_all(self, candidates: Iterable[Relation]) -> None:
+    def _accept(self, candidates: Iterable[Relation]) -> None:
         """Accept the relations that hold and are new."""
         for relation in candidates:
-            if self._is_new(relation.columns) and (verified := self._verified(relation)):
-                self.accepted.append(verified)
-                if verified.says_the_same:
-                    self.derived.add(verified.target.column)
+            if not self._is_new(relation.columns):
+                continue
+            counted = _counted(relation, self.rows)
+            if counted and len(self.rows) < len(self.all_rows):
+                counted = _counted(relation, self.all_rows[:CHECKED_ROWS])
+            if counted:
+                self.accepted.append(counted)
+                if counted.says_the_same:
+                    self.derived.add(counted.target.column)
 
     def _is_new(self, columns: Sequence[int]) -> bool:
         """Return whether no accepted relation has only some of these columns.
@@ -136,17 +141,6 @@ class _Search:
             for r in self.accepted
         )
 
-    def _verified(self, relation: Relation) -> Relation | None:
-        """Return a relation with its numbers of failures, or `None` if it is not accepted."""
-        for codes in (self.rows, self.all_rows[:CHECKED_ROWS]):
-            failures, checked = _count_failures(relation, codes)
-            if failures is None:
-                return None
-            relation = replace(relation, failures=failures, checked=checked)
-            if len(codes) == len(self.all_rows):
-                break
-        return relation
-
     def _is_time_of_day(self, j: int) -> bool:
         """Return whether the numbers of a column are times such as 1435."""
         cells = self.rows[:, j][~self.rows[:, j].isnan()]
@@ -155,13 +149,13 @@ class _Search:
         minutes = TimeOfDay(0).values(cells[:, None])
         few_others = int(minutes.isnan().sum()) <= MAX_FAILURES * len(cells)
         span = torch.quantile(cells, torch.tensor([0.05, 0.95], dtype=cells.dtype)).diff()
-        return few_others and float(span) >= 200 and self.rounding[j] >= 0.5
+        return few_others and float(span) >= 200 and self.rounded[j] >= 0.5
 
     def _zone(self, j: int) -> str:
         """Return the time zone of a date in which most columns are its parts."""
         own = self.dates[j].timezone or "UTC"
         rows = self.rows[~self.rows[:, j].isnan()][:SCREENED_ROWS]
-        parts, best, most = get_args(Calendar), own, 0.0
+        best, most = own, 0.0
         if self.dates[j].resolution == "day" or not self._may_have_parts(rows, j):
             return own
         for zone in (own, *ZONES):
@@ -170,7 +164,7 @@ class _Search:
             except pa.ArrowInvalid:  # this machine has no data about time zones
                 continue
             fits = 0.0
-            for part in parts:
+            for part in get_args(Calendar):
                 difference = rows[:, self.numbers] - calendar_part(seconds, part)[:, None]
                 for constant in (0, 1):
                     share = (difference == constant).sum(0) / (~difference.isnan()).sum(0)
@@ -181,39 +175,36 @@ class _Search:
 
     def _may_have_parts(self, rows: Tensor, j: int) -> bool:
         """Return whether columns and parts of a date often differ by the same hours or days."""
-        seconds = rows[:, j]
+        if not self.numbers or not len(rows):
+            return False
         for part in ("hour", "day", "weekday"):
-            difference = (rows[:, self.numbers] - calendar_part(seconds, part)[:, None]) % 24
-            if self.numbers and len(rows):
-                same = (difference == difference.mode(0).values).double().mean(0)
-                if bool((same > 0.3).any()):
-                    return True
+            difference = (rows[:, self.numbers] - calendar_part(rows[:, j], part)[:, None]) % 24
+            same = (difference == difference.mode(0).values).double().mean(0)
+            if bool((same > 0.3).any()):
+                return True
         return False
 
-    def _date_part(self, j: int, part: Calendar, zone: str) -> DatePart:
-        own = self.dates[j].timezone or "UTC"
-        return DatePart(j, part, zone, "" if zone == own else f" (time zone {zone})")
+    def _date_parts(self, j: int, zone: str) -> list[DatePart]:
+        """Return the parts of a date from the year to the minute."""
+        note = "" if zone == (self.dates[j].timezone or "UTC") else f" (time zone {zone})"
+        return [DatePart(j, part, zone, note) for part in get_args(Calendar)]
 
-    def _date_parts(self, zones: dict[int, str]) -> Iterator[Sum]:
-        for j, zone in zones.items():
-            for part in get_args(Calendar):
-                term = self._date_part(j, part, zone)
-                yield from self._equal_to(term, (0.0, 1.0))
+    def _parts(self, zones: dict[int, str], times: list[int]) -> Iterator[Sum]:
+        """Yield the columns that equal a part of a date or time in most rows of a sample.
 
-    def _time_parts(self, times: list[int]) -> Iterator[Sum]:
-        for j in times:
-            yield from self._equal_to(TimePart(j, "hour"), (0.0,))
-            yield from self._equal_to(TimePart(j, "minute"), (0.0,))
-
-    def _equal_to(self, term: Term, constants: tuple[float, ...]) -> Iterator[Sum]:
-        """Yield the columns that equal a term plus a constant in most rows of a sample."""
+        A part of a date may be counted from 1.
+        """
         rows = self.rows[:SCREENED_ROWS]
-        difference = rows[:, self.numbers] - term.values(rows)[:, None]
-        for constant in constants:
-            fits = _mostly(difference == constant, ~difference.isnan())
-            for i in fits.nonzero().flatten().tolist():
-                if (target := self.numbers[i]) != term.column:
-                    yield Sum((term,), self.cells[target], (1.0,), constant, 1e-6)
+        dates = [
+            (part, (0.0, 1.0)) for j, zone in zones.items() for part in self._date_parts(j, zone)
+        ]
+        clock = [(TimePart(j, part), (0.0,)) for j in times for part in ("hour", "minute")]
+        for term, constants in (*dates, *clock):
+            difference = rows[:, self.numbers] - term.values(rows)[:, None]
+            for constant in constants:
+                for target in _fitting(self.numbers, difference == constant, ~difference.isnan()):
+                    if target != term.column:
+                        yield Sum((term,), self.cells[target], (1.0,), constant, 1e-6)
 
     def _shifted_dates(self) -> Iterator[Sum]:
         for a, c in combinations(self.dates, 2):
@@ -224,79 +215,75 @@ class _Search:
     def _lines(self) -> Iterator[Sum]:
         """Yield $c = k a + m$ for each pair of columns that is nearly on a line."""
         rows = self.rows[:SCREENED_ROWS][:, self.numbers]
-        rounding = torch.tensor(self.rounding, dtype=rows.dtype)[self.numbers]
+        rounding = torch.tensor(self.rounded, dtype=rows.dtype)[self.numbers]
         spread = rows.sub(rows.nanmedian(0).values).abs().nanmedian(0).values
         for i, a in enumerate(self.numbers):
             order = rows[:, i].argsort()[: int((~rows[:, i].isnan()).sum())]
             if len(order) < 20:
                 continue
-            low, high = rows[order[: len(order) // 2]], rows[order[-(len(order) // 2) :]]
-            rise = high - low
+            rise = rows[order[-(len(order) // 2) :]] - rows[order[: len(order) // 2]]
             k = (rise / rise[:, i : i + 1]).nanmedian(0).values
             rest = rows - k * rows[:, i : i + 1]
             error = (rest - rest.nanmedian(0).values).abs()
             largest = 3 * (rounding + k.abs() * rounding[i]) + 0.05 * spread
-            fits = _mostly(error <= largest, ~error.isnan()) & (k != 0) & k.isfinite()
-            for j in fits.nonzero().flatten().tolist():
-                if self.numbers[j] > a:
-                    yield from self._line(a, self.numbers[j])
+            holds = (error <= largest) & (k != 0) & k.isfinite()
+            for c in _fitting(self.numbers, holds, ~error.isnan()):
+                if c > a:
+                    yield from self._line(a, c)
 
     def _line(self, first: int, second: int) -> Iterator[Sum]:
         rows = self.rows[~self.rows[:, [first, second]].isnan().any(1)]
-        lines = {}
-        for a, c in ((first, second), (second, first)):
-            lines[a, c] = _fit_line(rows[:, a], rows[:, c], self.rounding[a], self.rounding[c])
-        for own, other in _roundings(self.precision, self.rounding):
+        unit = max(find_step(rows[:, first]), find_step(rows[:, second]))
+        lines = {
+            (a, c): _fit_line(rows[:, a], rows[:, c], self.rounded[a], self.rounded[c])
+            for a, c in ((first, second), (second, first))
+        }
+        for own, other in self.errors:
             for (a, c), (k, m) in lines.items():
                 tolerance = 1.001 * (own[c] + abs(k) * other[a])
-                unit = max(find_step(rows[:, a]), find_step(rows[:, c]))
                 line = _shortest(rows[:, a], rows[:, c], k, m, tolerance, unit)
                 # If both columns are rounded, too many lines with a free slope would fit.
-                if line is not None and (other is self.precision or line[0] == -1):
+                if line is not None and (other is self.exact or line[0] == -1):
                     yield Sum((Cell(a),), Cell(c), (line[0],), line[1], tolerance)
 
     def _time_differences(self, times: list[int]) -> Iterator[Sum]:
         rows = self.rows[:SCREENED_ROWS]
         targets = [j for j in self.numbers if j not in times]
-        for a, b in permutations(times[:MAX_DATES], 2):
-            minutes = TimeOfDay(a).values(rows) - TimeOfDay(b).values(rows)
+        for a, b in permutations(map(TimeOfDay, times[:MAX_DATES]), 2):
+            minutes = a.values(rows) - b.values(rows)
             difference = (rows[:, targets] - minutes[:, None]) % MINUTES
-            for i in _mostly(difference == 0, ~difference.isnan()).nonzero().flatten().tolist():
-                cells = self.rows[:, targets[i]]
-                lowest = float(cells[~cells.isnan()].quantile(0.001))
-                terms = (TimeOfDay(a), TimeOfDay(b))
-                target = self.cells[targets[i]]
-                yield Sum(terms, target, (1.0, -1.0), 0.0, 1e-6, MINUTES, lowest - 60)
+            for c in _fitting(targets, difference == 0, ~difference.isnan()):
+                cells = self.rows[:, c]
+                lowest = float(cells[~cells.isnan()].quantile(0.001)) - 60
+                yield Sum((a, b), Cell(c), (1.0, -1.0), 0.0, 1e-6, MINUTES, lowest)
 
     def _date_differences(self) -> Iterator[Sum]:
         rows = self.rows[:SCREENED_ROWS]
-        tolerance = torch.tensor(self.rounding, dtype=rows.dtype)[self.numbers]
+        tolerance = torch.tensor(self.rounded, dtype=rows.dtype)[self.numbers]
         for a, b in permutations(list(self.dates)[:MAX_DATES], 2):
             for unit in (DAY, 3600, 60, 1):
                 error = rows[:, self.numbers] - (rows[:, a] - rows[:, b])[:, None] / unit
-                fits = _mostly(error.abs() <= tolerance, ~error.isnan())
-                for i in fits.nonzero().flatten().tolist():
-                    c, factors = self.numbers[i], (1 / unit, -1 / unit)
-                    for tolerances in (self.precision, self.rounding):
-                        yield Sum((Cell(a), Cell(b)), Cell(c), factors, 0.0, tolerances[c])
+                for c in _fitting(self.numbers, error.abs() <= tolerance, ~error.isnan()):
+                    for errors in (self.exact, self.rounded):
+                        factors = (1 / unit, -1 / unit)
+                        yield Sum((Cell(a), Cell(b)), Cell(c), factors, 0.0, errors[c])
 
     def _sums_and_products(self) -> Iterator[Relation]:
         """Yield $c = a + b$ and $c = a b$, solved for each of the columns."""
         x = self.rows[:SCREENED_ROWS][:, self.numbers]
-        h = torch.tensor(self.rounding, dtype=x.dtype)[self.numbers]
-        is_constant = _mostly(x == x.roll(1, 0), ~x.isnan(), 1 - MIN_SHUFFLED).tolist()
+        h = torch.tensor(self.rounded, dtype=x.dtype)[self.numbers]
+        is_constant = _is_constant(x).tolist()
         for i, a in enumerate(self.numbers):
             own, others = x[:, i : i + 1], x[:, i + 1 :]
-            error_of_sum = (own + others)[:, :, None] - x[:, None]  # (rows, b, c)
-            error_of_product = (own * others)[:, :, None] - x[:, None]
+            sums, products = own + others, own * others  # (rows, b)
             sum_rounding = (h[i] + h[i + 1 :])[:, None] + h
             product_rounding = (others.abs() * h[i] + own.abs() * h[i + 1 :])[:, :, None] + h
-            for error, rounding, solutions in (
-                (error_of_sum, sum_rounding, self._sums),
-                (error_of_product, product_rounding, self._products),
+            for results, rounding, solutions in (
+                (sums, sum_rounding, self._sums),
+                (products, product_rounding, self._products),
             ):
-                fits = _mostly(error.abs() <= rounding, ~error.isnan())
-                for b, c in fits.nonzero().tolist():
+                error = results[:, :, None] - x[:, None]  # (rows, b, c)
+                for b, c in _mostly(error.abs() <= rounding, ~error.isnan()).nonzero().tolist():
                     b += i + 1
                     # Of two columns that are nearly always 0, one is nearly any multiple.
                     if c not in {i, b} and is_constant[i] + is_constant[b] + is_constant[c] < 2:
@@ -305,17 +292,16 @@ class _Search:
     def _sums(self, a: int, b: int, c: int) -> Iterator[Sum]:
         """Yield $c = a + b$ with each column as the target, the last of the table first."""
         signs = {a: 1.0, b: 1.0, c: -1.0}
-        for own, other in _roundings(self.precision, self.rounding):
+        for own, other in self.errors:
             for target in sorted(signs, reverse=True):
                 terms = sorted(set(signs) - {target}, key=lambda j: (signs[j] == signs[target], j))
                 factors = tuple(-signs[j] / signs[target] for j in terms)
                 tolerance = 1.001 * (own[target] + sum(other[j] for j in terms))
-                cells = tuple(map(Cell, terms))
-                yield Sum(cells, Cell(target), factors, 0.0, tolerance)
+                yield Sum(tuple(map(Cell, terms)), Cell(target), factors, 0.0, tolerance)
 
     def _products(self, a: int, b: int, c: int) -> Iterator[Product]:
         """Yield $c = a b$ with each column as the target, the last of the table first."""
-        for own, other in _roundings(self.precision, self.rounding):
+        for own, other in self.errors:
             for target in sorted((a, b, c), reverse=True):
                 first, second = (a, b) if target == c else (c, a if target == b else b)
                 rounding = (1.001 * other[first], 1.001 * other[second], 1.001 * own[target])
@@ -331,52 +317,45 @@ class _Search:
         return isinstance(column, Categorical)
 
     def _single_keys(self, zones: dict[int, str]) -> Iterator[tuple[Term, ...]]:
-        for j in range(len(self.used)):
-            if self._is_key(j):
-                yield (self.cells[j],)
+        yield from ((self.cells[j],) for j in range(len(self.used)) if self._is_key(j))
         for j, zone in zones.items():
-            for part in get_args(Calendar)[:-1]:
-                yield (self._date_part(j, part, zone),)
+            yield from ((part,) for part in self._date_parts(j, zone)[:-1])
 
     def _double_keys(self) -> Iterator[tuple[Term, ...]]:
         keys = [j for j in range(len(self.used)) if self._is_key(j) and j not in self.derived]
-        for a, b in combinations(keys[:MAX_KEYS], 2):
-            yield self.cells[a], self.cells[b]
+        yield from combinations([self.cells[j] for j in keys[:MAX_KEYS]], 2)
 
     def _rules(self, keys: Iterable[tuple[Term, ...]]) -> Iterator[Lookup]:
         """Yield the rules by which keys determine other columns in most rows of a sample."""
-        columns = [j for j in range(len(self.used)) if j not in self.dates]
         rows = self.rows[:SCREENED_KEYS]
-        targets = torch.empty(len(rows), len(columns), dtype=rows.dtype)
-        for i, j in enumerate(columns):
-            targets[:, i] = self.cells[j].values(rows)
-        is_constant = _mostly(targets == targets.roll(1, 0), ~targets.isnan(), 1 - MIN_SHUFFLED)
+        targets = torch.stack([cell.values(rows) for cell in self.cells], 1)
+        is_constant = _is_constant(targets)
         for terms in keys:
             given = [term.column for term in terms]
             key, order = join_key(terms, rows).sort()
             before, after = targets[order[:-1]], targets[order[1:]]
             counts = (key[1:] == key[:-1])[:, None] & ~(before.isnan() | after.isnan())
-            fits = _mostly(before == after, counts) & ~is_constant
-            for target in (columns[i] for i in fits.nonzero().flatten().tolist()):
-                if target not in given and self._is_new([*given, target]):
-                    rule = Lookup.learn(terms, self.cells[target], self.rows)
+            for target in _fitting(self.cells, (before == after) & ~is_constant, counts):
+                if target.column in {*given, *self.dates}:
+                    continue
+                if self._is_new([*given, target.column]):
+                    rule = Lookup.learn(terms, target, self.rows)
                     # The rule of all rows is learned only if that of a sample is accepted.
                     if self._is_accepted(rule):
-                        yield Lookup.learn(terms, rule.target, self.all_rows)
+                        yield Lookup.learn(terms, target, self.all_rows)
 
     def _is_accepted(self, rule: Lookup) -> bool:
         """Return whether a rule holds in a sample, and needs both if it has two terms.
 
         One term alone must not give the target in at least four times as many rows.
         """
-        failures = _count_failures(rule, self.rows)[0]
-        if failures is None:
-            return False
+        counted = _counted(rule, self.rows)
+        if counted is None or len(rule.terms) == 1:
+            return counted is not None
         rows = self.rows[rule.holds(self.rows, leave_one_out=True) >= 0]
-        terms = rule.terms if len(rule.terms) > 1 else ()
-        singles = [Lookup.learn((term,), rule.target, rows) for term in terms]
+        singles = [Lookup.learn((term,), rule.target, rows) for term in rule.terms]
         return all(
-            int((single.holds(rows, leave_one_out=True) < 1).sum()) >= 4 * (failures + 1)
+            int((single.holds(rows, leave_one_out=True) < 1).sum()) >= 4 * (counted.failures + 1)
             for single in singles
         )
 
@@ -390,19 +369,19 @@ def _precision(cells: Tensor, relative: float) -> float:
     return min(relative * float(max(high, -low)), 1e-6 * float(high - low)) + 1e-12
 
 
-def _count_failures(relation: Relation, codes: Tensor) -> tuple[int | None, int]:
-    """Return the numbers of failures and of checked rows. No failures if it is not accepted."""
+def _counted(relation: Relation, codes: Tensor) -> Relation | None:
+    """Return a relation with its numbers of failures and rows, or `None` if it is refused."""
     expected = relation.expected(codes, leave_one_out=True)
     cells = relation.target.values(codes)
-    checked = ~(expected.isnan() | cells.isnan())
+    known = ~cells.isnan()
+    checked = ~expected.isnan() & known
     count = int(checked.sum())
-    complete = ~cells.isnan()
     for term in relation.terms:
-        complete &= ~term.values(codes).isnan()
+        known = known & ~term.values(codes).isnan()
     failures = int((relation.differs(codes, expected, cells) & checked).sum())
-    enough = count >= max(MIN_CHECKED, MIN_COVERED * int(complete.sum()))
+    enough = count >= max(MIN_CHECKED, MIN_COVERED * int(known.sum()))
     if not enough or failures > MAX_FAILURES * count:
-        return None, count
+        return None
     codes, expected, cells = codes[checked], expected[checked], cells[checked]
     shuffled, different = 0.0, 0.0
     for shift in SHUFFLES:
@@ -410,7 +389,8 @@ def _count_failures(relation: Relation, codes: Tensor) -> tuple[int | None, int]
         shuffled += int(relation.differs(codes, expected, other).sum()) / len(SHUFFLES)
         different += int((other != cells).sum()) / len(SHUFFLES)
     smallest = max(MIN_SHUFFLED * count, MIN_RATIO * (failures + 1), MIN_DISTINCT * different)
-    return (failures if shuffled >= smallest else None), count
+    is_informative = shuffled >= smallest
+    return replace(relation, failures=failures, checked=count) if is_informative else None
 
 
 def _mostly(holds: Tensor, counts: Tensor, share: float = 0.97) -> Tensor:
@@ -419,11 +399,14 @@ def _mostly(holds: Tensor, counts: Tensor, share: float = 0.97) -> Tensor:
     return (number >= 20) & ((holds & counts).sum(0) >= share * number)
 
 
-def _roundings(
-    precision: list[float], rounding: list[float]
-) -> tuple[tuple[list[float], list[float]], ...]:
-    """Return errors of target and terms: none is rounded, the target is, all are."""
-    return ((precision, precision), (rounding, precision), (rounding, rounding))
+def _fitting(columns: Sequence[T], holds: Tensor, counts: Tensor) -> list[T]:
+    """Return the columns in which something holds in most rows, shapes `(N, C)`."""
+    return [columns[i] for i in _mostly(holds, counts).nonzero().flatten().tolist()]
+
+
+def _is_constant(cells: Tensor) -> Tensor:
+    """Return which columns have nearly always the same value, shape `(N, C) -> (C,)`."""
+    return _mostly(cells == cells.roll(1, 0), ~cells.isnan(), 1 - MIN_SHUFFLED)
 
 
 def _window(rest: Tensor) -> tuple[float, float]:
