@@ -260,7 +260,8 @@ class Lookup(Relation):
     """One or two integers or categories determine a cell by a rule that the rows have taught.
 
     The expected cell is the value of more than half of the training rows with the same key. For a
-    training row, these are the other rows.
+    training row, these are the other rows. Rare categories that were merged count as a value that
+    is never expected.
 
     Attributes:
         keys: Different keys in increasing order. See `RADIX`.
@@ -294,7 +295,7 @@ class Lookup(Relation):
     @classmethod
     def learn(cls, terms: tuple[Term, ...], target: Cell, codes: Tensor) -> "Lookup":
         """Return the rule of rows, shape `(N, C)`. At least one row must have key and target."""
-        key, value = join_key(terms, codes), target.values(codes)
+        key, value = join_key(terms, codes), codes[:, target.column]
         present = ~(key.isnan() | value.isnan())
         keys, of_key = torch.unique(key[present], return_inverse=True)
         values, of_value = torch.unique(value[present], return_inverse=True)
@@ -328,7 +329,7 @@ class Lookup(Relation):
         row = torch.searchsorted(keys, key).clamp_max(len(keys) - 1)
         value, count, rival, total = values[row], counts[row], rivals[row], totals[row]
         if leave_one_out:
-            own = self.target.values(codes)
+            own = codes[:, self.target.column]
             counted, agrees = ~own.isnan(), own == value
             # If half of the rows have the rival, it is more than half of the others.
             swaps = agrees & (rival != value)
@@ -336,7 +337,7 @@ class Lookup(Relation):
             count = count - (agrees & ~swaps).to(count)
             total = total - counted.to(total)
         is_known = (keys[row] == key) & (2 * count > total)
-        return value.where(is_known, torch.nan).to(codes.dtype)
+        return self.target.without_merged(value.where(is_known, torch.nan)).to(codes.dtype)
 
     def differs(self, codes: Tensor, expected: Tensor, cells: Tensor) -> Tensor:
         """See `Relation.differs`."""
@@ -348,7 +349,8 @@ class Lookup(Relation):
         Keys whose value is not known are left out. The last shape is `(T, N, K)`.
         """
         keys, values, counts, _, totals = self._table
-        keys, values = keys[2 * counts > totals], values[2 * counts > totals]
+        is_known = (2 * counts > totals) & ~self.target.without_merged(values).isnan()
+        keys, values = keys[is_known], values[is_known]
         first = (keys / RADIX).round()
         parts = torch.stack([keys] if len(self.terms) == 1 else [first, keys - first * RADIX])
         cells = torch.stack([term.values(codes) for term in self.terms])

@@ -68,7 +68,10 @@ class Cell(Term):
 
     def values(self, codes: Tensor) -> Tensor:
         """See `Term.values`."""
-        cells = codes[:, self.column]
+        return self.without_merged(codes[:, self.column])
+
+    def without_merged(self, cells: Tensor) -> Tensor:
+        """Return cells of the column with NaN in place of rare categories."""
         return cells if self.merged < 0 else cells.where(cells != self.merged, torch.nan)
 
     def invert(self, codes: Tensor, values: Tensor) -> Tensor:
