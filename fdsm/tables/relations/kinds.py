@@ -58,14 +58,9 @@ class Relation(ABC):
 
     @abstractmethod
     def expected(self, codes: Tensor, *, leave_one_out: bool = False) -> Tensor:
-        """Return the target that the other cells give, shape `(N, C) -> (N,)`.
+        """Return the target that the other cells give, `(N, C) -> (N,)`. NaN if it is unknown.
 
-        Args:
-            codes: Codes of rows. NaN in missing cells.
-            leave_one_out: Whether these are training rows, which do not give their own target.
-
-        Returns:
-            The codes. NaN if it cannot be known.
+        With `leave_one_out`, the rows are training rows, which do not give their own target.
         """
 
     @abstractmethod
@@ -81,14 +76,9 @@ class Relation(ABC):
         """Return the cells of the column of term `i` that the other cells give. See `solve`."""
 
     def solve(self, codes: Tensor, column: int) -> Tensor | None:
-        """Return the cells of one of the columns that the other cells give, shape `(N,)`.
+        """Return the cells of one of the columns that the other cells give, `(N, C) -> (N,)`.
 
-        Args:
-            codes: Codes of rows, shape `(N, C)`.
-            column: Index of the column.
-
-        Returns:
-            The cells, NaN where there are none. `None` if the column cannot be solved for.
+        They are NaN where there are none. `None` if the column cannot be solved for.
         """
         if column == self.target.column:
             return self.expected(codes)
@@ -101,15 +91,7 @@ class Relation(ABC):
         return codes
 
     def holds(self, codes: Tensor, *, leave_one_out: bool = False) -> Tensor:
-        """Return 1 where the relation holds, 0 where not, -1 where it cannot be checked.
-
-        Args:
-            codes: Codes of rows, shape `(N, C)`.
-            leave_one_out: Whether these are training rows.
-
-        Returns:
-            One int8 per row.
-        """
+        """Return 1 where it holds, 0 where not, -1 if it cannot be checked, `(N, C) -> (N,)`."""
         expected = self.expected(codes, leave_one_out=leave_one_out)
         cells = self.target.values(codes)
         holds = (~self.differs(codes, expected, cells)).to(torch.int8)
@@ -370,16 +352,9 @@ class Lookup(Relation):
     ) -> Tensor:
         """Return rows whose key occurs in training.
 
-        Rows with another key get the key that changes the fewest terms. Among these it is the one
-        whose value is nearest to the target, or a random one.
-
-        Args:
-            codes: Codes of rows, shape `(N, C)`.
-            kept: Indices of columns that should not change.
-            generator: Random numbers.
-
-        Returns:
-            The rows.
+        Rows with another key get the key that changes the fewest terms, if possible none in the
+        columns `kept`. Among these it is the one whose value is nearest to the target, or a random
+        one.
         """
         key, expected = join_key(self.terms, codes), self.expected(codes)
         rows = (expected.isnan() & ~key.isnan()).nonzero().flatten()

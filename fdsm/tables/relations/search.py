@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, combinations, permutations
+from itertools import chain, combinations, permutations, starmap
 from typing import TypeVar, get_args
 
 import pyarrow as pa
@@ -51,19 +51,6 @@ ZONES = (
 """Time zones in which the parts of a date are tried if its own zone does not fit."""
 
 
-def find_relations(codes: Tensor, schema: TableSchema) -> list[Relation]:
-    """Return the exact relations between the columns of a table. See `Relations`.
-
-    Args:
-        codes: Codes of the training rows, shape `(N, C)`, in random order.
-        schema: Types of the columns.
-
-    Returns:
-        The relations. None of them has all columns of another one.
-    """
-    return _Search(codes, schema).accepted
-
-
 def find_step(cells: Tensor) -> float:
     """Return the unit of which nearly all cells are multiples: a power of 0.1, or 0."""
     present = cells[cells.isfinite()]
@@ -76,8 +63,16 @@ def find_step(cells: Tensor) -> float:
     return 0.0
 
 
-class _Search:
-    """The accepted relations, and what the search needs to know about the columns."""
+class Search:
+    """The search for the relations between the columns of a table. See `Relations`.
+
+    Args:
+        codes: Codes of the training rows, shape `(N, C)`, in random order.
+        schema: Types of the columns.
+
+    Attributes:
+        accepted: The relations. None of them has all columns of another one.
+    """
 
     def __init__(self, codes: Tensor, schema: TableSchema) -> None:
         self.all_rows, self.rows, self.used = codes, codes[:SEARCHED_ROWS], schema.used
@@ -112,9 +107,8 @@ class _Search:
         rules = self._rules(self._single_keys(zones))
         self._accept(chain(self._shifted_dates(), parts, self._lines(), rules))
         self.numbers = [j for j in self.numbers if j not in self.derived][:MAX_NUMBERS]
-        differences = chain(self._time_differences(times), self._date_differences())
         rules = self._rules(self._double_keys())
-        self._accept(chain(differences, self._sums_and_products(), rules))
+        self._accept(chain(self._differences(times), self._sums_and_products(), rules))
 
     def _accept(self, candidates: Iterable[Relation]) -> None:
         """Accept the relations that hold and are new."""
@@ -152,37 +146,23 @@ class _Search:
         return few_others and float(span) >= 200 and self.rounded[j] >= 0.5
 
     def _zone(self, j: int) -> str:
-        """Return the time zone of a date in which most columns are its parts."""
+        """Return the time zone of a date in which most cells are its parts."""
         own = self.dates[j].timezone or "UTC"
         rows = self.rows[~self.rows[:, j].isnan()][:SCREENED_ROWS]
-        best, most = own, 0.0
-        if self.dates[j].resolution == "day" or not self._may_have_parts(rows, j):
-            return own
-        for zone in (own, *ZONES):
+        numbers = rows[:, self.numbers]
+        least = 0.9 * (~numbers.isnan()).sum(0)
+
+        def count_parts(zone: str) -> int:
             try:
                 seconds = local_seconds(rows[:, j], zone)
             except pa.ArrowInvalid:  # this machine has no data about time zones
-                continue
-            fits = 0.0
-            for part in get_args(Calendar):
-                difference = rows[:, self.numbers] - calendar_part(seconds, part)[:, None]
-                for constant in (0, 1):
-                    share = (difference == constant).sum(0) / (~difference.isnan()).sum(0)
-                    fits += float(share[share > 0.9].sum())
-            if fits > most + 1e-3:
-                best, most = zone, fits
-        return best
+                return -1
+            parts = torch.stack([calendar_part(seconds, part) for part in get_args(Calendar)], 1)
+            difference = numbers[:, None] - parts[:, :, None]  # (rows, parts, columns)
+            counts = torch.stack([(difference == constant).sum(0) for constant in (0, 1)])
+            return int(counts[counts > least].sum())
 
-    def _may_have_parts(self, rows: Tensor, j: int) -> bool:
-        """Return whether columns and parts of a date often differ by the same hours or days."""
-        if not self.numbers or not len(rows):
-            return False
-        for part in ("hour", "day", "weekday"):
-            difference = (rows[:, self.numbers] - calendar_part(rows[:, j], part)[:, None]) % 24
-            same = (difference == difference.mode(0).values).double().mean(0)
-            if bool((same > 0.3).any()):
-                return True
-        return False
+        return own if self.dates[j].resolution == "day" else max((own, *ZONES), key=count_parts)
 
     def _date_parts(self, j: int, zone: str) -> list[DatePart]:
         """Return the parts of a date from the year to the minute."""
@@ -190,21 +170,43 @@ class _Search:
         return [DatePart(j, part, zone, note) for part in get_args(Calendar)]
 
     def _parts(self, zones: dict[int, str], times: list[int]) -> Iterator[Sum]:
-        """Yield the columns that equal a part of a date or time in most rows of a sample.
+        """Yield parts of dates, which may be counted from 1, and of times of day."""
+        for part in chain.from_iterable(starmap(self._date_parts, zones.items())):
+            for constant in (0.0, 1.0):
+                yield from self._sums_of((part,), (1.0,), constant)
+        for j in times:
+            yield from self._sums_of((TimePart(j, "hour"),), (1.0,))
+            yield from self._sums_of((TimePart(j, "minute"),), (1.0,))
 
-        A part of a date may be counted from 1.
-        """
+    def _differences(self, times: list[int]) -> Iterator[Sum]:
+        """Yield differences of times of day and of dates."""
+        for clocks in permutations(map(TimeOfDay, times[:MAX_DATES]), 2):
+            yield from self._sums_of(clocks, (1.0, -1.0), period=MINUTES)
+        for dates in permutations(map(Cell, list(self.dates)[:MAX_DATES]), 2):
+            for unit in (DAY, 3600, 60, 1):
+                yield from self._sums_of(dates, (1 / unit, -1 / unit))
+
+    def _sums_of(
+        self,
+        terms: tuple[Term, ...],
+        factors: tuple[float, ...],
+        constant: float = 0.0,
+        period: float = 0.0,
+    ) -> Iterator[Sum]:
+        """Yield the columns that equal a sum of terms in most rows of a sample."""
         rows = self.rows[:SCREENED_ROWS]
-        dates = [
-            (part, (0.0, 1.0)) for j, zone in zones.items() for part in self._date_parts(j, zone)
-        ]
-        clock = [(TimePart(j, part), (0.0,)) for j in times for part in ("hour", "minute")]
-        for term, constants in (*dates, *clock):
-            difference = rows[:, self.numbers] - term.values(rows)[:, None]
-            for constant in constants:
-                for target in _fitting(self.numbers, difference == constant, ~difference.isnan()):
-                    if target != term.column:
-                        yield Sum((term,), self.cells[target], (1.0,), constant, 1e-6)
+        targets = [j for j in self.numbers if j not in {term.column for term in terms}]
+        tolerance = torch.tensor(self.rounded, dtype=rows.dtype)[targets]
+        parts = [k * term.values(rows) for k, term in zip(factors, terms, strict=True)]
+        error = (rows[:, targets] - constant - torch.stack(parts, 1).sum(1, keepdim=True)).abs()
+        if period:
+            error = torch.minimum(error % period, period - error % period)
+        for c in _fitting(targets, error <= tolerance, ~error.isnan()):
+            # The target is expected within a day, from an hour below nearly all of its cells.
+            cells = self.rows[:, c]
+            lowest = float(cells[~cells.isnan()].quantile(0.001)) - 60 if period else 0.0
+            for errors in (self.exact, self.rounded):
+                yield Sum(terms, Cell(c), factors, constant, errors[c], period, lowest)
 
     def _shifted_dates(self) -> Iterator[Sum]:
         for a, c in combinations(self.dates, 2):
@@ -245,28 +247,6 @@ class _Search:
                 # If both columns are rounded, too many lines with a free slope would fit.
                 if line is not None and (other is self.exact or line[0] == -1):
                     yield Sum((Cell(a),), Cell(c), (line[0],), line[1], tolerance)
-
-    def _time_differences(self, times: list[int]) -> Iterator[Sum]:
-        rows = self.rows[:SCREENED_ROWS]
-        targets = [j for j in self.numbers if j not in times]
-        for a, b in permutations(map(TimeOfDay, times[:MAX_DATES]), 2):
-            minutes = a.values(rows) - b.values(rows)
-            difference = (rows[:, targets] - minutes[:, None]) % MINUTES
-            for c in _fitting(targets, difference == 0, ~difference.isnan()):
-                cells = self.rows[:, c]
-                lowest = float(cells[~cells.isnan()].quantile(0.001)) - 60
-                yield Sum((a, b), Cell(c), (1.0, -1.0), 0.0, 1e-6, MINUTES, lowest)
-
-    def _date_differences(self) -> Iterator[Sum]:
-        rows = self.rows[:SCREENED_ROWS]
-        tolerance = torch.tensor(self.rounded, dtype=rows.dtype)[self.numbers]
-        for a, b in permutations(list(self.dates)[:MAX_DATES], 2):
-            for unit in (DAY, 3600, 60, 1):
-                error = rows[:, self.numbers] - (rows[:, a] - rows[:, b])[:, None] / unit
-                for c in _fitting(self.numbers, error.abs() <= tolerance, ~error.isnan()):
-                    for errors in (self.exact, self.rounded):
-                        factors = (1 / unit, -1 / unit)
-                        yield Sum((Cell(a), Cell(b)), Cell(c), factors, 0.0, errors[c])
 
     def _sums_and_products(self) -> Iterator[Relation]:
         """Yield $c = a + b$ and $c = a b$, solved for each of the columns."""
