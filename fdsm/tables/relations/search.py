@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, combinations, permutations, starmap
-from typing import TypeVar, get_args
+from typing import get_args
 
 import pyarrow as pa
 import torch
@@ -24,8 +24,6 @@ from .terms import (
     calendar_part,
     local_seconds,
 )
-
-T = TypeVar("T")
 
 MAX_FAILURES = 0.005
 """Largest share of rows in which an accepted relation does not hold."""
@@ -49,6 +47,8 @@ ZONES = (
     "Australia/Sydney",
 )
 """Time zones in which the parts of a date are tried if its own zone does not fit."""
+ZONE_PARTS: tuple[Calendar, ...] = ("day", "weekday", "day of the week", "hour")
+"""Parts of a date from which its time zone is recognized."""
 
 
 def find_step(cells: Tensor) -> float:
@@ -150,19 +150,28 @@ class Search:
         own = self.dates[j].timezone or "UTC"
         rows = self.rows[~self.rows[:, j].isnan()][:SCREENED_ROWS]
         numbers = rows[:, self.numbers]
-        least = 0.9 * (~numbers.isnan()).sum(0)
+        if self.dates[j].resolution == "day" or not numbers.numel():
+            return own
+
+        def subtract_parts(zone: str) -> Tensor:  # (rows, parts, columns)
+            seconds = local_seconds(rows[:, j], zone)
+            parts = torch.stack([calendar_part(seconds, part) for part in ZONE_PARTS], 1)
+            return numbers[:, None] - parts[:, :, None]
+
+        # A column that is a part in any zone often differs from it by the same hours or days.
+        difference = subtract_parts("UTC") % 24
+        if not bool(((difference == difference.mode(0).values).double().mean(0) > 0.3).any()):
+            return own
 
         def count_parts(zone: str) -> int:
             try:
-                seconds = local_seconds(rows[:, j], zone)
+                difference = subtract_parts(zone)
             except pa.ArrowInvalid:  # this machine has no data about time zones
                 return -1
-            parts = torch.stack([calendar_part(seconds, part) for part in get_args(Calendar)], 1)
-            difference = numbers[:, None] - parts[:, :, None]  # (rows, parts, columns)
             counts = torch.stack([(difference == constant).sum(0) for constant in (0, 1)])
-            return int(counts[counts > least].sum())
+            return int(counts[counts > 0.9 * (~difference.isnan()).sum(0)].sum())
 
-        return own if self.dates[j].resolution == "day" else max((own, *ZONES), key=count_parts)
+        return max((own, *ZONES), key=count_parts)
 
     def _date_parts(self, j: int, zone: str) -> list[DatePart]:
         """Return the parts of a date from the year to the minute."""
@@ -172,8 +181,7 @@ class Search:
     def _parts(self, zones: dict[int, str], times: list[int]) -> Iterator[Sum]:
         """Yield parts of dates, which may be counted from 1, and of times of day."""
         for part in chain.from_iterable(starmap(self._date_parts, zones.items())):
-            for constant in (0.0, 1.0):
-                yield from self._sums_of((part,), (1.0,), constant)
+            yield from self._sums_of((part,), (1.0,), (0.0, 1.0))
         for j in times:
             yield from self._sums_of((TimePart(j, "hour"),), (1.0,))
             yield from self._sums_of((TimePart(j, "minute"),), (1.0,))
@@ -190,23 +198,26 @@ class Search:
         self,
         terms: tuple[Term, ...],
         factors: tuple[float, ...],
-        constant: float = 0.0,
+        constants: tuple[float, ...] = (0.0,),
         period: float = 0.0,
     ) -> Iterator[Sum]:
         """Yield the columns that equal a sum of terms in most rows of a sample."""
-        rows = self.rows[:SCREENED_ROWS]
-        targets = [j for j in self.numbers if j not in {term.column for term in terms}]
-        tolerance = torch.tensor(self.rounded, dtype=rows.dtype)[targets]
-        parts = [k * term.values(rows) for k, term in zip(factors, terms, strict=True)]
-        error = (rows[:, targets] - constant - torch.stack(parts, 1).sum(1, keepdim=True)).abs()
-        if period:
-            error = torch.minimum(error % period, period - error % period)
-        for c in _fitting(targets, error <= tolerance, ~error.isnan()):
-            # The target is expected within a day, from an hour below nearly all of its cells.
-            cells = self.rows[:, c]
-            lowest = float(cells[~cells.isnan()].quantile(0.001)) - 60 if period else 0.0
-            for errors in (self.exact, self.rounded):
-                yield Sum(terms, Cell(c), factors, constant, errors[c], period, lowest)
+        rows, given = self.rows[:SCREENED_ROWS], {term.column for term in terms}
+        targets = [j for j in self.numbers if j not in given]
+        tolerance = rows.new_tensor([self.rounded[j] for j in targets])
+        rest = rows[:, targets]
+        for factor, term in zip(factors, terms, strict=True):
+            rest = rest - factor * term.values(rows)[:, None]
+        for constant in constants:
+            error = (rest - constant).abs()
+            if period:
+                error = torch.minimum(error % period, period - error % period)
+            for c in _fitting(targets, error <= tolerance, ~error.isnan()):
+                # Nearly all cells are at least an hour above the lowest expected number.
+                cells = self.rows[:, c]
+                lowest = float(cells[~cells.isnan()].quantile(0.001)) - 60 if period else 0.0
+                for errors in (self.exact, self.rounded):
+                    yield Sum(terms, Cell(c), factors, constant, errors[c], period, lowest)
 
     def _shifted_dates(self) -> Iterator[Sum]:
         for a, c in combinations(self.dates, 2):
@@ -255,14 +266,14 @@ class Search:
         is_constant = _is_constant(x).tolist()
         for i, a in enumerate(self.numbers):
             own, others = x[:, i : i + 1], x[:, i + 1 :]
-            sums, products = own + others, own * others  # (rows, b)
+            error_of_sum = (own + others)[:, :, None] - x[:, None]  # (rows, b, c)
+            error_of_product = (own * others)[:, :, None] - x[:, None]
             sum_rounding = (h[i] + h[i + 1 :])[:, None] + h
             product_rounding = (others.abs() * h[i] + own.abs() * h[i + 1 :])[:, :, None] + h
-            for results, rounding, solutions in (
-                (sums, sum_rounding, self._sums),
-                (products, product_rounding, self._products),
+            for error, rounding, solutions in (
+                (error_of_sum, sum_rounding, self._sums),
+                (error_of_product, product_rounding, self._products),
             ):
-                error = results[:, :, None] - x[:, None]  # (rows, b, c)
                 for b, c in _mostly(error.abs() <= rounding, ~error.isnan()).nonzero().tolist():
                     b += i + 1
                     # Of two columns that are nearly always 0, one is nearly any multiple.
@@ -308,17 +319,19 @@ class Search:
     def _rules(self, keys: Iterable[tuple[Term, ...]]) -> Iterator[Lookup]:
         """Yield the rules by which keys determine other columns in most rows of a sample."""
         rows = self.rows[:SCREENED_KEYS]
-        targets = torch.stack([cell.values(rows) for cell in self.cells], 1)
+        cells = [cell for cell in self.cells if cell.column not in self.dates]
+        if not cells:
+            return
+        targets = torch.stack([cell.values(rows) for cell in cells], 1)
         is_constant = _is_constant(targets)
         for terms in keys:
             given = [term.column for term in terms]
             key, order = join_key(terms, rows).sort()
             before, after = targets[order[:-1]], targets[order[1:]]
             counts = (key[1:] == key[:-1])[:, None] & ~(before.isnan() | after.isnan())
-            for target in _fitting(self.cells, (before == after) & ~is_constant, counts):
-                if target.column in {*given, *self.dates}:
-                    continue
-                if self._is_new([*given, target.column]):
+            fits = _mostly(before == after, counts) & ~is_constant
+            for target in (cells[i] for i in fits.nonzero().flatten().tolist()):
+                if target.column not in given and self._is_new([*given, target.column]):
                     rule = Lookup.learn(terms, target, self.rows)
                     # The rule of all rows is learned only if that of a sample is accepted.
                     if self._is_accepted(rule):
@@ -379,7 +392,7 @@ def _mostly(holds: Tensor, counts: Tensor, share: float = 0.97) -> Tensor:
     return (number >= 20) & ((holds & counts).sum(0) >= share * number)
 
 
-def _fitting(columns: Sequence[T], holds: Tensor, counts: Tensor) -> list[T]:
+def _fitting(columns: Sequence[int], holds: Tensor, counts: Tensor) -> list[int]:
     """Return the columns in which something holds in most rows, shapes `(N, C)`."""
     return [columns[i] for i in _mostly(holds, counts).nonzero().flatten().tolist()]
 
