@@ -22,6 +22,7 @@ from .terms import (
     TimeOfDay,
     TimePart,
     calendar_part,
+    local_seconds,
 )
 
 MAX_FAILURES = 0.005
@@ -153,8 +154,9 @@ class Search:
             return own
 
         def subtract_parts(zone: str) -> Tensor:  # (rows, parts, columns)
-            parts = [calendar_part(rows[:, j], part, zone) for part in ZONE_PARTS]
-            return numbers[:, None] - torch.stack(parts, 1)[:, :, None]
+            seconds = local_seconds(rows[:, j], zone)
+            parts = torch.stack([calendar_part(seconds, part) for part in ZONE_PARTS], 1)
+            return numbers[:, None] - parts[:, :, None]
 
         # A column that is a part in any zone often differs from it by the same hours or days.
         difference = subtract_parts("UTC") % 24
@@ -336,9 +338,9 @@ class Search:
                         yield Lookup.learn(terms, target, self.all_rows)
 
     def _is_accepted(self, rule: Lookup) -> bool:
-        """Return whether a rule holds in a sample.
+        """Return whether a rule holds in a sample, and needs both if it has two terms.
 
-        If it has two terms, each of them alone must fail at least four times as often.
+        One term alone must not give the target in at least four times as many rows.
         """
         counted = _counted(rule, self.rows)
         if counted is None or len(rule.terms) == 1:

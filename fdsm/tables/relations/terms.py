@@ -1,9 +1,8 @@
 """Functions of one cell that appear in relations: the cell, parts of a date, times of day."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -106,8 +105,8 @@ class DatePart(Term):
         """See `Term.values`."""
         cells = codes[:, self.column]
         present = cells.isfinite()
-        part = calendar_part(cells.where(present, 0.0), self.part, self.zone)
-        return part.where(present, torch.nan)
+        seconds = local_seconds(cells.where(present, 0.0), self.zone)
+        return calendar_part(seconds, self.part).to(cells).where(present, torch.nan)
 
     def invert(self, codes: Tensor, values: Tensor) -> Tensor | None:
         """See `Term.invert`."""
@@ -173,24 +172,39 @@ class TimePart(Term):
         return f"the {self.part} of {names[self.column]}"
 
 
-def calendar_part(seconds: Tensor, part: Calendar, zone: str = "UTC") -> Tensor:
-    """Return a part of dates without gaps in a time zone, shape `(N,) -> (N,)`.
+def local_seconds(seconds: Tensor, zone: str) -> Tensor:
+    """Return the seconds since 1970 that a clock of a time zone shows, shape `(N,)`.
 
     Raises:
         ValueError: If the time zone is unknown.
     """
-    ticks = pa.array(seconds.floor().cpu().numpy().astype(np.int64))
-    dates = ticks.cast(pa.timestamp("s", None if zone == "UTC" else zone))
-    return torch.from_numpy(np.array(_PARTS[part](dates))).to(seconds)
+    if zone == "UTC":
+        return seconds
+    whole = seconds.floor()
+    ticks = pa.array(whole.cpu().numpy().astype(np.int64)).cast(pa.timestamp("s", tz=zone))
+    local = np.array(pc.local_timestamp(ticks).cast(pa.int64()))
+    return torch.from_numpy(local).to(seconds) + (seconds - whole)
 
 
-_PARTS: Mapping[Calendar, Callable[[pa.Array], pa.Array]] = {
-    "year": pc.year,
-    "quarter": pc.quarter,
-    "month": pc.month,
-    "day": pc.day,
-    "weekday": pc.day_of_week,
-    "day of the week": partial(pc.day_of_week, week_start=7),
-    "hour": pc.hour,
-    "minute": pc.minute,
-}
+def calendar_part(seconds: Tensor, part: Calendar) -> Tensor:
+    """Return a part of dates without gaps, shape `(N,) -> (N,)`."""
+    days = seconds.div(DAY).floor()
+    match part:
+        case "hour":
+            return seconds.div(3600).floor() % 24
+        case "minute":
+            return seconds.div(60).floor() % 60
+        case "weekday":  # 1970-01-01 was a Thursday
+            return (days + 3) % 7
+        case "day of the week":
+            return (days + 4) % 7
+    dates = days.cpu().numpy().astype("datetime64[D]")
+    months = dates.astype("datetime64[M]")
+    since_1970 = months.astype(np.int64)
+    numbers = {
+        "day": (dates - months).astype(np.int64) + 1,
+        "year": since_1970 // 12 + 1970,
+        "quarter": since_1970 % 12 // 3 + 1,
+        "month": since_1970 % 12 + 1,
+    }
+    return torch.from_numpy(numbers[part]).to(seconds)
