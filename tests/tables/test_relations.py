@@ -183,6 +183,15 @@ def test_calendar_parts_equal_those_of_pyarrow(part: str) -> None:
     assert ours.tolist() == [float(value) for value in truth.to_pylist()]
 
 
+def test_calendar_parts_of_years_that_pyarrow_gets_wrong() -> None:
+    seconds = torch.tensor([1e12]).double()
+    days, year = divmod(10**12, 86_400)[0], 1970
+    cycles, days = divmod(days, 146_097)  # days of 400 years
+    while days >= (length := 365 + (year % 4 == 0 and (year % 100 != 0 or year % 400 == 0))):
+        year, days = year + 1, days - length
+    assert calendar_part(seconds, "year").tolist() == [year + 400 * cycles]
+
+
 def flights(rows: int = ROWS) -> dict[str, object]:
     """Return flights with times of day as integers and delays over midnight."""
     g = np.random.default_rng(6)

@@ -338,9 +338,9 @@ class Search:
                         yield Lookup.learn(terms, target, self.all_rows)
 
     def _is_accepted(self, rule: Lookup) -> bool:
-        """Return whether a rule holds in a sample, and needs both if it has two terms.
+        """Return whether a rule holds in a sample.
 
-        One term alone must not give the target in at least four times as many rows.
+        If it has two terms, each of them alone must fail at least four times as often.
         """
         counted = _counted(rule, self.rows)
         if counted is None or len(rule.terms) == 1:
