@@ -75,7 +75,8 @@ def _explain_batch(
     new_values = detector.known_values.surprise(x)
     is_new = torch.stack([new_values[:, block].amax(1) > NEW for block in encoder.blocks], 1)
     shares = distances / distances.sum(1, keepdim=True).clamp_min(1e-12)
-    evidence = (detector.cell_surprises(x) + is_new + shares).cpu()
+    surprises = detector.cell_surprises(x)
+    evidence = (surprises + is_new + shares).cpu()
     highest = evidence.topk(min(CANDIDATES, rows.shape[1])).values[:, -1:]
     broken = [_Broken.of(model, row) for row in rows]
     in_relation = torch.stack([each.columns for each in broken])
@@ -93,13 +94,15 @@ def _explain_batch(
     texts = [_as_text(schema, part) for part in codes]
     likely_texts = _as_text(schema, likely)
     names = [column.name for column in schema.used]
-    gap_surprise = detector.gaps.surprise(rows.isnan()).tolist()
+    is_gap = (
+        detector.gaps.surprise(~present) > surprises.cpu().where(present, 0.0).amax(1)
+    ).tolist()
     result = []
     for i in range(len(rows)):
         first = broken[i].reason(model, gains[i], values[i], texts[0][i])
-        if gap_surprise[i]:
+        if is_gap[i]:
             column, text = detector.gaps.reason(~present[i])
-            first = [Reason(names[column], text, "", 1.0), *first]
+            first.append(Reason(names[column], text, "", 1.0))
         single = gains[i].clamp_min(0.0)
         # If no single column explains the row, several are unusual together.
         is_single = float(single.max()) >= min(1.0, EXPLAINED * float(scores[i]))

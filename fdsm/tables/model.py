@@ -335,14 +335,16 @@ class TableModel:
             Three numbers per row.
         """
         calibration = self.detector.calibration
-        contradictions = _broken(self.relations, codes, leave_one_out=leave_one_out)
+        broken = _broken(self.relations, codes, leave_one_out=leave_one_out)
         gaps = self.detector.gaps.surprise(codes.isnan(), leave_one_out=leave_one_out).cpu()
         if problems is not None:
-            gaps = gaps.where(problems.isnan(), problems)
+            broken = torch.maximum(broken, problems.nan_to_num(0.0))
+            gaps = gaps.where(problems.isnan(), 0.0)
         measures = self.detector.measures(
             self._exact.member_log_densities,
             self.inputs(codes),
-            torch.maximum(contradictions, gaps),
+            broken,
+            gaps,
             leave_one_out=leave_one_out,
             progress=progress,
         )

@@ -176,8 +176,7 @@ def test_members_score_the_rows_that_they_have_not_seen(
         values.append(-torch.stack(members).mean(0)[:, k])
     medians = torch.cat(values, 1).double().median(1).values
     torch.testing.assert_close(calibration.center[:3], medians, rtol=1e-4, atol=1e-4)
-    density = 1.5 * len(x) / (len(x) + 500)
-    whole_row = [density / 3] * 3 + [1.0, 0.5, 0.5, 0.0]
+    whole_row = [0.5 / 3] * 3 + [1.0, 0.4, 0.5, 0.0]
     assert calibration.weights[0].tolist() == pytest.approx(whole_row)
     assert calibration.weights[2].tolist() == pytest.approx([-1 / 3] * 3 + [0.0] * 4)
 

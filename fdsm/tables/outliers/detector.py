@@ -19,17 +19,15 @@ from .training_errors import find_errors
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-LOG_DENSITY, NEW_VALUES, CELLS = 1.5, 0.5, 0.5
-"""Weights of the log-density, new values and surprising cells in the test of the whole row. That
-of distances is 1. See docs/outliers.md."""
+LOG_DENSITY, NEW_VALUES, CELLS = 0.5, 0.4, 0.5
+"""Weights of the log-density, new values and the most surprising cell in the test of the whole
+row. That of distances is 1. See docs/outliers.md."""
 CELL_SHARE, HIGH_DENSITY, CONTRADICTIONS = 0.2, 0.02, 0.1
 """Shares of the significance level that are spent on surprising cells, suspiciously high density
 and contradictions."""
-LEARNING_ROWS = 500
-"""The weight of the log-density and the share of surprising cells are multiplied by
-$n / (n + 500)$, since both are learned from the $n$ rows."""
-CELL_NORM = 4
-"""Order of the norm of the surprises of all cells of a row, which is close to the largest."""
+CELL_ROWS = 1000
+"""From $n$ rows, the share of surprising cells is multiplied by $n / (n + 1000)$: what is
+surprising in a cell is learned from many rows."""
 CHUNK = 2048
 """Number of rows that are compared at once."""
 REFERENCE_ROWS = 5000
@@ -43,17 +41,17 @@ class OutlierDetector:
     r"""Outlier scores from a log-density and from the training rows themselves.
 
     The measures of a row are minus the log-density at each noise level, which share one weight,
-    the mean log-distance to the nearest rows, the surprise of new values, the surprise of cells
-    given the others, and that of contradictions: broken relations, categories that never occurred
-    and cells that were never missing together. `Calibration` combines them in four tests: of the
-    whole row by all measures, of its cells, of suspiciously high density, since a copy of a
-    training row is no surprise, and of contradictions alone. They are as unusual as they are rare
-    among held-out rows, however many columns a table has.
+    the mean log-distance to the nearest rows, the surprise of new values, that of the most
+    surprising cell given the others, and that of contradictions: broken relations and categories
+    that never occurred. `Calibration` combines them in four tests: of the whole row by all
+    measures, of its cells, of suspiciously high density, since a copy of a training row is no
+    surprise, and of contradictions alone. They are as unusual as they are rare among held-out
+    rows, however many columns a table has.
 
     The surprise of a cell is $-\log_{10}$ of the probability that a held-out row has a more
     surprising one in this column. Fold $k$ learns it from the rows of the other folds, so its own
-    rows can have cells beyond them, as new rows can. A contradiction counts as a surprising cell
-    too.
+    rows can have cells beyond them, as new rows can. Contradictions and gaps that never
+    occurred count as surprising cells too.
 
     Attributes:
         calibration: The combination and calibration of the measures.
@@ -120,25 +118,24 @@ class OutlierDetector:
         codes = view.cells(training_rows).masked_fill(view.is_missing(training_rows), torch.nan)
         new_category, once = new_category_surprise(codes, num_levels)
         contradictions = (once[: len(rows)] * new_category).amax(1)
+        if broken is not None:
+            contradictions = torch.maximum(contradictions, broken.to(contradictions))
         is_missing = view.is_missing(rows)
         gaps = GapPatterns.fit(is_missing)
         of_gaps = gaps.surprise(is_missing, leave_one_out=True)
-        contradictions = torch.maximum(contradictions, of_gaps)
-        if broken is not None:
-            contradictions = torch.maximum(contradictions, broken.to(contradictions))
-        own = torch.cat([measures, _of_cells(cells, contradictions)])
+        own = torch.cat([measures, _of_cells(cells, contradictions, of_gaps)])
         levels = len(own) - 4
         density = [1 / levels] * levels
-        learned = len(rows) / (len(rows) + LEARNING_ROWS)
         weights = own.new_tensor([
-            [*(LOG_DENSITY * learned * w for w in density), 1.0, NEW_VALUES, CELLS, 0.0],
+            [*(LOG_DENSITY * w for w in density), 1.0, NEW_VALUES, CELLS, 0.0],
             [*[0.0] * levels, 0.0, 0.0, 1.0, 0.0],
             [*(-w for w in density), 0.0, 0.0, 0.0, 0.0],
             [*[0.0] * levels, 0.0, 0.0, 0.0, 1.0],
         ])
         smallest_scale = own.new_zeros(len(own))
         smallest_scale[[-3, -1]] = 1.0  # surprises that most rows do not have are not stretched
-        others = CELL_SHARE * learned, HIGH_DENSITY, CONTRADICTIONS
+        of_cells = CELL_SHARE * len(rows) / (len(rows) + CELL_ROWS)
+        others = of_cells, HIGH_DENSITY, CONTRADICTIONS
         calibration = Calibration.fit(
             own,
             folds,
@@ -155,7 +152,8 @@ class OutlierDetector:
         self,
         log_densities: LogDensities,
         x: Tensor,
-        contradictions: Tensor | None = None,
+        broken: Tensor | None = None,
+        gaps: Tensor | None = None,
         *,
         leave_one_out: bool = False,
         progress: Progress = lambda steps: steps,
@@ -169,8 +167,8 @@ class OutlierDetector:
         Args:
             log_densities: The log-densities that the detector was calibrated with.
             x: Rows, shape `(N, D)`. NaN in missing cells.
-            contradictions: Surprise of broken relations, new categories and gaps of each row,
-                shape `(N,)`. Default: none.
+            broken: Surprise of broken relations and new categories of each row, shape `(N,)`.
+            gaps: Surprise of the missing cells of each row, shape `(N,)`.
             leave_one_out: Whether copies of training rows are these rows, which are not their own
                 neighbors. If the training rows are different, they always are.
             progress: Wraps the loop over blocks of rows, to show progress.
@@ -180,7 +178,7 @@ class OutlierDetector:
             itself.fill_(-1)
         parts = _Parts(log_densities, self.neighbors, self.known_values, self.conditionals)
         measures, cells = parts.of_rows(x, itself, progress)
-        return torch.cat([measures, _of_cells(self._log_p(cells), contradictions)])
+        return torch.cat([measures, _of_cells(self._log_p(cells), broken, gaps)])
 
     def cell_surprises(self, x: Tensor) -> Tensor:
         """Return the mean surprise of each cell over the folds, shape `(N, D) -> (N, C)`.
@@ -233,16 +231,19 @@ def _by_fold(tails: UpperTails, num_folds: int) -> list[UpperTails]:
     return [tails[k * num_columns : (k + 1) * num_columns] for k in range(num_folds)]
 
 
-def _of_cells(log_p: Tensor, contradictions: Tensor | None) -> Tensor:
-    """Return the surprise of the cells of rows and of contradictions, `(*K, N, C) -> (2, *K, N)`.
+def _of_cells(log_p: Tensor, contradictions: Tensor | None, gaps: Tensor | None) -> Tensor:
+    """Return the largest surprise of rows and that of contradictions, `(*K, N, C) -> (2, *K, N)`.
 
     Args:
         log_p: Logarithms of the probabilities of cells. NaN in missing cells.
         contradictions: The largest surprise of contradictions of each row, shape `(N,)`.
+        gaps: The surprise of the missing cells of each row, shape `(N,)`.
     """
-    cells = torch.linalg.vector_norm(log_p.nan_to_num(0.0), CELL_NORM, -1)
-    other = torch.zeros_like(cells) if contradictions is None else contradictions.to(cells)
-    return torch.stack([torch.maximum(cells, other), other.expand_as(cells)])
+    largest = -log_p.nan_to_num(0.0).amin(-1)
+    other = torch.zeros_like(largest) if contradictions is None else contradictions.to(largest)
+    if gaps is not None:
+        largest = torch.maximum(largest, gaps.to(largest))
+    return torch.stack([torch.maximum(largest, other), other.expand_as(largest)])
 
 
 def _present(column: Tensor) -> Tensor:

@@ -66,21 +66,22 @@ def test_a_gap_where_there_never_was_one_is_the_reason(
     new.loc[1, "note"] = np.nan
     new.loc[2, gaps] = np.nan
     scored = model.score(new)
-    assert scored.p_value[2] == scored.p_value.min() <= 0.01
-    assert (scored.p_value[[0, 1, 3]] > 0.1).all()
+    assert scored.p_value[2] == scored.p_value.min() <= 0.05
+    assert (scored.p_value[[0, 1, 3]] > 0.2).all()
     reason = scored.reasons[2][0]
     assert reason.column == column
     assert reason.value.startswith(text)
     assert model.explain(new)[2][0] == reason
 
 
-NEW = "'c' does not occur in the training data"
-
-
 def test_an_unknown_category_is_no_gap() -> None:
+    """It is less surprising than a gap, because other categories occur once."""
     random = np.random.default_rng(1)
-    table = pd.DataFrame({"x": random.normal(size=400), "kind": random.choice(["a", "b"], 400)})
-    model = TableModel.fit(table, iterations=20)
+    kind = [*random.choice(["a", "b"], 900), *map(str, range(40))]
+    table = pd.DataFrame({"x": random.normal(size=940), "kind": kind})
+    model = TableModel.fit(table, categorical=["kind"], iterations=20)
     scored = model.score(pd.DataFrame({"x": [0.0, 0.0], "kind": ["c", None]}))
-    assert [reason.value for reason in scored.reasons[0]] == [NEW]
+    assert scored.p_value[0] > 0.05
+    assert scored.p_value[1] < 0.05
+    assert scored.reasons[0][0].value == "'c' does not occur in the training data"
     assert scored.reasons[1][0].value == "is missing, as in no training row"
