@@ -11,11 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from ...tensors import dot
-from ...typing import Derivative, LogDensity, Score, is_exact
+from ...typing import Derivative, Function, Score, is_exact
 from ..checks.arguments import (
     as_log_density,
     check_arguments,
-    require_density_shape,
+    require_rows,
     require_score_shape,
 )
 from ..checks.identity import is_compiled
@@ -90,29 +90,29 @@ class Taylor:
 
     @_with_fallback
     def jet(
-        self, f: LogDensity, x: Tensor, v: Tensor, order: int, *cond: Tensor
+        self, f: Function, x: Tensor, v: Tensor, order: int, *cond: Tensor
     ) -> tuple[Tensor, ...]:
         """Return $(v^T∇)^k f(x)$ for `k = 0, …, order`, from one call of `f`."""
         require_order(order)
         check_arguments(x, v, cond)
         y = series(as_log_density(f), x, v[None], order, *cond)
-        require_density_shape(y.shape[1:], len(x))
+        require_rows(y.shape[1:], x)
         return tuple(math.factorial(k) * c if k > 1 else c for k, c in enumerate(y.unbind()))
 
     @_with_fallback
-    def sliced(self, f: LogDensity, x: Tensor, v: Tensor, *cond: Tensor) -> tuple[Tensor, Tensor]:
+    def sliced(self, f: Function, x: Tensor, v: Tensor, *cond: Tensor) -> tuple[Tensor, Tensor]:
         """Return the slopes along all `v` and the sum of the curvatures, from one call of `f`."""
         check_arguments(x, v, cond, several=True)
         y = series(as_log_density(f), x, v, 2, *cond)
-        require_density_shape(y.shape[1:], len(x))
+        require_rows(y.shape[1:], x)
         _, slopes, curvature = y.split_with_sizes([1, len(v), 1])
         return slopes, 2 * curvature.squeeze(0)
 
-    def biharmonic(self, f: LogDensity, x: Tensor, v: Tensor, *cond: Tensor) -> Tensor:
+    def biharmonic(self, f: Function, x: Tensor, v: Tensor, *cond: Tensor) -> Tensor:
         r"""Return $\sum_{ij} (v_i^T∇)² (v_j^T∇)² f(x)$ for all `v`, from one call of `f`."""
         check_arguments(x, v, cond, several=True)
         y = series(as_log_density(f), x, v, 4, *cond)
-        require_density_shape(y.shape[1:], len(x))
+        require_rows(y.shape[1:], x)
         return (math.factorial(4) if len(v) == 1 else 8) * y[-1]
 
     @_with_fallback
