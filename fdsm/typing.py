@@ -64,6 +64,8 @@ class Derivative(Protocol):
       computed again in the backward pass, since each of the gradients would. Default: false.
     - `biharmonic(f, x, v, *cond)`: returns $\sum_{ij} (v_i^T∇)² (v_j^T∇)² f(x)$, `(B, *O)`, which
       the operator of this name uses.
+    - `jets(f, x, v, orders, *cond)`: returns a jet for each direction, `(V, B, *E)`, each of its
+      own order, which the operator `partials` uses.
     - `values(f, x, v, nodes, *cond)`: returns the values at `x + node * v`, `(n, B)`, which the
       objectives without derivatives use.
     """

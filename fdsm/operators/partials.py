@@ -11,6 +11,7 @@ $∂_x∂_y = \tfrac14 [(∂_x + ∂_y)^2 - (∂_x - ∂_y)^2]$ (polarization).
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from fractions import Fraction
 from functools import cache, reduce
 from itertools import combinations_with_replacement, product
@@ -19,6 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..derivatives import MissingRule
 from ..derivatives.exact import EXACT
 from ..tensors import dimension, tile
 from ..typing import Condition, Derivative, Function, nests_gradients
@@ -40,14 +42,14 @@ def partials(
     names: str | None = None,
     derivative: Derivative = EXACT,
     step: float = STEP,
-    chunk: int | None = None,
 ) -> dict[str | tuple[int, ...], Tensor]:
     r"""Return several partial derivatives of all outputs of `f` at each row of `x`.
 
-    Derivatives of all orders along one direction come from one series, which also holds the value.
-    Pure derivatives take the directions of the coordinates. Mixed ones take sums and differences
-    of them, as few as a search finds: $∂_x∂_y$ takes two, or one more beside $∂_x²$ and $∂_y²$.
-    Directions that need the same order share one call of `f`.
+    Derivatives of all orders along one direction come from one series. Pure derivatives take the
+    directions of the coordinates. Mixed ones take sums and differences of them, as few as a search
+    finds: $∂_x∂_y$ takes two, or one more beside $∂_x²$ and $∂_y²$. `Taylor` propagates all
+    series in one call of `f`, with one value for all of them: for $u_t$, $u_x$, $u_{xx}$ and
+    $u_{xxx}$ every tensor in the model has five coefficients.
 
     Reference:
         Griewank, Utke and Walther (2000), Evaluating higher derivative tensors by forward
@@ -64,7 +66,6 @@ def partials(
         names: One letter for each coordinate of `x`, in their order, such as `"xyt"`.
         derivative: The engine; see `jvp`.
         step: The step of finite differences.
-        chunk: Number of directions at a time. Default: chosen by memory.
 
     Returns:
         The derivatives by their name or tuple, each of shape `(B, *O)`.
@@ -87,28 +88,53 @@ def partials(
     used = sorted(set().union(*counts.values())) or [0]
     powers = {key: tuple(count[i] for i in used) for key, count in counts.items()}
     plan = directions_for(frozenset(powers.values()))
+    orders = list(plan.values())
     units = torch.eye(dimension(x), dtype=x.dtype, device=x.device)[used]
-    terms: dict[tuple[Direction, int], Tensor] = {}
-    for order in sorted(set(plan.values()), reverse=True):
-        some = [d for d, highest in plan.items() if highest == order]
-        v = step * (x.new_tensor(some) @ units).view(-1, *x.shape[1:])
+    v = step * (x.new_tensor(list(plan)) @ units).view(-1, *x.shape[1:])
 
-        def along(v: Tensor, x: Tensor, *rows: Tensor, order: int = order) -> Tensor:
-            """Return the derivatives of all orders, shape `(order + 1, V, N, *O)`."""
-            n = len(v)
-            copies = [tile(row, n) for row in rows]
-            jet = derivative.jet(f, tile(x, n), v.flatten(0, 1), order, *copies)
-            return torch.stack(jet).unflatten(1, (n, len(x)))
+    def along(v: Tensor, x: Tensor, *rows: Tensor) -> Tensor:
+        """Return the value and all derivatives along all directions, stacked."""
+        jets = _jets(derivative, f, x, v, orders, rows)
+        value, *_ = next((jet for jet in jets if len(jet) % 2), jets[0])  # not interpolated
+        return torch.stack([value, *(term for _, *terms in jets for term in terms)])
 
-        parts = along_directions(
-            along, f, x, *rows,
-            numbers=torch.arange(len(some), device=x.device), v=v.__getitem__,
-            coefficients=order + 1, chunk=chunk, nested=nests_gradients(derivative),
-        )  # fmt: skip
-        jets = torch.cat([torch.cat(part, 1) for part in parts], 2)
-        for k, jet in enumerate(jets):
-            terms |= {(d, k): term / step**k for d, term in zip(some, jet, strict=True)}
-    return {key: _combined(alpha, terms) for key, alpha in powers.items()}
+    parts = along_directions(
+        along, f, x, *rows,
+        numbers=torch.arange(len(plan), device=x.device), v=v.__getitem__,
+        coefficients=max(orders), chunk=len(plan), nested=nests_gradients(derivative),
+    )  # fmt: skip
+    value, *stacked = torch.cat([part for (part,) in parts], 1)
+    numbered = [(d, k) for d, order in plan.items() for k in range(1, order + 1)]
+    terms = {(d, k): y / step**k for (d, k), y in zip(numbered, stacked, strict=True)}
+    return {key: _combined(a, terms) if any(a) else value for key, a in powers.items()}
+
+
+def _jets(
+    derivative: Derivative,
+    f: Function,
+    x: Tensor,
+    v: Tensor,
+    orders: Sequence[int],
+    rows: Sequence[Tensor],
+) -> list[tuple[Tensor, ...]]:
+    """Return a jet for each direction, shape `(V, B, *E)`, from one call of `f` for each order.
+
+    An engine with a method `jets`, such as `Taylor`, needs one call for all.
+    """
+    from_one_series = getattr(derivative, "jets", None)
+    if from_one_series is not None:
+        with suppress(MissingRule):
+            jets: list[tuple[Tensor, ...]] = from_one_series(f, x, v, orders, *rows)
+            return jets
+    results: dict[int, tuple[Tensor, ...]] = {}
+    for order in sorted(set(orders)):
+        some = [i for i, of_direction in enumerate(orders) if of_direction == order]
+        n = len(some)
+        copies = [tile(row, n) for row in rows]
+        jet = derivative.jet(f, tile(x, n), v[some].flatten(0, 1), order, *copies)
+        by_direction = zip(*(term.unflatten(0, (n, len(x))) for term in jet), strict=True)
+        results |= zip(some, by_direction, strict=True)
+    return [results[i] for i in range(len(orders))]
 
 
 def _combined(alpha: Powers, terms: Mapping[tuple[Direction, int], Tensor]) -> Tensor:

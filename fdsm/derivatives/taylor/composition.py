@@ -90,7 +90,7 @@ def compose(
     if x.factors is None and x.degree == 0:
         return Jet(g(x.value)[None], truncation)
     slope = lambda x: next(derivatives(g(x) if of_value else x))
-    if truncation.keeps_pairs:
+    if truncation.keeps_pairs or truncation.orders:
         propagation = Propagation(warned=truncation.propagation.warned)
 
         def expansion(line: Tensor, order: int) -> Tensor:
