@@ -24,15 +24,13 @@ Reference:
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from . import separate_directions
 from .jet import Jet
-from .series import ClosedForm, Propagation, Truncation, empty_product, empty_rows, sum_products
+from .series import ClosedForm, Truncation, empty_product, empty_rows, sum_products
 
 Blocks = Sequence[Tensor | None]
 """The coefficients of degrees 0, …, 4; `None` where they are zero, or not wanted."""
@@ -200,7 +198,7 @@ def compose(x: Jet, expansion: Expansion, slope: Callable[[Jet], Tensor], relati
 class _Composition(ClosedForm):
     r"""The coefficients of $y = g(u)$, with a backward pass in closed form that saves only `u`.
 
-    The same for series along separate directions. Because $dy = g'(u) du$, the gradient is that of a product with the series of $g'(u)$.
+    Because $dy = g'(u) du$, the gradient is that of a product with the series of $g'(u)$.
     """
 
     @staticmethod
@@ -219,8 +217,8 @@ class _Composition(ClosedForm):
         ctx.relative = relative
         value, rest = _parts(u, slopes)
         scale = _scale(value, relative)
-        terms = expansion(torch.stack([value, scale]), max(truncation.orders, default=4))
-        return _algebra(truncation)[0](terms, rest / scale if relative else rest, truncation)
+        terms = expansion(torch.stack([value, scale]), 4)
+        return _expand(terms, rest / scale if relative else rest, truncation)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
@@ -229,28 +227,20 @@ class _Composition(ClosedForm):
         value, rest = _parts(u, slopes)
         if torch.is_grad_enabled():  # the gradient is differentiated again: `w` depends on `u`
             whole = torch.cat([value[None], rest.expand(-1, *value.shape)])
-            first = ctx.slope(Jet(whole, replace(truncation, propagation=Propagation())))
+            first = ctx.slope(Jet(whole, Truncation(4, truncation.directions)))
             w = first.coefficients if isinstance(first, Jet) else first[None]
         else:
             scale = _scale(value, ctx.relative)
-            order = max(truncation.orders, default=4) + 1
-            terms = ctx.expansion(torch.stack([value, scale]), order)[1:]
+            terms = ctx.expansion(torch.stack([value, scale]), 5)[1:]
             for k, term in enumerate(terms[1:], 2):
                 term.mul_(k)
             if ctx.relative:
                 terms, rest = terms / scale, rest / scale
-            w = _algebra(truncation)[0](terms, rest, truncation)
-        bar = _algebra(truncation)[1](grad, w, 1 + len(rest), truncation)
+            w = _expand(terms, rest, truncation)
+        bar = gradient_of_factor(grad, w, 1 + len(rest), truncation)
         if slopes is None:
             return bar, None, None, None, None, None
         return bar[0], bar[1:].sum(1), None, None, None, None
-
-
-def _algebra(truncation: Truncation) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
-    """Return the expansion and the gradient of a product in the algebra of a series."""
-    if truncation.orders:
-        return separate_directions.expand, separate_directions.gradient_of_factor
-    return _expand, gradient_of_factor
 
 
 def _parts(u: Tensor, slopes: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -7,12 +7,16 @@ the first ones. Coefficients are stacked by degree: $1 + n_1 + n_2 + …$ of the
 each direction would repeat the value.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from .series import Truncation, empty_product, empty_rows
+from .jet import Jet
+from .series import ClosedForm, Propagation, Truncation, empty_product
 
 
 def blocks(c: Tensor, truncation: Truncation) -> list[Tensor]:
@@ -59,41 +63,124 @@ def gradient_of_factor(grad: Tensor, b: Tensor, rows: int, truncation: Truncatio
 
 
 def mixed_products(
-    product: Callable[[Tensor, Tensor], Tensor], a: Tensor, b: Tensor, truncation: Truncation
+    multiplied: Callable[[Tensor, Tensor], Tensor], a: Tensor, b: Tensor, truncation: Truncation
 ) -> Iterator[tuple[int, Tensor]]:
     """Yield degrees and the coefficients of a product from factors of positive degree."""
     for degree, left, right in _mixed(blocks(a, truncation), blocks(b, truncation), truncation):
-        yield degree, product(left, right)
+        yield degree, multiplied(left, right)
 
 
-def expand(terms: Tensor, rest: Tensor, truncation: Truncation) -> Tensor:
-    r"""Return $\sum_k g_k n^k$ for a series $n$ without a value.
+def compose(
+    x: Jet,
+    expansion: Callable[[Tensor, int], Sequence[Tensor]],
+    slope: Callable[[Jet], Tensor],
+    scale: Tensor | None,
+) -> Jet:
+    r"""Return $g(x)$ for a smooth elementwise function.
+
+    Args:
+        x: The jet.
+        expansion: Returns the coefficients of $g(x_0 + λ t)$ up to an order, given $x_0$.
+        slope: $g'$, computed by functions that have rules, for gradients of gradients.
+        scale: The scale $λ$. Default: one.
+
+    Returns:
+        The composition.
+    """
+    u, slopes = x.factors or (x.coefficients, None)
+    stacked: Tensor = _Composition.apply(u, slopes, x.truncation, expansion, slope, scale)
+    return Jet(stacked, x.truncation)
+
+
+class _Composition(ClosedForm):
+    r"""The coefficients of $y = g(u)$. Because $dy = w du$ with $w = g'(u)$, it saves $w$."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        u: Tensor,
+        slopes: Tensor | None,
+        truncation: Truncation,
+        expansion: Callable[[Tensor, int], Sequence[Tensor]],
+        slope: Callable[[Jet], Tensor],
+        scale: Tensor | None,
+    ) -> Tensor:
+        """Return the coefficients, given those of `u`, or its value and slopes for all rows."""
+        needed = ctx.needs_input_grad[0] or ctx.needs_input_grad[1]
+        keeping = truncation.propagation.keeping and needed
+        value, rest = (u[0], u[1:]) if slopes is None else (u, slopes[:, None])
+        terms = expansion(value, max(truncation.orders) + keeping)
+        weights = [k * term for k, term in enumerate(terms[1:], 1)] if keeping else None
+        if scale is not None:
+            rest = rest / scale
+            weights = weights and [term / scale for term in weights]
+        y, w = _expand(terms, weights, rest, truncation)
+        ctx.save_for_backward(u, slopes, w)
+        ctx.truncation, ctx.slope = truncation, slope
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        u, slopes, w = ctx.saved_tensors
+        truncation = replace(ctx.truncation, propagation=Propagation())
+        rows = len(u) if slopes is None else 1 + len(slopes)
+        if torch.is_grad_enabled():  # the gradient is differentiated again: `w` depends on `u`
+            whole = u if slopes is None else torch.cat([u[None], slopes[:, None].expand(-1, *u.shape)])
+            first = ctx.slope(Jet(whole, truncation))
+            w = first.coefficients if isinstance(first, Jet) else first[None]
+        bar = gradient_of_factor(grad, w, rows, truncation)
+        if slopes is None:
+            return bar, None, None, None, None, None
+        return bar[0], bar[1:].sum(1), None, None, None, None
+
+
+def _expand(
+    terms: Sequence[Tensor], weights: Sequence[Tensor] | None, rest: Tensor, truncation: Truncation
+) -> tuple[Tensor, Tensor | None]:
+    r"""Return $y = \sum_k g_k n^k$ for a series $n$ without a value, and the same for weights.
 
     Args:
         terms: The factors $g_0, g_1, …$.
+        weights: Other factors.
         rest: The coefficients of $n$, which broadcast against the factors.
         truncation: Which coefficients there are.
 
     Returns:
-        The coefficients.
+        The coefficients of both sums.
     """
-    y = empty_rows(terms, truncation.rows(truncation.order))
-    y[0] = terms[0]
-    torch.mul(rest, terms[1], out=y[1 : 1 + len(rest)])
-    y[1 + len(rest) :].zero_()
-    n = blocks(torch.cat([torch.zeros_like(rest[:1]), rest]), truncation)
-    power = dict(enumerate(n[1:], 1))
-    for k, g in enumerate(terms[2:], 2):
-        higher: dict[int, Tensor] = {}
-        for i, left in power.items():
-            for j in range(1, min(len(n), truncation.order + 1 - i)):
-                count = truncation.count(i + j)
-                term = left[:count] * n[j][:count]
-                higher[i + j] = higher[i + j] + term if i + j in higher else term
-        power = {degree: part for degree, part in higher.items() if degree >= k and len(part)}
+    sums = [
+        (factors, terms[0].new_empty(truncation.rows(truncation.order), *terms[0].shape))
+        for factors in (terms, weights)
+        if factors is not None
+    ]
+    for factors, y in sums:
+        y[0] = factors[0]
+        torch.mul(rest, factors[1], out=y[1 : 1 + len(rest)])
+        y[1 + len(rest) :].zero_()
+    degree = truncation.degree(1 + len(rest))
+    spans = (truncation.block(k) for k in range(1, degree + 1))
+    n = {k: rest[block.start - 1 : block.stop - 1] for k, block in enumerate(spans, 1)}
+    power = n
+    for k in range(2, max(truncation.orders) + 1):
+        power = _times(power, n, truncation)
         for degree, part in power.items():
-            y[truncation.block(degree)].addcmul_(part, g)
-    return y
+            for factors, y in sums:
+                y[truncation.block(degree)].addcmul_(part, factors[k])
+    return sums[0][1], sums[1][1] if weights is not None else None
+
+
+def _times(
+    a: Mapping[int, Tensor], b: Mapping[int, Tensor], truncation: Truncation
+) -> dict[int, Tensor]:
+    """Return the product of two series without values, by degree."""
+    result: dict[int, Tensor] = {}
+    for (i, left), (j, right) in product(a.items(), b.items()):
+        count = truncation.count(i + j)
+        if count and i + j in result:
+            result[i + j] = torch.addcmul(result[i + j], left[:count], right[:count])
+        elif count:
+            result[i + j] = left[:count] * right[:count]
+    return result
 
 
 def _mixed(
