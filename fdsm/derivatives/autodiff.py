@@ -17,7 +17,12 @@ from .checks.arguments import (
     checked_output,
     require_density_shape,
 )
-from .checks.backward import inspect_backward, inspect_norms
+from .checks.backward import (
+    announce_missing_backward,
+    explained,
+    inspect_backward,
+    inspect_norms,
+)
 from .checks.guard import BareModel, checked
 from .normalization import DECOMPOSED
 from .stencil import require_order
@@ -69,6 +74,7 @@ class Autodiff:
             if keep or order > 1:
                 curvature = lambda: terms[2] if order > 1 else _slopes_of(terms[1], x, False)(v)
                 inspect_backward(model, value, partial(_slope, model), curvature, x, v, cond)
+            announce_missing_backward(model, terms[1])
             return tuple(_detached_unless(keep, term) for term in terms)
 
     def sliced(self, f: Function, x: Tensor, v: Tensor, *cond: Tensor) -> tuple[Tensor, Tensor]:
@@ -99,6 +105,7 @@ class Autodiff:
             curvature = dot(model_gradient(dot(v, score), x, keep), v)
             slope = lambda x, v, *cond: (dot(v, model(x, *cond)),)
             inspect_backward(model, score, slope, lambda: curvature, x, v, cond)
+            announce_missing_backward(model, curvature)
             return _detached_unless(keep, score), _detached_unless(keep, curvature)
 
 
@@ -125,6 +132,7 @@ def score_of(log_density: LogDensity) -> Score:
             value = _evaluate(model, x, cond, False)
             require_density_shape(value.shape, len(x))
             result = model_gradient(value, x, create_graph=keep)
+            announce_missing_backward(model, result)
             if keep:
                 v = result.detach()
                 curvature = lambda: dot(gradient(dot(result, v), x, False), v)
@@ -281,14 +289,17 @@ def _gradient_or_none(
 ) -> Tensor | None:
     if not (y.coefficients if isinstance(y, Jet) else y).requires_grad:
         return None
-    (result,) = torch.autograd.grad(
-        y,
-        x,
-        torch.ones_like(y) if weights is None else weights,
-        create_graph=create_graph,
-        retain_graph=True,
-        allow_unused=True,
-    )
+    try:
+        (result,) = torch.autograd.grad(
+            y,
+            x,
+            torch.ones_like(y) if weights is None else weights,
+            create_graph=create_graph,
+            retain_graph=True,
+            allow_unused=True,
+        )
+    except RuntimeError as error:
+        raise explained(error) from error
     return result
 
 

@@ -16,8 +16,45 @@ MAX_RELATIVE_ERROR = 0.02
 """Relative error above which a derivative disagrees with a difference."""
 
 
+NO_DOUBLE_BACKWARD = (
+    "Autodiff needs second derivatives of an operation that autograd cannot differentiate twice "
+    "(fused attention, a module compiled by torch.compile): use Taylor(), which needs one "
+    "ordinary backward pass, e.g. SlicedDSM(sigma, Taylor()) instead of DSM(sigma). Otherwise "
+    "compute attention inside `sdpa_kernel(SDPBackend.MATH)`, and pass a module that is not "
+    "compiled. The error of torch is: "
+)
+
+
 class WrongGradientWarning(UserWarning):
     """PyTorch computes wrong gradients of second derivatives of this model."""
+
+
+def explained(error: RuntimeError) -> RuntimeError:
+    """Return what to do about an error of autograd, if it is a missing double backward."""
+    text, *_ = str(error).splitlines() or [""]
+    missing = text.startswith("derivative for") or "double backward" in text
+    return RuntimeError(NO_DOUBLE_BACKWARD + text) if missing else error
+
+
+def announce_missing_backward(model: BareModel, gradient: Tensor) -> None:
+    """Make the backward pass of a gradient say what to do, if it cannot be differentiated.
+
+    Args:
+        model: The model. Its graph is searched if an inspection is due.
+        gradient: A gradient of the model, with its graph.
+    """
+
+    def refuse_to_differentiate(_: Tensor) -> None:
+        raise RuntimeError(NO_DOUBLE_BACKWARD + name)
+
+    if model.is_due and gradient.requires_grad:
+        names = (node.name() for node in _nodes(gradient))
+        name = next((name for name in names if name in _WITHOUT_BACKWARD), "")
+        if name:
+            gradient.register_hook(refuse_to_differentiate)
+
+
+_WITHOUT_BACKWARD = {"torch::autograd::NotImplemented", "CompiledFunctionBackwardBackward"}
 
 
 def inspect_norms(model: BareModel, y: Tensor) -> None:
@@ -61,7 +98,10 @@ def inspect_backward(
     """
     if not model.is_due or model.record is None:
         return
-    if any(isinstance(node, BackwardCFunction) for node in _nodes(value)):
+    custom = {node.name() for node in _nodes(value) if isinstance(node, BackwardCFunction)}
+    if "CompiledFunctionBackward" in custom:
+        refuse("gradients", NO_DOUBLE_BACKWARD + "no double backward of CompiledFunction")
+    elif custom:
         with model.record.still_due_if_refused(model.engine):
             _require_recorded_backward(slope, curvature(), x, v, cond)
 
