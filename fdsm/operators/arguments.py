@@ -1,13 +1,16 @@
 """The arguments of operators: functions, points, and conditions of any kind."""
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 
 from ..derivatives import MissingRule, as_log_density
 from ..derivatives.checks.arguments import check_data, one_point_hint, require_engine
-from ..typing import Condition, Derivative, Function
+from ..derivatives.checks.identity import model_behind
+from ..typing import Condition, Derivative, Function, nests_gradients
 
 STEP = 0.0625
 """The default step of finite differences: a power of two, by which numbers scale exactly."""
@@ -53,6 +56,8 @@ def prepare(
             "of one number, or `x[None, None]` for one point with one coordinate"
         )
     require_engine(derivative)
+    if nests_gradients(derivative):
+        refuse_distributed(f)
     if not 0 < step < math.inf:
         raise ValueError(f"the step must be a positive number, but got {step}")
     if x.ndim == 1:
@@ -69,6 +74,23 @@ def prepare(
         if not isinstance(c, (Tensor, int, float)):
             raise TypeError(f"a condition must be a tensor or a number, but got {c!r}")
     return (with_arguments(as_log_density(f), shared) if shared else f), rows
+
+
+def refuse_distributed(f: Function) -> None:
+    """Raise `TypeError` if `f` has a module that takes part in each backward pass of a process.
+
+    An operator that takes gradients itself would run several of them for one step.
+    """
+    model = f if isinstance(f, nn.Module) else model_behind(f)
+    sharded = getattr(sys.modules.get("torch.distributed.fsdp"), "FSDPModule", ())
+    for module in model.modules() if isinstance(model, nn.Module) else ():
+        if isinstance(module, (DistributedDataParallel, *([sharded] if sharded else []))):
+            kind = "FSDP2" if sharded and isinstance(module, sharded) else "DDP"
+            raise TypeError(
+                f"an operator that takes gradients itself, such as hvp or one with Autodiff(), "
+                f"cannot differentiate a module of {kind}: use another operator with Taylor(), or "
+                "wrap the loss instead of the model, as fdsm.training.distributed does"
+            )
 
 
 def with_arguments(

@@ -11,7 +11,7 @@ from torch import Generator, Tensor
 from ..derivatives import MissingRule
 from ..derivatives.exact import EXACT
 from ..projections import Sphere, draw_directions
-from ..tensors import dimension, tile
+from ..tensors import dimension, per_example, tile
 from ..typing import Condition, Derivative, Function, nests_gradients
 from .arguments import STEP, prepare
 from .coordinates import (
@@ -99,14 +99,15 @@ def biharmonic(
     units = torch.eye(d, dtype=x.dtype, device=x.device)
     pairs = [units[i] + sign * units[j] for i, j in combinations(range(d), 2) for sign in (1, -1)]
     v = step * torch.stack([*units, *pairs]).view(-1, *x.shape[1:])
-    weights = x.new_tensor([1 - (d - 1) / 3] * d + [1 / 6] * len(pairs))
+    weights = [1 - (d - 1) / 3] * d + [1 / 6] * len(pairs)
     numbers = torch.arange(len(v), device=x.device)
     parts = along_directions(
         along, f, x, *rows,
         numbers=numbers, v=v.__getitem__, coefficients=5, chunk=chunk,
         nested=nests_gradients(derivative),
     )  # fmt: skip
-    return torch.cat([torch.tensordot(weights, torch.cat(part), dims=1) for part in parts])
+    fourth = torch.cat([torch.cat(part) for part in parts], 1)
+    return (per_example(x.new_tensor(weights), fourth) * fourth).sum(0)
 
 
 def _in_chunks(

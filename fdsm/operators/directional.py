@@ -11,7 +11,7 @@ from ..derivatives.autodiff import gradient, requires_grad_alias
 from ..derivatives.exact import EXACT
 from ..tensors import length, per_example, require_tensor
 from ..typing import Condition, Derivative, Function, is_exact
-from .arguments import STEP, prepare
+from .arguments import STEP, prepare, refuse_distributed
 
 
 def jvp(
@@ -183,6 +183,7 @@ def hvp(
         >>> hvp(lambda x: x.prod(1), x, v)
         tensor([[0., 1.]])
     """
+    refuse_distributed(f)
     keep = torch.is_grad_enabled()
     with torch.enable_grad():
         points = requires_grad_alias(x)

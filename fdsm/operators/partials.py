@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from ..derivatives import MissingRule
+from ..derivatives.checks.arguments import one_point_hint
 from ..derivatives.exact import EXACT
 from ..tensors import dimension, tile
 from ..typing import Condition, Derivative, Function, nests_gradients
@@ -82,15 +83,16 @@ def partials(
         {'': 0.0, 't': -2.0, 'xx': -0.0, 'xt': 0.0}
     """
     f, rows = prepare(f, x, cond, derivative, step)
-    counts = {key: Counter(_coordinates(key, names, dimension(x))) for key in wanted}
+    counts = {key: Counter(_coordinates(key, names, x)) for key in wanted}
     if not counts:
         return {}
     used = sorted(set().union(*counts.values())) or [0]
     powers = {key: tuple(count[i] for i in used) for key, count in counts.items()}
     plan = directions_for(frozenset(powers.values()))
     orders = list(plan.values())
-    units = torch.eye(dimension(x), dtype=x.dtype, device=x.device)[used]
-    v = step * (x.new_tensor(list(plan)) @ units).view(-1, *x.shape[1:])
+    v = x.new_zeros(len(plan), dimension(x))
+    v[:, used] = step * x.new_tensor(list(plan))
+    v = v.view(-1, *x.shape[1:])
 
     def along(v: Tensor, x: Tensor, *rows: Tensor) -> Tensor:
         """Return the value and all derivatives along all directions, stacked."""
@@ -145,15 +147,14 @@ def _combined(alpha: Powers, terms: Mapping[tuple[Direction, int], Tensor]) -> T
     return reduce(torch.add, parts)
 
 
-def _coordinates(
-    key: str | tuple[int, ...], names: str | None, dimensions: int
-) -> list[int]:
+def _coordinates(key: str | tuple[int, ...], names: str | None, x: Tensor) -> list[int]:
     """Return the numbers of the coordinates of a derivative, given by names or numbers."""
+    dimensions = dimension(x)
     if isinstance(key, str):
         if names is None or len(names) != dimensions or len(set(names)) != dimensions:
             raise ValueError(
                 f"names must have one letter for each of the {dimensions} coordinates of x, all "
-                f"different, as in names={'xyzt'[:dimensions]!r}, but is {names!r}"
+                f"different, as in names={'xyzt'[:dimensions]!r}, but is {names!r}{one_point_hint(x)}"
             )
         unknown = [name for name in key if name not in names]
         if unknown:
@@ -165,7 +166,9 @@ def _coordinates(
             f"(0, 0, 1), but got {key!r}"
         )
     if any(not 0 <= i < dimensions for i in key):
-        raise ValueError(f"{key} has a number that is not from 0 to {dimensions - 1}")
+        raise ValueError(
+            f"{key} has a number that is not from 0 to {dimensions - 1}{one_point_hint(x)}"
+        )
     return list(key)
 
 

@@ -13,7 +13,7 @@ from ..derivatives.exact import EXACT
 from ..projections import Rademacher, draw_directions
 from ..tensors import dimension, tile
 from ..typing import Condition, Derivative, Function, Projection, Score, nests_gradients
-from .arguments import STEP, prepare
+from .arguments import STEP, prepare, refuse_distributed
 from .coordinates import along_coordinates, sum_over_coordinates
 from .directional import gradients_of_outputs
 
@@ -160,6 +160,7 @@ def hessian_diagonal(
         parts = along_coordinates(along, f, x, *rows, step=step, chunk=chunk, nested=nested)
         diagonals = torch.cat([torch.cat(part) for part in parts], 1).movedim(0, -1)
         return diagonals.reshape(*diagonals.shape[:-1], *x.shape[1:])
+    refuse_distributed(f)
     keep = torch.is_grad_enabled()
     v = draw_directions(projection, x, directions, generator)
     with torch.enable_grad():

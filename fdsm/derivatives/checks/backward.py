@@ -44,10 +44,13 @@ def announce_missing_backward(model: BareModel, gradient: Tensor) -> None:
         gradient: A gradient of the model, with its graph.
     """
 
-    def refuse_to_differentiate(_: Tensor) -> None:
-        raise RuntimeError(NO_DOUBLE_BACKWARD + name)
+    record = model.record
+    if model.is_due and record is not None and gradient.requires_grad:
 
-    if model.is_due and gradient.requires_grad:
+        def refuse_to_differentiate(_: Tensor) -> None:
+            with record.still_due_if_refused(model.engine):
+                raise RuntimeError(NO_DOUBLE_BACKWARD + name)
+
         names = (node.name() for node in _nodes(gradient))
         name = next((name for name in names if name in _WITHOUT_BACKWARD), "")
         if name:
@@ -99,10 +102,10 @@ def inspect_backward(
     if not model.is_due or model.record is None:
         return
     custom = {node.name() for node in _nodes(value) if isinstance(node, BackwardCFunction)}
-    if "CompiledFunctionBackward" in custom:
-        refuse("gradients", NO_DOUBLE_BACKWARD + "no double backward of CompiledFunction")
-    elif custom:
-        with model.record.still_due_if_refused(model.engine):
+    with model.record.still_due_if_refused(model.engine):
+        if "CompiledFunctionBackward" in custom:
+            refuse("gradients", NO_DOUBLE_BACKWARD + "no double backward of CompiledFunction")
+        elif custom:
             _require_recorded_backward(slope, curvature(), x, v, cond)
 
 
