@@ -193,8 +193,8 @@ def _slopes_of(
 ) -> Callable[[Tensor], Tensor]:
     r"""Return a function of `v` that returns $(v^T∇) y$, from one gradient for all `v`.
 
-    For several outputs, that gradient is $\sum_j w_j ∇y_j$ as a function of $w$, and each `v` takes
-    the gradient with respect to $w$ of its product with `v`.
+    For several outputs, that gradient is $\sum_j w_j ∇y_j$ as a function of $w$, and each `v`
+    takes the gradient with respect to $w$ of its product with `v`.
 
     Args:
         y: The function, shape `(B, *O)`.

@@ -1,7 +1,7 @@
 """Differential operators of log-densities, solutions of equations and vector fields.
 
-Each takes a function of a batch, `(B, *E), *cond -> (B, *O)`, and returns a result per example. The
-results are differentiable in the parameters of the function and in `x`.
+Each takes a function of a batch, `(B, *E), *cond -> (B, *O)`, and returns one result per example.
+The results are differentiable in the parameters of the function and in `x`.
 """
 
 from .biharmonic import biharmonic

@@ -64,11 +64,11 @@ def prepare(
         f = _explaining_one_point(as_log_density(f), x)
     shared = {i: c for i, c in enumerate(cond) if not isinstance(c, Tensor) or c.ndim == 0}
     rows = [c for c in cond if isinstance(c, Tensor) and c.ndim > 0]
-    for c in rows:
-        if len(c) != len(x):
+    for row in rows:
+        if len(row) != len(x):
             raise ValueError(
                 f"a condition must be a number or have one row for each of the {len(x)} rows of "
-                f"x, but has shape {tuple(c.shape)}: expand it, e.g. `c.expand({len(x)}, …)`"
+                f"x, but has shape {tuple(row.shape)}: expand it, e.g. `c.expand({len(x)}, …)`"
             )
     for c in shared.values():
         if not isinstance(c, (Tensor, int, float)):
@@ -77,9 +77,15 @@ def prepare(
 
 
 def refuse_distributed(f: Function) -> None:
-    """Raise `TypeError` if `f` has a module that takes part in each backward pass of a process.
+    """Refuse a function with a module that takes part in each backward pass of a process.
 
     An operator that takes gradients itself would run several of them for one step.
+
+    Args:
+        f: The function.
+
+    Raises:
+        TypeError: If there is such a module.
     """
     model = f if isinstance(f, nn.Module) else model_behind(f)
     sharded = getattr(sys.modules.get("torch.distributed.fsdp"), "FSDPModule", ())
@@ -93,9 +99,7 @@ def refuse_distributed(f: Function) -> None:
             )
 
 
-def with_arguments(
-    f: Callable[..., Tensor], given: dict[int, Condition]
-) -> Callable[..., Tensor]:
+def with_arguments(f: Callable[..., Tensor], given: dict[int, Condition]) -> Callable[..., Tensor]:
     """Return a function of `x` and of the conditions that are not given, by position."""
 
     def function(x: Tensor, *rows: Tensor) -> Tensor:

@@ -84,7 +84,7 @@ def biharmonic(
         n = len(v)
         copies = [tile(row, n) for row in rows]
         fourth = derivative.jet(f, tile(x, n), v.flatten(0, 1), 4, *copies)[4]
-        return fourth.unflatten(0, (n, len(x))) / step**4
+        return fourth.view(n, len(x), *fourth.shape[1:]) / step**4
 
     # An engine with a method of this name, such as Taylor, needs no sum over directions.
     from_one_series = getattr(derivative, "biharmonic", None)

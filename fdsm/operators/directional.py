@@ -1,7 +1,7 @@
 """Derivatives along directions in the points and in the conditions."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -74,7 +74,10 @@ def jvp(
             )
     rows_directions = [u for u, s in zip(cond_directions, shared, strict=True) if not s]
     along = [None if v is None else _checked_direction(v, x)]
-    along += [None if u is None else _checked_direction(u, c) for u, c in zip(rows_directions, rows, strict=True)]
+    along += [
+        None if u is None else _checked_direction(u, c)
+        for u, c in zip(rows_directions, rows, strict=True)
+    ]
     h, z, w, constant = _joined(as_log_density(g), [x, *rows], along)
     value, slope = _scaled_jet(h, z, w, 1, constant, derivative, step)
     return value, slope
@@ -237,7 +240,7 @@ def _checked_direction(v: Tensor | float, x: Tensor) -> Tensor:
 
 
 def _joined(
-    f: Function, inputs: Sequence[Tensor], along: Sequence[Tensor | None]
+    f: Callable[..., Tensor], inputs: Sequence[Tensor], along: Sequence[Tensor | None]
 ) -> tuple[Function, Tensor, Tensor, list[Tensor]]:
     """Return a function of those inputs that have directions as one tensor.
 
@@ -254,17 +257,21 @@ def _joined(
     dtypes = [inputs[i].dtype for i in moving]
     shapes = [inputs[i].shape[1:] for i in moving]
     sizes = [math.prod(shape) for shape in shapes]
-    flat = lambda rows: torch.cat([r.reshape(len(r), -1) for r in rows], 1)
 
     def joined(z: Tensor, *constant: Tensor) -> Tensor:
-        parts = zip(moving, z.split(sizes, 1), shapes, dtypes, strict=True)
+        parts = zip(moving, z.split_with_sizes(sizes, 1), shapes, dtypes, strict=True)
         values = {i: part.reshape(len(z), *shape).to(dtype) for i, part, shape, dtype in parts}
         values.update(zip(still, constant, strict=True))
         return f(*(values[i] for i in range(len(inputs))))
 
     joined.__wrapped__ = f  # type: ignore[attr-defined]
-    directions = flat([v for v in along if v is not None])
-    return joined, flat([inputs[i] for i in moving]), directions, [inputs[i] for i in still]
+    directions = _flat([v for v in along if v is not None])
+    return joined, _flat([inputs[i] for i in moving]), directions, [inputs[i] for i in still]
+
+
+def _flat(tensors: Sequence[Tensor]) -> Tensor:
+    """Return the rows of several tensors as one vector each."""
+    return torch.cat([t.reshape(len(t), -1) for t in tensors], 1)
 
 
 def _scaled_jet(

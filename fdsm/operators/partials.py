@@ -134,7 +134,7 @@ def _jets(
         n = len(some)
         copies = [tile(row, n) for row in rows]
         jet = derivative.jet(f, tile(x, n), v[some].flatten(0, 1), order, *copies)
-        by_direction = zip(*(term.unflatten(0, (n, len(x))) for term in jet), strict=True)
+        by_direction = zip(*(y.view(n, len(x), *y.shape[1:]) for y in jet), strict=True)
         results |= zip(some, by_direction, strict=True)
     return [results[i] for i in range(len(orders))]
 
@@ -154,7 +154,8 @@ def _coordinates(key: str | tuple[int, ...], names: str | None, x: Tensor) -> li
         if names is None or len(names) != dimensions or len(set(names)) != dimensions:
             raise ValueError(
                 f"names must have one letter for each of the {dimensions} coordinates of x, all "
-                f"different, as in names={'xyzt'[:dimensions]!r}, but is {names!r}{one_point_hint(x)}"
+                f"different, as in names={'xyzt'[:dimensions]!r}, but is {names!r}"
+                f"{one_point_hint(x)}"
             )
         unknown = [name for name in key if name not in names]
         if unknown:
@@ -196,10 +197,10 @@ def directions_for(wanted: frozenset[Powers]) -> dict[Direction, int]:
         given = tuple(plan)
         found = {d for alpha in of_order for d in _candidates(alpha)} - plan.keys()
         simple_last = sorted(found, key=_simple_last)
-        choices = (
+        first, second = (
             _without_redundant(of_order, given, some) for some in (simple_last, simple_last[::-1])
         )
-        plan |= dict.fromkeys(sorted(min(choices, key=len)), order)
+        plan |= dict.fromkeys(sorted(first if len(first) <= len(second) else second), order)
     return plan or {(1,) * len(next(iter(wanted))): 1}  # only the value is wanted
 
 

@@ -154,7 +154,7 @@ def hessian_diagonal(
             n = len(v)
             copies = [tile(row, n) for row in rows]
             second = derivative.jet(f, tile(x, n), v.flatten(0, 1), 2, *copies)[2]
-            return second.unflatten(0, (n, len(x))) / step**2
+            return second.view(n, len(x), *second.shape[1:]) / step**2
 
         nested = nests_gradients(derivative)
         parts = along_coordinates(along, f, x, *rows, step=step, chunk=chunk, nested=nested)
@@ -167,9 +167,11 @@ def hessian_diagonal(
         points = requires_grad_alias(x)
         copies = tile(points, directions), v.flatten(0, 1)
         slopes = derivative.jet(f, *copies, 1, *(tile(c, directions) for c in rows))[1]
-        products = gradients_of_outputs(slopes, copies[0], keep).unflatten(0, v.shape[:2])
+        products = gradients_of_outputs(slopes, copies[0], keep)
+        products = products.view(*v.shape[:2], *products.shape[1:])
         v = v.view(*v.shape[:2], *[1] * (slopes.ndim - 1), *x.shape[1:])
-        return (v * products).mean(0) * (dimension(x) / projection.second_moment(x))
+        estimate: Tensor = (v * products).mean(0)
+        return estimate * (dimension(x) / projection.second_moment(x))
 
 
 def divergence(
@@ -207,7 +209,8 @@ def divergence(
         >>> divergence(lambda x: x.pow(3), torch.tensor([[1.0, 2.0]]))
         tensor([15.])
     """
-    field, rows = prepare(s, x, cond, derivative, step)
+    f, rows = prepare(s, x, cond, derivative, step)
+    field = as_log_density(f)
 
     def along(v: Tensor, x: Tensor, *rows: Tensor) -> Tensor:
         """Return the sum of $v^T ∇s v$ over directions."""

@@ -85,7 +85,9 @@ def test_numbers_as_conditions(name: str, engine: Derivative, generator: Generat
     apply = (OPERATORS | {"divergence": divergence})[name]
     base = field if name == "divergence" else outputs
     apply = partial(apply, derivative=engine)
-    expected = apply(lambda x, c: 3.0 * base(x * 0.5) * c.view(-1, *[1] * (base(x).ndim - 1)), x, rows)
+    expected = apply(
+        lambda x, c: 3.0 * base(x * 0.5) * c.view(-1, *[1] * (base(x).ndim - 1)), x, rows
+    )
 
     def f(x: Tensor, a: float, c: Tensor, b: Tensor) -> Tensor:
         assert isinstance(a, float)
@@ -117,7 +119,9 @@ def test_random_directions_of_all_outputs(directions: int, generator: Generator)
 def test_one_point_is_explained(name: str) -> None:
     point = torch.tensor([0.1, 0.2, 0.3])
     for f in (lambda x: x.square().sum(1), lambda x: x.square().sum(-1), nn.Linear(3, 1)):
-        with pytest.raises((ValueError, RuntimeError), match=r"use `x\[None\]`, of shape \(1, 3\)"):
+        with pytest.raises(
+            (ValueError, RuntimeError), match=r"use `x\[None\]`, of shape \(1, 3\)"
+        ):
             OPERATORS[name](f, point)
     with pytest.raises(ValueError, match=r"x\[None, None\]"):
         laplacian(torch.sin, torch.tensor(0.1))
@@ -132,7 +136,9 @@ def test_wrong_arguments_are_named(name: str, generator: Generator) -> None:
         apply(3, x)
     with pytest.raises(TypeError, match="a condition must be a tensor or a number, but got 'x'"):
         apply(lambda x, c: mixed(x), x, "x")
-    with pytest.raises(ValueError, match=r"one row for each of the 4 rows of x, but has shape \(2,"):
+    with pytest.raises(
+        ValueError, match=r"one row for each of the 4 rows of x, but has shape \(2,"
+    ):
         apply(lambda x, c: mixed(x), x, torch.ones(2, 3))
     with pytest.raises(ValueError, match=r"f must return one row for each of the \d+ rows"):
         apply(lambda x: mixed(x).sum(), x)

@@ -162,7 +162,9 @@ def test_models_without_a_rule_for_several_directions(generator: Generator) -> N
     x = torch.rand(4, 3, generator=generator) + 0.5
     a, b, c = x.unbind(1)
     found = partials(score, x, [(0, 1), (2,)], derivative=Taylor())
-    first = torch.stack([48 * a**2 * b**3 * c**4, 48 * a**3 * b**2 * c**4, 64 * (a * b * c) ** 3], 1)
+    first = torch.stack(
+        [48 * a**2 * b**3 * c**4, 48 * a**3 * b**2 * c**4, 64 * (a * b * c) ** 3], 1
+    )
     torch.testing.assert_close(found[0, 1], first)
     f = lambda x: torch.mvlgamma(2 + x.square(), 1)
     with pytest.raises(MissingRule, match="mvlgamma"):

@@ -157,10 +157,11 @@ def require_projection(projection: Projection) -> None:
 
 def _require_methods(name: str, value: object, kind: str, example: str, methods: str) -> None:
     """Raise `TypeError` unless an argument is an object with methods of these names."""
-    is_class = isinstance(value, type)
-    if is_class or not all(callable(getattr(value, method, None)) for method in methods.split()):
-        given = f"the class {value.__name__}: add parentheses" if is_class else repr(value)
-        raise TypeError(f"{name} must be {kind} such as {example}, but got {given}")
+    expected = f"{name} must be {kind} such as {example}, but got"
+    if isinstance(value, type):
+        raise TypeError(f"{expected} the class {value.__name__}: add parentheses")
+    if not all(callable(getattr(value, method, None)) for method in methods.split()):
+        raise TypeError(f"{expected} {value!r}")
 
 
 def check_arguments(

@@ -43,7 +43,6 @@ def announce_missing_backward(model: BareModel, gradient: Tensor) -> None:
         model: The model. Its graph is searched if an inspection is due.
         gradient: A gradient of the model, with its graph.
     """
-
     record = model.record
     if model.is_due and record is not None and gradient.requires_grad:
 
@@ -54,7 +53,7 @@ def announce_missing_backward(model: BareModel, gradient: Tensor) -> None:
         names = (node.name() for node in _nodes(gradient))
         name = next((name for name in names if name in _WITHOUT_BACKWARD), "")
         if name:
-            gradient.register_hook(refuse_to_differentiate)
+            gradient.register_hook(refuse_to_differentiate)  # type: ignore[no-untyped-call]
 
 
 _WITHOUT_BACKWARD = {"torch::autograd::NotImplemented", "CompiledFunctionBackwardBackward"}

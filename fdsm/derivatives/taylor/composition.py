@@ -101,7 +101,7 @@ def compose(
         def terms(value: Tensor, order: int) -> Sequence[Tensor]:
             if relative or order > 3:
                 scale = torch.ones_like(value) if scales is None else scales
-                return expansion(torch.stack([value, scale]), order)
+                return expansion(torch.stack([value, scale]), order).unbind()
             y = g(value)
             first, *others = islice(derivatives(y if of_value else value), order)
             return y, first, *(d / math.factorial(k) for k, d in enumerate(others, 2))

@@ -125,7 +125,9 @@ class _Composition(ClosedForm):
         truncation = replace(ctx.truncation, propagation=Propagation())
         rows = len(u) if slopes is None else 1 + len(slopes)
         if torch.is_grad_enabled():  # the gradient is differentiated again: `w` depends on `u`
-            whole = u if slopes is None else torch.cat([u[None], slopes[:, None].expand(-1, *u.shape)])
+            whole = (
+                u if slopes is None else torch.cat([u[None], slopes[:, None].expand(-1, *u.shape)])
+            )
             first = ctx.slope(Jet(whole, truncation))
             w = first.coefficients if isinstance(first, Jet) else first[None]
         bar = gradient_of_factor(grad, w, rows, truncation)

@@ -54,7 +54,7 @@ def test_column_of_densities(engine: Derivative) -> None:
 def test_functions_that_lose_rows(wrong: Callable[..., Tensor], engine: Derivative) -> None:
     x = torch.arange(12.0).view(4, 3)
     for call in (lambda: engine.jet(wrong, x, x, 2), lambda: engine.sliced(wrong, x, x[None])):
-        with pytest.raises((ValueError, RuntimeError), match="one row for each|value of a row"):
+        with pytest.raises((ValueError, RuntimeError), match=r"one row for each|value of a row"):
             call()
 
 
