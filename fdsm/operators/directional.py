@@ -8,6 +8,8 @@ from torch import Tensor
 
 from ..derivatives import as_log_density
 from ..derivatives.autodiff import gradient, requires_grad_alias
+from ..derivatives.checks.backward import announce_missing_backward
+from ..derivatives.checks.state import is_tracing, record_of
 from ..derivatives.exact import EXACT
 from ..tensors import length, per_example, require_tensor
 from ..typing import Condition, Derivative, Function, is_exact
@@ -191,7 +193,10 @@ def hvp(
     with torch.enable_grad():
         points = requires_grad_alias(x)
         slopes = directional_derivative(f, points, v, 1, *cond, derivative=derivative, step=step)
-        return gradients_of_outputs(slopes, points, keep)
+        products = gradients_of_outputs(slopes, points, keep)
+        if not is_tracing():
+            announce_missing_backward(record_of(f), products)
+        return products
 
 
 def gradients_of_outputs(y: Tensor, x: Tensor, keep: bool) -> Tensor:

@@ -1,6 +1,7 @@
 """Backward passes that autograd gets wrong: custom functions, and norms of PyTorch."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +12,7 @@ from ...tensors import length
 from .findings import note, refuse, warn
 from .guard import BareModel
 from .precision import unit_round_off
+from .state import Record
 
 MAX_RELATIVE_ERROR = 0.02
 """Relative error above which a derivative disagrees with a difference."""
@@ -36,24 +38,27 @@ def explained(error: RuntimeError) -> RuntimeError:
     return RuntimeError(NO_DOUBLE_BACKWARD + text) if missing else error
 
 
-def announce_missing_backward(model: BareModel, gradient: Tensor) -> None:
+def announce_missing_backward(record: Record | None, gradient: Tensor) -> None:
     """Make the backward pass of a gradient say what to do, if it cannot be differentiated.
 
+    The graph is searched once for each model.
+
     Args:
-        model: The model. Its graph is searched if an inspection is due.
+        record: The record of the model. `None` while the code is traced.
         gradient: A gradient of the model, with its graph.
     """
-    record = model.record
-    if model.is_due and record is not None and gradient.requires_grad:
+    if record is None or not gradient.requires_grad:
+        return
+    if record.without_backward is None:
+        names = {node.name() for node in _nodes(gradient)}
+        record.without_backward = ", ".join(sorted(names & _WITHOUT_BACKWARD))
+    name = record.without_backward
+    if name:
+        gradient.register_hook(partial(_refuse, name))  # type: ignore[no-untyped-call]
 
-        def refuse_to_differentiate(_: Tensor) -> None:
-            with record.still_due_if_refused(model.engine):
-                raise RuntimeError(NO_DOUBLE_BACKWARD + name)
 
-        names = (node.name() for node in _nodes(gradient))
-        name = next((name for name in names if name in _WITHOUT_BACKWARD), "")
-        if name:
-            gradient.register_hook(refuse_to_differentiate)  # type: ignore[no-untyped-call]
+def _refuse(name: str, _: Tensor) -> None:
+    raise RuntimeError(NO_DOUBLE_BACKWARD + name)
 
 
 _WITHOUT_BACKWARD = {"torch::autograd::NotImplemented", "CompiledFunctionBackwardBackward"}
