@@ -74,7 +74,7 @@ class Autodiff:
             if keep or order > 1:
                 curvature = lambda: terms[2] if order > 1 else _slopes_of(terms[1], x, False)(v)
                 inspect_backward(model, value, partial(_slope, model), curvature, x, v, cond)
-            announce_missing_backward(model.record, terms[1])
+            announce_missing_backward(model.record, model.engine, terms[1])
             return tuple(_detached_unless(keep, term) for term in terms)
 
     def sliced(self, f: Function, x: Tensor, v: Tensor, *cond: Tensor) -> tuple[Tensor, Tensor]:
@@ -105,7 +105,7 @@ class Autodiff:
             curvature = dot(model_gradient(dot(v, score), x, keep), v)
             slope = lambda x, v, *cond: (dot(v, model(x, *cond)),)
             inspect_backward(model, score, slope, lambda: curvature, x, v, cond)
-            announce_missing_backward(model.record, curvature)
+            announce_missing_backward(model.record, model.engine, curvature)
             return _detached_unless(keep, score), _detached_unless(keep, curvature)
 
 
@@ -132,7 +132,7 @@ def score_of(log_density: LogDensity) -> Score:
             value = _evaluate(model, x, cond, False)
             require_density_shape(value.shape, len(x))
             result = model_gradient(value, x, create_graph=keep)
-            announce_missing_backward(model.record, result)
+            announce_missing_backward(model.record, model.engine, result)
             if keep:
                 v = result.detach()
                 curvature = lambda: dot(gradient(dot(result, v), x, False), v)

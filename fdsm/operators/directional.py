@@ -195,7 +195,7 @@ def hvp(
         slopes = directional_derivative(f, points, v, 1, *cond, derivative=derivative, step=step)
         products = gradients_of_outputs(slopes, points, keep)
         if not is_tracing():
-            announce_missing_backward(record_of(f), products)
+            announce_missing_backward(record_of(f), type(derivative).__name__, products)
         return products
 
 

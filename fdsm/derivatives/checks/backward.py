@@ -19,8 +19,7 @@ MAX_RELATIVE_ERROR = 0.02
 
 
 NO_DOUBLE_BACKWARD = (
-    "Autodiff needs second derivatives of an operation that autograd cannot differentiate twice "
-    "(fused attention, a module compiled by torch.compile): use Taylor(), which needs one "
+    "autograd must differentiate an operation of the model twice, and cannot (fused attention, a module compiled by torch.compile): use Taylor(), which needs one "
     "ordinary backward pass, e.g. SlicedDSM(sigma, Taylor()) instead of DSM(sigma). Otherwise "
     "compute attention inside `sdpa_kernel(SDPBackend.MATH)`, and pass a module that is not "
     "compiled. The error of torch is: "
@@ -38,21 +37,22 @@ def explained(error: RuntimeError) -> RuntimeError:
     return RuntimeError(NO_DOUBLE_BACKWARD + text) if missing else error
 
 
-def announce_missing_backward(record: Record | None, gradient: Tensor) -> None:
+def announce_missing_backward(record: Record | None, engine: str, gradient: Tensor) -> None:
     """Make the backward pass of a gradient say what to do, if it cannot be differentiated.
 
-    The graph is searched once for each model.
+    The graph is searched once for each model and engine.
 
     Args:
         record: The record of the model. `None` while the code is traced.
+        engine: Name of the engine.
         gradient: A gradient of the model, with its graph.
     """
     if record is None or not gradient.requires_grad:
         return
-    if record.without_backward is None:
+    if engine not in record.without_backward:
         names = {node.name() for node in _nodes(gradient)}
-        record.without_backward = ", ".join(sorted(names & _WITHOUT_BACKWARD))
-    name = record.without_backward
+        record.without_backward[engine] = ", ".join(sorted(names & _WITHOUT_BACKWARD))
+    name = record.without_backward[engine]
     if name:
         gradient.register_hook(partial(_refuse, name))  # type: ignore[no-untyped-call]
 
