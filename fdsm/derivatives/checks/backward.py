@@ -19,7 +19,8 @@ MAX_RELATIVE_ERROR = 0.02
 
 
 NO_DOUBLE_BACKWARD = (
-    "autograd must differentiate an operation of the model twice, and cannot (fused attention, a module compiled by torch.compile): use Taylor(), which needs one "
+    "autograd must differentiate an operation of the model twice, and cannot (fused attention, a "
+    "module compiled by torch.compile): use Taylor(), which needs one "
     "ordinary backward pass, e.g. SlicedDSM(sigma, Taylor()) instead of DSM(sigma). Otherwise "
     "compute attention inside `sdpa_kernel(SDPBackend.MATH)`, and pass a module that is not "
     "compiled. The error of torch is: "
