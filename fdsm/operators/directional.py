@@ -185,7 +185,7 @@ def hvp(
 
     Example:
         >>> x, v = torch.tensor([[1.0, 2.0]]), torch.tensor([[1.0, 0.0]])
-        >>> hvp(lambda x: x.prod(1), x, v)
+        >>> hvp(lambda x: x.prod(1), x, v).detach()
         tensor([[0., 1.]])
     """
     refuse_distributed(f)
