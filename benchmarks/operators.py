@@ -8,14 +8,15 @@ Reference:
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
 
-from fdsm.operators import biharmonic, laplacian
+from fdsm.operators import biharmonic, jvp, laplacian, partials
 
 from .peers import nested_operators as nested
-from .problems import Problem, mlp
+from .problems import LARGE_MLP, Problem, mlp
 from .records.record import Case
 from .step import bound, gradient_step
 from .timing import Build, Group
@@ -26,8 +27,14 @@ DIRECTIONS = 16
 NESTED = "vmap(jvp(grad))"
 LAPLACIAN, STOCHASTIC, BIHARMONIC = "Laplacian", "stochastic Laplacian", "biharmonic"
 WITH_GRADIENT = " and gradient"
+JVP, KDV, NAVIER_STOKES = "jvp", "residual of Korteweg-de Vries", "residual of Navier-Stokes"
+FORWARD, GRADIENTS = "torch.func.jvp", "nested autograd"
 MODES = [name + end for name in (LAPLACIAN, STOCHASTIC, BIHARMONIC) for end in ("", WITH_GRADIENT)]
-REFERENCES = {mode: Case(mode, NESTED, "torch") for mode in MODES}
+REFERENCES = {mode: Case(mode, NESTED, "torch") for mode in MODES} | {
+    name + end: Case(name + end, method, "torch")
+    for name, method in ((JVP, FORWARD), (KDV, GRADIENTS), (NAVIER_STOKES, GRADIENTS))
+    for end in ("", WITH_GRADIENT)
+}
 Operator = Callable[[nn.Module, Tensor], Tensor]
 """`f, x -> (B,)`."""
 
@@ -81,14 +88,63 @@ PROBLEMS = (
 )
 
 
+def korteweg_de_vries(f: nn.Module, z: Tensor) -> Tensor:
+    """Return the residual from one call of the network; see `nested_operators`."""
+    u = partials(f, z, ["", "x", "t", "xxx"], names="xt")
+    return (u["t"] + 6 * u[""] * u["x"] + u["xxx"]).squeeze(1)
+
+
+def navier_stokes(f: nn.Module, z: Tensor) -> Tensor:
+    """Return the residual from one call of the network; see `nested_operators`."""
+    found = partials(f, z, ["", "x", "y", "t", "xx", "yy"], names="xyt")
+    value, x, y, t, xx, yy = (term.unbind(1) for term in found.values())
+    first, second = (x[0], y[0], x[1], y[1]), (xx[0], yy[0], xx[1], yy[1])
+    return nested.navier_stokes_residual(value[:2], first, t[:2], (x[2], y[2]), second)
+
+
+def solution(*widths: int) -> nn.Module:
+    """Return a network for the solution of an equation, given the widths of all layers."""
+    layers: list[nn.Module] = []
+    for before, after in pairwise(widths):
+        layers += [nn.Linear(before, after), nn.Tanh()]
+    return nn.Sequential(*layers[:-1])
+
+
+JVP_OPERATORS: dict[tuple[str, str, str], Operator] = {
+    (JVP, FORWARD, "torch"): nested.forward_slope,
+    (JVP, "jvp", "fdsm"): lambda f, x: jvp(f, x, x.cos())[1],
+}
+FIELDS = (
+    OperatorProblem(LARGE_MLP, JVP_OPERATORS),
+    OperatorProblem(
+        Problem("field 64-1024x4-64, B256", partial(solution, 64, *[1024] * 4, 64), (256, 64), 10),
+        JVP_OPERATORS,
+    ),
+    OperatorProblem(
+        Problem("solution 2-128x4-1, B2048", partial(solution, 2, *[128] * 4, 1), (2048, 2), 30),
+        {
+            (KDV, GRADIENTS, "torch"): nested.korteweg_de_vries,
+            (KDV, "partials", "fdsm"): korteweg_de_vries,
+        },
+    ),
+    OperatorProblem(
+        Problem("solution 3-128x4-3, B2048", partial(solution, 3, *[128] * 4, 3), (2048, 3), 30),
+        {
+            (NAVIER_STOKES, GRADIENTS, "torch"): nested.navier_stokes,
+            (NAVIER_STOKES, "partials", "fdsm"): navier_stokes,
+        },
+    ),
+)
+
+
 def groups(
-    peers: frozenset[str] = frozenset(), problems: Sequence[OperatorProblem] = PROBLEMS
+    peers: frozenset[str] = frozenset(), problems: Sequence[OperatorProblem] | None = None
 ) -> list[Group]:
     """Return the operators to compare on each problem, with and without a gradient.
 
     Args:
         peers: Other packages to compare with.
-        problems: Networks, batches and operators.
+        problems: Networks, batches and operators. Default: all.
 
     Returns:
         One group for each problem.
@@ -99,7 +155,7 @@ def groups(
             {**torch_cases(task), **_folx_cases(task, peers)},
             task.problem.repeats,
         )
-        for task in problems
+        for task in ((*PROBLEMS, *FIELDS) if problems is None else problems)
     ]
 
 
@@ -133,7 +189,8 @@ def _folx_cases(task: OperatorProblem, peers: frozenset[str]) -> dict[Case, Buil
 def value(operator: Operator, problem: Problem) -> Callable[[], object]:
     """Return a function that computes an operator without a graph."""
     model, x = problem.build()
-    return torch.no_grad()(partial(operator, model, x))
+    takes_gradients = operator in {nested.korteweg_de_vries, nested.navier_stokes}
+    return (torch.enable_grad if takes_gradients else torch.no_grad)()(partial(operator, model, x))
 
 
 def _mean(operator: Operator, model: nn.Module, x: Tensor) -> Tensor:

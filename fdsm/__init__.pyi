@@ -24,7 +24,9 @@ from .operators import biharmonic as biharmonic
 from .operators import directional_derivative as directional_derivative
 from .operators import divergence as divergence
 from .operators import hessian_diagonal as hessian_diagonal
+from .operators import jvp as jvp
 from .operators import laplacian as laplacian
+from .operators import partials as partials
 from .projections import Gaussian as Gaussian
 from .projections import Rademacher as Rademacher
 from .projections import Sphere as Sphere

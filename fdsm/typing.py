@@ -12,9 +12,11 @@ from torch import Generator, Tensor, nn
 
 __all__ = [
     "AdditiveCoupling",
+    "Condition",
     "DensityFunction",
     "Derivative",
     "Elementwise",
+    "Function",
     "HasLogProb",
     "LogDensity",
     "NoiseLevels",
@@ -41,6 +43,12 @@ DensityFunction = Callable[..., Tensor]
 LogDensity = DensityFunction | HasLogProb
 """An unnormalized log-density (not an energy): a function, or an object with `log_prob`."""
 
+Function = LogDensity
+"""`(B, *E), *cond -> (B, *O)`: any function of a batch, such as a field or a solution."""
+
+Condition = Tensor | float
+"""A further argument of a function: a tensor with one row per example, or a number for all."""
+
 Score = Callable[..., Tensor]
 """`(B, *E), *cond -> (B, *E)`: the gradient of a log-density with respect to its input."""
 
@@ -54,20 +62,22 @@ class Derivative(Protocol):
       false, which means that it compares values at several points.
     - `nests_gradients`: whether it takes gradients itself. Chunks of its work are then not
       computed again in the backward pass, since each of the gradients would. Default: false.
-    - `biharmonic(f, x, v, *cond)`: returns $\sum_{ij} (v_i^T∇)² (v_j^T∇)² f(x)$, `(B,)`, which
+    - `biharmonic(f, x, v, *cond)`: returns $\sum_{ij} (v_i^T∇)² (v_j^T∇)² f(x)$, `(B, *O)`, which
       the operator of this name uses.
+    - `jets(f, x, v, orders, *cond)`: returns a jet for each direction, `(V, B, *E)`, each of its
+      own order, which the operator `partials` uses.
     - `values(f, x, v, nodes, *cond)`: returns the values at `x + node * v`, `(n, B)`, which the
       objectives without derivatives use.
     """
 
     def jet(
-        self, f: LogDensity, x: Tensor, v: Tensor, order: int, *cond: Tensor
+        self, f: Function, x: Tensor, v: Tensor, order: int, *cond: Tensor
     ) -> tuple[Tensor, ...]:
-        """Return $(v^T∇)^k f(x)$ for `k = 0, …, order`, each of shape `(B,)`."""
+        """Return $(v^T∇)^k f(x)$ for `k = 0, …, order`, each of the shape of `f(x)`, `(B, *O)`."""
         ...
 
-    def sliced(self, f: LogDensity, x: Tensor, v: Tensor, *cond: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Return the slopes $v_i^T∇f(x)$, `(V, B)`, and $\sum_i v_i^T∇^2f(x)v_i$, `(B,)`.
+    def sliced(self, f: Function, x: Tensor, v: Tensor, *cond: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Return the slopes $v_i^T∇f$, `(V, B, *O)`, and $\sum_i v_i^T∇^2f v_i$, `(B, *O)`.
 
         The directions `v` have shape `(V, B, *E)`.
         """

@@ -1,9 +1,11 @@
+from functools import partial
+
 import pytest
 import torch
 from torch import nn
 
 from benchmarks import operators
-from benchmarks.operators import PROBLEMS, OperatorProblem
+from benchmarks.operators import FIELDS, PROBLEMS, OperatorProblem, solution
 from benchmarks.problems import Problem, mlp
 from benchmarks.timing import time_group
 
@@ -15,10 +17,22 @@ SMALL = [
     )
     for one in PROBLEMS
 ]
+SMALL_FIELDS = [
+    OperatorProblem(
+        Problem(
+            one.problem.name,
+            partial(solution, one.problem.shape[1], 5, 5, outputs),
+            (5, one.problem.shape[1]),
+            2,
+        ),
+        one.operators,
+    )
+    for one, outputs in zip(FIELDS, (2, 2, 1, 3), strict=True)
+]
 
 
 def test_every_operator_is_timed_with_and_without_a_gradient() -> None:
-    for group in operators.groups(problems=SMALL):
+    for group in operators.groups(problems=[*SMALL, *SMALL_FIELDS]):
         assert {cost.case for cost in time_group(group)} == set(group.cases)
         for case in group.cases:
             assert operators.REFERENCES[case.mode] in group.cases
@@ -31,6 +45,14 @@ def test_implementations_of_an_exact_operator_agree(one: OperatorProblem) -> Non
         values = [f(model, x) for (of, *_), f in one.operators.items() if of == name]
         for value in values[1:]:
             torch.testing.assert_close(value, values[0], rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("one", SMALL_FIELDS, ids=lambda one: one.problem.name)
+def test_implementations_on_fields_agree(one: OperatorProblem) -> None:
+    model, x = one.problem.build()
+    model, x = model.double(), x.double()
+    expected, found = (operator(model, x) for operator in one.operators.values())
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
 
 
 def test_stochastic_operators_estimate_the_laplacian() -> None:

@@ -10,9 +10,19 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from ..tensors import dot
-from ..typing import DensityFunction, LogDensity, Score
-from .checks.arguments import as_log_density, check_arguments, checked_output
-from .checks.backward import inspect_backward, inspect_norms
+from ..typing import DensityFunction, Function, LogDensity, Score
+from .checks.arguments import (
+    as_log_density,
+    check_arguments,
+    checked_output,
+    require_density_shape,
+)
+from .checks.backward import (
+    announce_missing_backward,
+    explained,
+    inspect_backward,
+    inspect_norms,
+)
 from .checks.guard import BareModel, checked
 from .normalization import DECOMPOSED
 from .stencil import require_order
@@ -44,24 +54,30 @@ class Autodiff:
     nests_gradients: ClassVar[bool] = True
 
     def jet(
-        self, f: LogDensity, x: Tensor, v: Tensor, order: int, *cond: Tensor
+        self, f: Function, x: Tensor, v: Tensor, order: int, *cond: Tensor
     ) -> tuple[Tensor, ...]:
-        """Return $(v^T∇)^k f(x)$ for `k = 0, …, order`, by `order` nested gradients."""
+        """Return $(v^T∇)^k f(x)$ for `k = 0, …, order`, by `order` nested gradients.
+
+        Several outputs take two gradients for each order; see `_slopes_of`.
+        """
         require_order(order)
         model = _checked(self, f, x, v, cond)
         keep = torch.is_grad_enabled()
         with torch.enable_grad():
             x = requires_grad_alias(x)
             value = _evaluate(model, x, cond, keep and order > 1)
-            terms = [value, dot(model_gradient(value, x, keep or order > 1), v)]
+            if value.ndim > 1 and keep and order == 1:
+                value = _evaluate(model, x, cond, True)
+            terms = [value, _slopes_of(value, x, keep or order > 1, model_gradient)(v)]
             for k in range(1, order):
-                terms.append(dot(gradient(terms[k], x, keep or k < order - 1), v))
+                terms.append(_slopes_of(terms[k], x, keep or k < order - 1)(v))
             if keep or order > 1:
-                curvature = lambda: terms[2] if order > 1 else dot(gradient(terms[1], x, False), v)
+                curvature = lambda: terms[2] if order > 1 else _slopes_of(terms[1], x, False)(v)
                 inspect_backward(model, value, partial(_slope, model), curvature, x, v, cond)
+            announce_missing_backward(model.record, model.engine, terms[1])
             return tuple(_detached_unless(keep, term) for term in terms)
 
-    def sliced(self, f: LogDensity, x: Tensor, v: Tensor, *cond: Tensor) -> tuple[Tensor, Tensor]:
+    def sliced(self, f: Function, x: Tensor, v: Tensor, *cond: Tensor) -> tuple[Tensor, Tensor]:
         """Return the slopes along all `v` and the sum of the curvatures.
 
         The first gradient is computed once for all directions; each adds one more.
@@ -71,10 +87,9 @@ class Autodiff:
         with torch.enable_grad():
             x = requires_grad_alias(x)
             value = _evaluate(model, x, cond, keep)
-            score = model_gradient(value, x, create_graph=True)
-            slopes = [dot(score, u) for u in v]
+            slopes = list(map(_slopes_of(value, x, True, model_gradient), v))
             pairs = zip(slopes, v, strict=True)
-            curvatures = [dot(gradient(s, x, keep), u) for s, u in pairs]
+            curvatures = [_slopes_of(s, x, keep)(u) for s, u in pairs]
             curvature = lambda: curvatures[0]
             inspect_backward(model, value, partial(_slope, model), curvature, x, v[0], cond)
             results = torch.stack(slopes), reduce(torch.add, curvatures)
@@ -90,6 +105,7 @@ class Autodiff:
             curvature = dot(model_gradient(dot(v, score), x, keep), v)
             slope = lambda x, v, *cond: (dot(v, model(x, *cond)),)
             inspect_backward(model, score, slope, lambda: curvature, x, v, cond)
+            announce_missing_backward(model.record, model.engine, curvature)
             return _detached_unless(keep, score), _detached_unless(keep, curvature)
 
 
@@ -114,7 +130,9 @@ def score_of(log_density: LogDensity) -> Score:
         with torch.enable_grad():
             x = requires_grad_alias(x)
             value = _evaluate(model, x, cond, False)
+            require_density_shape(value.shape, len(x))
             result = model_gradient(value, x, create_graph=keep)
+            announce_missing_backward(model.record, model.engine, result)
             if keep:
                 v = result.detach()
                 curvature = lambda: dot(gradient(dot(result, v), x, False), v)
@@ -167,7 +185,33 @@ def _slope(f: DensityFunction, x: Tensor, v: Tensor, *cond: Tensor) -> tuple[Ten
     """Return $f(x)$ and $v^T∇f(x)$."""
     x = requires_grad_alias(x.detach())
     value = f(x, *cond)
-    return value, dot(gradient(value, x, create_graph=False), v)
+    return value, _slopes_of(value, x, False)(v)
+
+
+def _slopes_of(
+    y: Tensor, x: Tensor, create_graph: bool, first: Callable[..., Tensor] | None = None
+) -> Callable[[Tensor], Tensor]:
+    r"""Return a function of `v` that returns $(v^T∇) y$, from one gradient for all `v`.
+
+    For several outputs, that gradient is $\sum_j w_j ∇y_j$ as a function of $w$, and each `v`
+    takes the gradient with respect to $w$ of its product with `v`.
+
+    Args:
+        y: The function, shape `(B, *O)`.
+        x: Its argument, recorded in the graph of `y`.
+        create_graph: Whether the slopes will be differentiated again.
+        first: Computes the gradient of `y`. Default: `gradient`.
+
+    Returns:
+        The function, `(B, *E) -> (B, *O)`.
+    """
+    first = first or gradient
+    if y.ndim == 1:
+        score = first(y, x, create_graph)
+        return lambda v: dot(score, v)
+    w = torch.zeros_like(y, requires_grad=True)
+    product = first(y, x, True, weights=w)
+    return lambda v: gradient(product, w, create_graph, weights=v)
 
 
 class DecomposedNorms(TorchFunctionMode):
@@ -245,14 +289,17 @@ def _gradient_or_none(
 ) -> Tensor | None:
     if not (y.coefficients if isinstance(y, Jet) else y).requires_grad:
         return None
-    (result,) = torch.autograd.grad(
-        y,
-        x,
-        torch.ones_like(y) if weights is None else weights,
-        create_graph=create_graph,
-        retain_graph=True,
-        allow_unused=True,
-    )
+    try:
+        (result,) = torch.autograd.grad(
+            y,
+            x,
+            torch.ones_like(y) if weights is None else weights,
+            create_graph=create_graph,
+            retain_graph=True,
+            allow_unused=True,
+        )
+    except RuntimeError as error:
+        raise explained(error) from error
     return result
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from ..tensors import dot, tile
-from ..typing import LogDensity, Score
+from ..typing import Function, LogDensity, Score
 from .checks.arguments import as_log_density
 from .checks.difference_error import difference_error, warn_of_error
 from .checks.guard import BareModel, CheckedModel, checked
@@ -150,7 +150,7 @@ class FiniteDifference:
             raise ValueError(f"chunk must be at least one row, but got {self.chunk}")
 
     def jet(
-        self, f: LogDensity, x: Tensor, v: Tensor, order: int, *cond: Tensor
+        self, f: Function, x: Tensor, v: Tensor, order: int, *cond: Tensor
     ) -> tuple[Tensor, ...]:
         """Return $(v^T∇)^k f(x)$ for `k = 0, …, order`, from `order + accuracy - 1` values of `f`.
 
@@ -162,7 +162,7 @@ class FiniteDifference:
         values = self._evaluate(model, _points(x, v, nodes), weights.shape[1], cond)
         return _weighted_sums(weights, values).unbind()
 
-    def sliced(self, f: LogDensity, x: Tensor, v: Tensor, *cond: Tensor) -> tuple[Tensor, Tensor]:
+    def sliced(self, f: Function, x: Tensor, v: Tensor, *cond: Tensor) -> tuple[Tensor, Tensor]:
         """Return the slopes along all `v` and the sum of the curvatures.
 
         The directions share $f(x)$: $1 + 2V$ values of `f` for second-order accuracy.
@@ -209,7 +209,7 @@ class FiniteDifference:
 
     def _checked(
         self,
-        f: LogDensity | Score,
+        f: Function | Score,
         x: Tensor,
         v: Tensor,
         cond: Sequence[Tensor],
@@ -258,7 +258,10 @@ class FiniteDifference:
         *,
         score: bool = False,
     ) -> None:
-        """Measure the errors of a difference of $f$, or of $v^T s$, and warn if they dominate."""
+        """Measure the errors of a difference and warn if they dominate.
+
+        It is a difference of $f$, of $v^T s$, or of a sum of several outputs with weights.
+        """
         if self.parallel and model.is_random:  # refused when it is evaluated
             return
         v = v if v.ndim == x.ndim else v[0]
@@ -269,10 +272,17 @@ class FiniteDifference:
             points = _points(x, v, _column([float(node) for node in nodes], v))
             guarded = CheckedModel(model, x, record, type(self).__name__)
             y = widened(self._evaluate(guarded, points, len(nodes), cond))
-            return torch.stack([dot(v, s) for s in y]) if score else y
+            if score:
+                return torch.stack([dot(v, s) for s in y])
+            return y if y.ndim == 2 else _weighted_outputs(y.flatten(2))
 
         error = difference_error(values, x, v, order, self.accuracy)
         warn_of_error(error, order, record.warned)
+
+
+def _weighted_outputs(y: Tensor) -> Tensor:
+    """Return sums of outputs, `(n, B, O) -> (n, B)`, with weights of which no two are equal."""
+    return y @ torch.linspace(0.5, 1.5, y.shape[2], dtype=y.dtype, device=y.device)
 
 
 def _points(x: Tensor, v: Tensor, nodes: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from ..derivatives.autodiff import model_gradient, requires_grad_alias
-from ..derivatives.checks.arguments import check_values, checked_score
+from ..derivatives.checks.arguments import check_values, checked_score, require_density_shape
 from ..derivatives.exact import EXACT
 from ..operators.coordinates import sum_over_coordinates
 from ..tensors import dimension, dot
@@ -91,6 +91,7 @@ def sm_losses(
 
     def along(units: Tensor, x: Tensor, *cond: Tensor) -> Tensor:
         slopes, curvature = derivative.sliced(log_density, x, units, *cond)
+        require_density_shape(curvature.shape, len(x))
         return curvature + slopes.double().square().sum(0) / 2
 
     nested = nests_gradients(derivative)

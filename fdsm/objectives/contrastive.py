@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from ..derivatives import FiniteDifference
+from ..derivatives.checks.arguments import require_density_shape
 from ..projections import Sphere
 from ..typing import LogDensity, Projection
 from .directions import Sliced, average_over_directions
@@ -42,6 +43,7 @@ class NaiveFD(Sliced):
     directions: int = 1
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _require_finite_difference(self)
 
     def at(self, log_density: LogDensity, x: Tensor, v: Tensor, *cond: Tensor) -> Tensor:
@@ -79,6 +81,7 @@ class NCE(Sliced):
     directions: int = 1
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _require_finite_difference(self)
 
     def at(self, log_density: LogDensity, x: Tensor, v: Tensor, *cond: Tensor) -> Tensor:
@@ -116,6 +119,7 @@ class MPF(Sliced):
     directions: int = 1
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _require_finite_difference(self)
 
     def at(self, log_density: LogDensity, x: Tensor, v: Tensor, *cond: Tensor) -> Tensor:
@@ -148,6 +152,7 @@ def _average(
 
     def loss(x: Tensor, v: Tensor, *cond: Tensor) -> Tensor:
         values = objective.derivative.values(log_density, x, v, nodes, *cond)
+        require_density_shape(values.shape[1:], len(x))
         return (contrast(*values) / objective.projection.second_moment(x)).to(x.dtype)
 
     return average_over_directions(loss, x, v, *cond)

@@ -11,7 +11,14 @@ from dataclasses import dataclass
 from torch import Generator, Tensor
 
 from ..derivatives import score_of
-from ..derivatives.checks.arguments import check_data, check_noise, checked_score
+from ..derivatives.checks.arguments import (
+    check_data,
+    check_noise,
+    checked_score,
+    require_density_shape,
+    require_engine,
+    require_projection,
+)
 from ..derivatives.exact import EXACT
 from ..noise import Arithmetic, require_levels
 from ..projections import Sphere, draw_directions
@@ -169,6 +176,8 @@ class SlicedDSM(Denoising):
 
     def __post_init__(self) -> None:
         require_levels(self.sigma)
+        require_engine(self.derivative)
+        require_projection(self.projection)
 
     def with_noise(
         self,
@@ -193,6 +202,7 @@ class SlicedDSM(Denoising):
 
         def loss(x_noisy: Tensor, v: Tensor, noise: Tensor, *cond: Tensor) -> Tensor:
             _, slope = self.derivative.jet(log_density, x_noisy, v, 1, *cond)
+            require_density_shape(slope.shape, len(x_noisy))
             residual = slope + dot(v, noise) / self.sigma**2
             return residual.square() / self.projection.second_moment(x_noisy)
 

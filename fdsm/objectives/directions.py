@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 from torch import Generator, Tensor
 
-from ..derivatives.checks.arguments import check_data
+from ..derivatives.checks.arguments import check_data, require_engine, require_projection
 from ..projections import draw_directions
 from ..tensors import tile
-from ..typing import Projection
+from ..typing import Derivative, Projection
 
 
 def as_stack(v: Tensor, x: Tensor) -> Tensor:
@@ -42,12 +42,18 @@ class Sliced(ABC):
     """An objective whose only randomness is its directions.
 
     Attributes:
+        derivative: The engine that differentiates along `v`.
         projection: The distribution of `v`.
         directions: Number of directions per example.
     """
 
+    derivative: Derivative
     projection: Projection
     directions: int
+
+    def __post_init__(self) -> None:
+        require_engine(self.derivative)
+        require_projection(self.projection)
 
     def __call__(
         self,

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from torch import Generator, Tensor
 
+from ..derivatives.checks.arguments import require_density_shape, require_engine
 from ..derivatives.exact import EXACT
 from ..operators.coordinates import sum_over_coordinates
 from ..tensors import dimension, require_floating
@@ -43,6 +44,7 @@ class SM:
     step: float = 0.1
 
     def __post_init__(self) -> None:
+        require_engine(self.derivative)
         too_few = self.chunk is not None and self.chunk < 1
         if too_few or not 0 < self.step < math.inf:
             raise ValueError(
@@ -62,6 +64,7 @@ class SM:
 
         def along(v: Tensor, x: Tensor, *cond: Tensor) -> Tensor:
             slopes, curvature = self.derivative.sliced(log_density, x, v, *cond)
+            require_density_shape(curvature.shape, len(x))
             return curvature + slopes.square().sum(0) / 2
 
         losses = sum_over_coordinates(

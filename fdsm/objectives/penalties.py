@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from ..derivatives.checks.arguments import require_density_shape
 from ..derivatives.exact import EXACT
 from ..projections import Sphere
 from ..typing import Derivative, LogDensity, Projection
@@ -77,6 +78,7 @@ def _squared_slope(
 ) -> Tensor:
     def loss(x: Tensor, v: Tensor, *cond: Tensor) -> Tensor:
         _, slope = objective.derivative.jet(f, x, v, 1, *cond)
+        require_density_shape(slope.shape, len(x))
         return slope.square() / objective.projection.second_moment(x)
 
     return average_over_directions(loss, x, v, *cond)

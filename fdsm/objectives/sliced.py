@@ -6,6 +6,7 @@ import torch
 from torch import Generator, Tensor
 
 from ..derivatives import score_of
+from ..derivatives.checks.arguments import require_density_shape
 from ..derivatives.exact import EXACT
 from ..projections import Sphere
 from ..tensors import dimension, dot
@@ -56,6 +57,7 @@ class SSM(Sliced):
         The directions `v` have shape `(B, *E)`, or `(V, B, *E)` for several per example.
         """
         slopes, curvature = self.derivative.sliced(log_density, x, as_stack(v, x), *cond)
+        require_density_shape(curvature.shape, len(x))
         total = torch.add(curvature, slopes.square().sum(0), alpha=0.5)
         return total / (slopes.shape[0] * self.projection.second_moment(x))
 

@@ -9,11 +9,11 @@ import torch
 from torch import Generator, Tensor
 
 from ..derivatives import MissingRule
-from ..derivatives.checks.arguments import check_data
 from ..derivatives.exact import EXACT
 from ..projections import Sphere, draw_directions
-from ..tensors import dimension, tile
-from ..typing import Derivative, LogDensity, nests_gradients
+from ..tensors import dimension, per_example, tile
+from ..typing import Condition, Derivative, Function, nests_gradients
+from .arguments import STEP, prepare
 from .coordinates import (
     MEMORY,
     MIN_CHUNK_ROWS,
@@ -21,16 +21,15 @@ from .coordinates import (
     along_directions,
     bytes_per_coefficient,
 )
-from .directional import STEP, require_step
 
 MOST = MEMORY // MIN_CHUNK_ROWS
 """Bytes for each row up to which all coefficients of a series are kept at a time."""
 
 
 def biharmonic(
-    f: LogDensity,
+    f: Function,
     x: Tensor,
-    *cond: Tensor,
+    *cond: Condition,
     directions: int | None = None,
     generator: Generator | None = None,
     derivative: Derivative = EXACT,
@@ -59,9 +58,9 @@ def biharmonic(
         propagation of univariate Taylor series.
 
     Args:
-        f: A function `(B, *E) -> (B,)`.
+        f: A function `(B, *E), *cond -> (B, *O)`.
         x: The points, shape `(B, *E)`.
-        cond: Further arguments of `f`, one row per example.
+        cond: Further arguments of `f`: tensors with one row per example, or numbers.
         directions: Number of random directions per example, for an unbiased estimate. Default:
             the exact operator.
         generator: Random number generator. Default: the global generator of torch.
@@ -71,22 +70,21 @@ def biharmonic(
             memory.
 
     Returns:
-        The values, shape `(B,)`.
+        The values, shape `(B, *O)`.
 
     Example:
         >>> biharmonic(lambda x: x.square().sum(1).square(), torch.tensor([[1.0, 2.0]]))
         tensor([64.])
     """
-    check_data(x)
-    require_step(step)
+    f, rows = prepare(f, x, cond, derivative, step)
     d = dimension(x)
 
     def along(v: Tensor, x: Tensor, *rows: Tensor) -> Tensor:
-        """Return the fourth derivatives along the directions, shape `(V, N)`."""
+        """Return the fourth derivatives along the directions, shape `(V, N, *O)`."""
         n = len(v)
         copies = [tile(row, n) for row in rows]
         fourth = derivative.jet(f, tile(x, n), v.flatten(0, 1), 4, *copies)[4]
-        return fourth.view(n, -1) / step**4
+        return fourth.view(n, len(x), *fourth.shape[1:]) / step**4
 
     # An engine with a method of this name, such as Taylor, needs no sum over directions.
     from_one_series = getattr(derivative, "biharmonic", None)
@@ -94,34 +92,35 @@ def biharmonic(
         coefficients = math.comb(d + 2, 2) + d + 1
         if bytes_per_coefficient(f, x, torch.is_grad_enabled()) * coefficients <= MOST:
             with suppress(MissingRule):
-                return _in_chunks(from_one_series, f, x, *cond, coefficients=coefficients)
+                return _in_chunks(from_one_series, f, x, *rows, coefficients=coefficients)
     if directions is not None:
         v = draw_directions(Sphere(step), x, directions, generator)
-        return along(v, x, *cond).mean(0) * (d * (d + 2) / 3)
+        return along(v, x, *rows).mean(0) * (d * (d + 2) / 3)
     units = torch.eye(d, dtype=x.dtype, device=x.device)
     pairs = [units[i] + sign * units[j] for i, j in combinations(range(d), 2) for sign in (1, -1)]
     v = step * torch.stack([*units, *pairs]).view(-1, *x.shape[1:])
-    weights = x.new_tensor([[1 - (d - 1) / 3]] * d + [[1 / 6]] * len(pairs))
+    weights = [1 - (d - 1) / 3] * d + [1 / 6] * len(pairs)
     numbers = torch.arange(len(v), device=x.device)
     parts = along_directions(
-        along, f, x, *cond,
+        along, f, x, *rows,
         numbers=numbers, v=v.__getitem__, coefficients=5, chunk=chunk,
         nested=nests_gradients(derivative),
     )  # fmt: skip
-    return torch.cat([(weights * torch.cat(part)).sum(0) for part in parts])
+    fourth = torch.cat([torch.cat(part) for part in parts], 1)
+    return (per_example(x.new_tensor(weights), fourth) * fourth).sum(0)
 
 
 def _in_chunks(
     from_one_series: Callable[..., Tensor],
-    f: LogDensity,
+    f: Function,
     x: Tensor,
-    *cond: Tensor,
+    *rows: Tensor,
     coefficients: int,
 ) -> Tensor:
     """Return the operator from a series with a given number of coefficients, in chunks of rows."""
     d = dimension(x)
     parts = along_coordinates(
-        lambda v, x, *rows: from_one_series(f, x, v, *rows), f, x, *cond,
+        lambda v, x, *some: from_one_series(f, x, v, *some), f, x, *rows,
         coefficients=math.ceil(coefficients / (d + 2)), chunk=d,
     )  # fmt: skip
     return torch.cat([part for (part,) in parts])

@@ -7,23 +7,24 @@ directions with $E[v v^T] = (C_v / d) I$, so that $E[v^T A v] = (C_v / d) \, \ma
 import torch
 from torch import Generator, Tensor
 
-from ..derivatives.autodiff import gradient, requires_grad_alias
-from ..derivatives.checks.arguments import check_data
+from ..derivatives import as_log_density
+from ..derivatives.autodiff import requires_grad_alias
 from ..derivatives.exact import EXACT
 from ..projections import Rademacher, draw_directions
 from ..tensors import dimension, tile
-from ..typing import Derivative, LogDensity, Projection, Score, nests_gradients
+from ..typing import Condition, Derivative, Function, Projection, Score, nests_gradients
+from .arguments import STEP, prepare, refuse_distributed
 from .coordinates import along_coordinates, sum_over_coordinates
-from .directional import STEP, require_step
+from .directional import gradients_of_outputs
 
 SIGNS = Rademacher(STEP)
 """Random signs, whose variance is smallest for traces of nearly diagonal matrices."""
 
 
 def laplacian(
-    f: LogDensity,
+    f: Function,
     x: Tensor,
-    *cond: Tensor,
+    *cond: Condition,
     weights: Tensor | None = None,
     directions: int | None = None,
     projection: Projection = SIGNS,
@@ -42,9 +43,9 @@ def laplacian(
         Hutchinson (1989), A stochastic estimator of the trace, for random directions.
 
     Args:
-        f: A function `(B, *E) -> (B,)`.
+        f: A function `(B, *E), *cond -> (B, *O)`.
         x: The points, shape `(B, *E)`.
-        cond: Further arguments of `f`, one row per example.
+        cond: Further arguments of `f`: tensors with one row per example, or numbers.
         weights: Weights $w$ of $\sum_i w_i ∂²f / ∂x_i²$, of any sign. They broadcast against
             `x`: shape `E` or `(B, *E)`. Coordinates of weight zero cost nothing if their weight
             is zero in all examples.
@@ -58,7 +59,7 @@ def laplacian(
         chunk: Number of coordinates at a time. Default: chosen by memory.
 
     Returns:
-        The Laplacians, shape `(B,)`.
+        The Laplacians, shape `(B, *O)`.
 
     Example:
         >>> x = torch.tensor([[1.0, 2.0], [0.0, 3.0]])
@@ -68,15 +69,14 @@ def laplacian(
         >>> laplacian(cubes, x, weights=torch.tensor([1.0, -1.0]))
         tensor([ -6., -18.])
     """
-    check_data(x)
-    require_step(step)
+    f, rows = prepare(f, x, cond, derivative, step)
     nested = nests_gradients(derivative)
 
     def total(root: Tensor | None, among: Tensor | None) -> Tensor:
         """Return the Laplacian along some coordinates, given the square roots of the weights."""
         if directions is not None:
             v = draw_directions(projection, x, directions, generator)
-            _, curvature = derivative.sliced(f, x, v if root is None else v * root, *cond)
+            _, curvature = derivative.sliced(f, x, v if root is None else v * root, *rows)
             return curvature * (dimension(x) / (directions * projection.second_moment(x)))
 
         def along(v: Tensor, x: Tensor, scale: Tensor, *rows: Tensor) -> Tensor:
@@ -84,18 +84,18 @@ def laplacian(
 
         scale = x if root is None else root
         sums = sum_over_coordinates(
-            along, f, x, scale, *cond, step=step, among=among, chunk=chunk, nested=nested
+            along, f, x, scale, *rows, step=step, among=among, chunk=chunk, nested=nested
         )
         return sums / step**2
 
     if weights is None:
         return total(None, None)
-    result = x.new_zeros(len(x))
+    terms = []
     for sign, w in zip((1, -1), _positive_parts(weights.to(x).expand(x.shape)), strict=True):
         used = w.reshape(len(x), -1).any(0).nonzero().flatten()
         if len(used):
-            result = result + sign * total(w.sqrt(), used)
-    return result
+            terms.append(sign * total(w.sqrt(), used))
+    return sum(terms[1:], terms[0]) if terms else torch.zeros_like(as_log_density(f)(x, *rows))
 
 
 def _positive_parts(w: Tensor) -> tuple[Tensor, Tensor]:
@@ -110,9 +110,9 @@ def _positive_parts(w: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def hessian_diagonal(
-    f: LogDensity,
+    f: Function,
     x: Tensor,
-    *cond: Tensor,
+    *cond: Condition,
     directions: int | None = None,
     projection: Projection = SIGNS,
     generator: Generator | None = None,
@@ -129,9 +129,9 @@ def hessian_diagonal(
         Bekas, Kokiopoulou and Saad (2007), An estimator for the diagonal of a matrix.
 
     Args:
-        f: A function `(B, *E) -> (B,)`.
+        f: A function `(B, *E), *cond -> (B, *O)`.
         x: The points, shape `(B, *E)`.
-        cond: Further arguments of `f`, one row per example.
+        cond: Further arguments of `f`: tensors with one row per example, or numbers.
         directions: Number of random directions per example, for an unbiased estimate. Default:
             the exact diagonal.
         projection: The distribution of random directions.
@@ -141,41 +141,43 @@ def hessian_diagonal(
         chunk: Number of coordinates at a time. Default: chosen by memory.
 
     Returns:
-        The diagonals, shape `(B, *E)`.
+        The diagonals, shape `(B, *O, *E)`; `(B, *E)` for a function that returns `(B,)`.
 
     Example:
         >>> hessian_diagonal(lambda x: x.pow(3).sum(1), torch.tensor([[1.0, 2.0]]))
         tensor([[ 6., 12.]])
     """
-    check_data(x)
-    require_step(step)
+    f, rows = prepare(f, x, cond, derivative, step)
     if directions is None:
 
         def along(v: Tensor, x: Tensor, *rows: Tensor) -> Tensor:
             n = len(v)
             copies = [tile(row, n) for row in rows]
             second = derivative.jet(f, tile(x, n), v.flatten(0, 1), 2, *copies)[2]
-            return second.view(n, len(x)) / step**2
+            return second.view(n, len(x), *second.shape[1:]) / step**2
 
         nested = nests_gradients(derivative)
-        parts = along_coordinates(along, f, x, *cond, step=step, chunk=chunk, nested=nested)
-        return torch.cat([torch.cat(part) for part in parts], 1).T.reshape(x.shape)
+        parts = along_coordinates(along, f, x, *rows, step=step, chunk=chunk, nested=nested)
+        diagonals = torch.cat([torch.cat(part) for part in parts], 1).movedim(0, -1)
+        return diagonals.reshape(*diagonals.shape[:-1], *x.shape[1:])
+    refuse_distributed(f)
     keep = torch.is_grad_enabled()
     v = draw_directions(projection, x, directions, generator)
     with torch.enable_grad():
         points = requires_grad_alias(x)
         copies = tile(points, directions), v.flatten(0, 1)
-        rows = (tile(c, directions) for c in cond)
-        slopes = derivative.jet(f, *copies, 1, *rows)[1]
-        products = gradient(slopes, copies[0], keep).view_as(v)
-        estimate = (v * products).mean(0) * (dimension(x) / projection.second_moment(x))
-    return estimate if keep else estimate.detach()
+        slopes = derivative.jet(f, *copies, 1, *(tile(c, directions) for c in rows))[1]
+        products = gradients_of_outputs(slopes, copies[0], keep)
+        products = products.view(*v.shape[:2], *products.shape[1:])
+        v = v.view(*v.shape[:2], *[1] * (slopes.ndim - 1), *x.shape[1:])
+        estimate: Tensor = (v * products).mean(0)
+        return estimate * (dimension(x) / projection.second_moment(x))
 
 
 def divergence(
     s: Score,
     x: Tensor,
-    *cond: Tensor,
+    *cond: Condition,
     directions: int | None = None,
     projection: Projection = SIGNS,
     generator: Generator | None = None,
@@ -191,7 +193,7 @@ def divergence(
     Args:
         s: A vector field `(B, *E) -> (B, *E)`, such as a score or a velocity.
         x: The points, shape `(B, *E)`.
-        cond: Further arguments of `s`, one row per example.
+        cond: Further arguments of `s`: tensors with one row per example, or numbers.
         directions: Number of random directions per example, for an unbiased estimate. Default:
             the exact divergence.
         projection: The distribution of random directions.
@@ -207,18 +209,19 @@ def divergence(
         >>> divergence(lambda x: x.pow(3), torch.tensor([[1.0, 2.0]]))
         tensor([15.])
     """
-    check_data(x)
-    require_step(step)
+    f, rows = prepare(s, x, cond, derivative, step)
+    field = as_log_density(f)
 
     def along(v: Tensor, x: Tensor, *rows: Tensor) -> Tensor:
         """Return the sum of $v^T ∇s v$ over directions."""
         n = len(v)
         copies = [tile(row, n) for row in rows]
-        return derivative.quadratic(s, tile(x, n), v.flatten(0, 1), *copies)[1].view(n, -1).sum(0)
+        slopes = derivative.quadratic(field, tile(x, n), v.flatten(0, 1), *copies)[1]
+        return slopes.view(n, -1).sum(0)
 
     if directions is not None:
         v = draw_directions(projection, x, directions, generator)
-        return along(v, x, *cond) * (dimension(x) / (directions * projection.second_moment(x)))
+        return along(v, x, *rows) * (dimension(x) / (directions * projection.second_moment(x)))
     nested = nests_gradients(derivative)
-    sums = sum_over_coordinates(along, s, x, *cond, step=step, chunk=chunk, nested=nested)
+    sums = sum_over_coordinates(along, field, x, *rows, step=step, chunk=chunk, nested=nested)
     return sums / step**2

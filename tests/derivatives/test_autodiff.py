@@ -8,9 +8,10 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import CheckpointError, checkpoint
 
-from fdsm.derivatives import Autodiff, WrongGradientWarning, score_of
+from fdsm.derivatives import Autodiff, Taylor, WrongGradientWarning, score_of
 from fdsm.evaluation import exact_sm_loss_of_score
-from fdsm.objectives import DSM, SM, SSM, SSMVR, ViaScore
+from fdsm.objectives import DSM, SM, SSM, SSMVR, SlicedDSM, ViaScore
+from fdsm.typing import Objective
 from tests.oracles import wiggle
 
 
@@ -290,4 +291,41 @@ def test_backward_passes_that_are_not_recorded_are_refused(
     expected = 6 * x * v.square() / scale**2
     torch.testing.assert_close(
         Autodiff().jet(good, scale * x, v, 2)[2].detach(), expected.sum(1), rtol=1e-3, atol=0
+    )
+
+
+class FusedAttention(nn.Module):
+    """A density with fused attention between the coordinates."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(1, 4), nn.Linear(4, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.first(x[..., None])[:, None]
+        mixed = nn.functional.scaled_dot_product_attention(h, h, h)
+        return self.last(mixed.tanh()).sum((1, 2, 3))
+
+
+COMPILED = lambda: torch.compile(
+    nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1), nn.Flatten(0)), backend="aot_eager"
+)
+
+
+@pytest.mark.filterwarnings("ignore")  # of the compiler
+@pytest.mark.parametrize("build", [FusedAttention, COMPILED], ids=["attention", "compiled"])
+@pytest.mark.parametrize("objective", [SSM(Autodiff()), SlicedDSM(0.1, Autodiff()), DSM(0.1)])
+def test_models_without_a_double_backward(
+    objective: Objective, build: Callable[[], nn.Module], generator: Generator
+) -> None:
+    """The error says what to do, at each attempt, and that works."""
+    torch.compiler.reset()
+    x, model = torch.randn(4, 3, generator=generator), build()
+    for _ in range(3):
+        with pytest.raises(RuntimeError, match=r"use Taylor\(\)"):
+            objective(model, x).mean().backward()
+    SSM(Taylor())(model, x).mean().backward()
+    assert (
+        model.get_parameter("first.weight" if build is FusedAttention else "0.weight").grad
+        is not None
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -334,3 +335,22 @@ def test_the_default_engine_is_taylor_mode_and_works_with_any_model(
     for model in (with_rules, without):
         losses = [o(model, x, generator=Generator().manual_seed(1)) for o in (objective, expected)]
         torch.testing.assert_close(*losses)
+
+
+WITH_ENGINE = [SSM, SSMVR, SM, partial(SlicedDSM, 0.1), GradientPenalty, FisherInformation, NCE]
+
+
+@pytest.mark.parametrize("build", WITH_ENGINE)
+def test_arguments_are_checked_when_an_objective_is_built(build: Callable[..., Objective]) -> None:
+    with pytest.raises(
+        TypeError,
+        match=r"derivative must be an engine such as Taylor\(\), but got the class "
+        r"FiniteDifference: add parentheses",
+    ):
+        build(FiniteDifference)
+    for wrong in ("fd", Sphere(), None):
+        with pytest.raises(TypeError, match=r"must be an engine such as Taylor\(\), but got "):
+            build(wrong)
+    if build is not SM:
+        with pytest.raises(TypeError, match="projection must be a projection such as Sphere"):
+            build(FiniteDifference(), Sphere)

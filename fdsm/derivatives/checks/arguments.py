@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.distributions import Distribution
 
 from ...tensors import length, require_floating, require_tensor, require_values
-from ...typing import DensityFunction, LogDensity, Score
+from ...typing import DensityFunction, Derivative, Function, LogDensity, Projection, Score
 from .state import is_tracing
 
 
@@ -75,12 +75,31 @@ def require_density_shape(shape: torch.Size, rows: int) -> None:
         )
 
 
+def require_rows(shape: torch.Size, x: Tensor) -> None:
+    """Raise `ValueError` unless a function at `x` returned one row for each row of `x`."""
+    if shape[:1] != x.shape[:1]:
+        raise ValueError(
+            f"f must return one row for each of the {len(x)} rows of x, but returned shape "
+            f"{tuple(shape)} for x of shape {tuple(x.shape)}{one_point_hint(x)}"
+        )
+
+
+def one_point_hint(x: Tensor) -> str:
+    """Return what to do if `x` was meant as one point; empty if it has two dimensions or more."""
+    if x.ndim > 1:
+        return ""
+    return (
+        f". x of shape {tuple(x.shape)} is a batch of numbers: for one point with "
+        f"{x.numel()} coordinates use `x[None]`, of shape {(1, *x.shape)}"
+    )
+
+
 def require_score_shape(shape: torch.Size, x: Tensor) -> None:
-    """Raise `ValueError` unless a score at `x` has the shape of `x`."""
+    """Raise `ValueError` unless a score or another vector field at `x` has the shape of `x`."""
     if shape != x.shape:
         raise ValueError(
-            f"score must return the shape of its input, {tuple(x.shape)}, "
-            f"but returned {tuple(shape)}"
+            f"a score or another vector field must return the shape of its input, "
+            f"{tuple(x.shape)}, but returned {tuple(shape)}{one_point_hint(x)}"
         )
 
 
@@ -109,9 +128,40 @@ def checked_score(s: Score) -> Score:
     return score
 
 
-def checked_output(f: LogDensity | Score, *, score: bool) -> Callable[..., Tensor]:
-    """Return a score or a log-density as a function that raises `ValueError` for other shapes."""
-    return checked_score(cast(Score, f)) if score else checked_density(f)
+def checked_output(f: Function | Score, *, score: bool) -> Callable[..., Tensor]:
+    """Return a score, or any function of a batch, that raises `ValueError` for other shapes."""
+    if score:
+        return checked_score(cast(Score, f))
+    function = as_log_density(f)
+
+    def of_rows(x: Tensor, *cond: Tensor) -> Tensor:
+        y = function(x, *cond)
+        require_rows(y.shape, x)
+        return y
+
+    of_rows.__wrapped__ = function  # type: ignore[attr-defined]
+    return of_rows
+
+
+def require_engine(derivative: Derivative) -> None:
+    """Raise `TypeError` unless `derivative` is a derivative engine."""
+    _require_methods("derivative", derivative, "an engine", "Taylor()", "jet sliced quadratic")
+
+
+def require_projection(projection: Projection) -> None:
+    """Raise `TypeError` unless `projection` is a distribution of directions."""
+    _require_methods(
+        "projection", projection, "a projection", "Sphere(0.1)", "sample second_moment"
+    )
+
+
+def _require_methods(name: str, value: object, kind: str, example: str, methods: str) -> None:
+    """Raise `TypeError` unless an argument is an object with methods of these names."""
+    expected = f"{name} must be {kind} such as {example}, but got"
+    if isinstance(value, type):
+        raise TypeError(f"{expected} the class {value.__name__}: add parentheses")
+    if not all(callable(getattr(value, method, None)) for method in methods.split()):
+        raise TypeError(f"{expected} {value!r}")
 
 
 def check_arguments(

@@ -1,6 +1,7 @@
 """Backward passes that autograd gets wrong: custom functions, and norms of PyTorch."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -11,13 +12,57 @@ from ...tensors import length
 from .findings import note, refuse, warn
 from .guard import BareModel
 from .precision import unit_round_off
+from .state import Record
 
 MAX_RELATIVE_ERROR = 0.02
 """Relative error above which a derivative disagrees with a difference."""
 
 
+NO_DOUBLE_BACKWARD = (
+    "autograd must differentiate an operation of the model twice, and cannot (fused attention, a "
+    "module compiled by torch.compile): use Taylor(), which needs one "
+    "ordinary backward pass, e.g. SlicedDSM(sigma, Taylor()) instead of DSM(sigma). Otherwise "
+    "compute attention inside `sdpa_kernel(SDPBackend.MATH)`, and pass a module that is not "
+    "compiled. The error of torch is: "
+)
+
+
 class WrongGradientWarning(UserWarning):
     """PyTorch computes wrong gradients of second derivatives of this model."""
+
+
+def explained(error: RuntimeError) -> RuntimeError:
+    """Return what to do about an error of autograd, if it is a missing double backward."""
+    text, *_ = str(error).splitlines() or [""]
+    missing = text.startswith("derivative for") or "double backward" in text
+    return RuntimeError(NO_DOUBLE_BACKWARD + text) if missing else error
+
+
+def announce_missing_backward(record: Record | None, engine: str, gradient: Tensor) -> None:
+    """Make the backward pass of a gradient say what to do, if it cannot be differentiated.
+
+    The graph is searched once for each model and engine.
+
+    Args:
+        record: The record of the model. `None` while the code is traced.
+        engine: Name of the engine.
+        gradient: A gradient of the model, with its graph.
+    """
+    if record is None or not gradient.requires_grad:
+        return
+    if engine not in record.without_backward:
+        names = {node.name() for node in _nodes(gradient)}
+        record.without_backward[engine] = ", ".join(sorted(names & _WITHOUT_BACKWARD))
+    name = record.without_backward[engine]
+    if name:
+        gradient.register_hook(partial(_refuse, name))  # type: ignore[no-untyped-call]
+
+
+def _refuse(name: str, _: Tensor) -> None:
+    raise RuntimeError(NO_DOUBLE_BACKWARD + name)
+
+
+_WITHOUT_BACKWARD = {"torch::autograd::NotImplemented", "CompiledFunctionBackwardBackward"}
 
 
 def inspect_norms(model: BareModel, y: Tensor) -> None:
@@ -61,8 +106,11 @@ def inspect_backward(
     """
     if not model.is_due or model.record is None:
         return
-    if any(isinstance(node, BackwardCFunction) for node in _nodes(value)):
-        with model.record.still_due_if_refused(model.engine):
+    custom = {node.name() for node in _nodes(value) if isinstance(node, BackwardCFunction)}
+    with model.record.still_due_if_refused(model.engine):
+        if "CompiledFunctionBackward" in custom:
+            refuse("gradients", NO_DOUBLE_BACKWARD + "no double backward of CompiledFunction")
+        elif custom:
             _require_recorded_backward(slope, curvature(), x, v, cond)
 
 

@@ -36,6 +36,8 @@ class Record:
         modules: The modules that the model called when it was last inspected.
         batch_norms: References to those of them that are batch norms.
         is_compiled: Whether it had compiled parts when that was last looked for.
+        without_backward: Names of the nodes in the graph of its gradient that cannot be
+            differentiated, by engine.
     """
 
     evaluations: dict[str, int] = field(default_factory=dict)
@@ -43,6 +45,7 @@ class Record:
     modules: WeakSet[nn.Module] = field(default_factory=WeakSet)
     batch_norms: tuple[ReferenceType[nn.Module], ...] = ()
     is_compiled: bool = False
+    without_backward: dict[str, str] = field(default_factory=dict)
 
     def count(self, engine: str) -> bool:
         """Count an evaluation by an engine.

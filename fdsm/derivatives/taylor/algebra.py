@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import fourth_order
+from . import fourth_order, separate_directions
 from .jet import Jet
 from .registry import Rule
 from .series import ClosedForm
@@ -117,6 +117,11 @@ def bilinear(product: Callable[[Tensor, Tensor], Tensor], a: Jet, b: Jet) -> Jet
         starts, parts = [0, 1], [product(x, y[0]), product(x[0], y[1:])]
         both = (fourth_order.blocks(c, truncation) for c in (x, y))
         for degree, part in fourth_order.mixed_products(product, *both):
+            starts.append(truncation.block(degree).start)
+            parts.append(part)
+    elif truncation.orders:
+        starts, parts = [0, 1], [product(x, y[0]), product(x[0], y[1:])]
+        for degree, part in separate_directions.mixed_products(product, x, y, truncation):
             starts.append(truncation.block(degree).start)
             parts.append(part)
     elif truncation.directions == 1:

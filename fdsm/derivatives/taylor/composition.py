@@ -5,6 +5,7 @@ Let $n$ be a series without its value. Then $g(u_0 + n) = g(u_0) + g'(u_0) n +
 $\dot y = g'(u) \dot u$, see `recurrence`.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import fourth_order
+from . import fourth_order, separate_directions
 from .common_slopes import CommonActivation
 from .jet import Jet
 from .recurrence import Solver, integrate, solve
@@ -90,13 +91,25 @@ def compose(
     if x.factors is None and x.degree == 0:
         return Jet(g(x.value)[None], truncation)
     slope = lambda x: next(derivatives(g(x) if of_value else x))
-    if truncation.keeps_pairs:
+    if truncation.keeps_pairs or truncation.orders:
         propagation = Propagation(warned=truncation.propagation.warned)
 
         def expansion(line: Tensor, order: int) -> Tensor:
             jet = Jet(line, Truncation(order, 1, propagation))
             return compose(jet, g, derivatives, solver, of_value=of_value).coefficients
 
+        def terms(value: Tensor, order: int) -> Sequence[Tensor]:
+            if relative or order > 3:
+                scale = torch.ones_like(value) if scales is None else scales
+                return expansion(torch.stack([value, scale]), order).unbind()
+            y = g(value)
+            first, *others = islice(derivatives(y if of_value else value), order)
+            return y, first, *(d / math.factorial(k) for k, d in enumerate(others, 2))
+
+        if truncation.orders:
+            start = x.factors.value if x.factors is not None else x.value
+            scales = torch.where(start == 0, 1, start) if relative else None
+            return separate_directions.compose(x, terms, slope, scales)
         return fourth_order.compose(x, expansion, slope, relative)
     u = x.coefficients
     if truncation.order <= 2:

@@ -1,7 +1,7 @@
 """Exact derivatives by propagating power series."""
 
 import math
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import wraps
@@ -11,11 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from ...tensors import dot
-from ...typing import Derivative, LogDensity, Score, is_exact
+from ...typing import Derivative, Function, Score, is_exact
 from ..checks.arguments import (
     as_log_density,
     check_arguments,
-    require_density_shape,
+    require_rows,
     require_score_shape,
 )
 from ..checks.identity import is_compiled
@@ -90,30 +90,56 @@ class Taylor:
 
     @_with_fallback
     def jet(
-        self, f: LogDensity, x: Tensor, v: Tensor, order: int, *cond: Tensor
+        self, f: Function, x: Tensor, v: Tensor, order: int, *cond: Tensor
     ) -> tuple[Tensor, ...]:
         """Return $(v^T∇)^k f(x)$ for `k = 0, …, order`, from one call of `f`."""
         require_order(order)
         check_arguments(x, v, cond)
         y = series(as_log_density(f), x, v[None], order, *cond)
-        require_density_shape(y.shape[1:], len(x))
+        require_rows(y.shape[1:], x)
         return tuple(math.factorial(k) * c if k > 1 else c for k, c in enumerate(y.unbind()))
 
     @_with_fallback
-    def sliced(self, f: LogDensity, x: Tensor, v: Tensor, *cond: Tensor) -> tuple[Tensor, Tensor]:
+    def sliced(self, f: Function, x: Tensor, v: Tensor, *cond: Tensor) -> tuple[Tensor, Tensor]:
         """Return the slopes along all `v` and the sum of the curvatures, from one call of `f`."""
         check_arguments(x, v, cond, several=True)
         y = series(as_log_density(f), x, v, 2, *cond)
-        require_density_shape(y.shape[1:], len(x))
+        require_rows(y.shape[1:], x)
         _, slopes, curvature = y.split_with_sizes([1, len(v), 1])
         return slopes, 2 * curvature.squeeze(0)
 
-    def biharmonic(self, f: LogDensity, x: Tensor, v: Tensor, *cond: Tensor) -> Tensor:
+    def biharmonic(self, f: Function, x: Tensor, v: Tensor, *cond: Tensor) -> Tensor:
         r"""Return $\sum_{ij} (v_i^T∇)² (v_j^T∇)² f(x)$ for all `v`, from one call of `f`."""
         check_arguments(x, v, cond, several=True)
         y = series(as_log_density(f), x, v, 4, *cond)
-        require_density_shape(y.shape[1:], len(x))
+        require_rows(y.shape[1:], x)
         return (math.factorial(4) if len(v) == 1 else 8) * y[-1]
+
+    def jets(
+        self, f: Function, x: Tensor, v: Tensor, orders: Sequence[int], *cond: Tensor
+    ) -> list[tuple[Tensor, ...]]:
+        """Return $(v_i^T∇)^k f(x)$ for each `v` and `k = 0, …, orders[i]`, from one call of `f`.
+
+        The series share their value; see `separate_directions`.
+        """
+        check_arguments(x, v, cond, several=True)
+        first = sorted(range(len(v)), key=lambda i: -orders[i])
+        given = tuple(orders[i] for i in first)
+        require_order(given[-1])
+        if len(v) == 1:
+            return [self.jet(f, x, v[0], given[0], *cond)]
+        y = series(as_log_density(f), x, v[first], 0, *cond, orders=given)
+        require_rows(y.shape[1:], x)
+        truncation = Truncation.separate(given, Propagation())
+        blocks = [
+            math.factorial(k) * y[truncation.block(k)] if k > 1 else y[truncation.block(k)]
+            for k in range(given[0] + 1)
+        ]
+        jets = {
+            i: (y[0], *(block[n] for block in blocks[1 : orders[i] + 1]))
+            for n, i in enumerate(first)
+        }
+        return [jets[i] for i in range(len(v))]
 
     @_with_fallback
     def quadratic(self, s: Score, x: Tensor, v: Tensor, *cond: Tensor) -> tuple[Tensor, Tensor]:
@@ -125,7 +151,9 @@ class Taylor:
         return score, dot(v, slope)
 
 
-def series(f: Model, x: Tensor, v: Tensor, order: int, *cond: Tensor) -> Tensor:
+def series(
+    f: Model, x: Tensor, v: Tensor, order: int, *cond: Tensor, orders: tuple[int, ...] = ()
+) -> Tensor:
     r"""Return the coefficients of the power series of `f` along `v`.
 
     Args:
@@ -134,16 +162,17 @@ def series(f: Model, x: Tensor, v: Tensor, order: int, *cond: Tensor) -> Tensor:
         v: The directions, shape `(V, B, *E)`; one of them if the order is not 1, 2 or 4.
         order: The highest degree.
         cond: Further arguments of `f`.
+        orders: The highest degrees of directions that are kept apart, instead of `order`.
 
     Returns:
         $f_0$, the slopes $f_{1i}$, and $f_2, …$ along one direction, the sum of all $f_{2i}$, or
-        the coefficients of `fourth_order`, stacked.
+        the coefficients of `fourth_order` or `separate_directions`, stacked.
 
     Raises:
         MissingRule: If `x` or `v` is itself a jet.
     """
     if torch.compiler.is_compiling():
-        return _series_while_compiling(f, x, v, order, cond)
+        return _series_while_compiling(f, x, v, order, cond, orders)
     if isinstance(x, Jet) or isinstance(v, Jet):
         raise MissingRule(
             "Taylor cannot be nested: use Autodiff() inside the model, or a derivative of higher "
@@ -153,7 +182,7 @@ def series(f: Model, x: Tensor, v: Tensor, order: int, *cond: Tensor) -> Tensor:
     if record.count("Taylor"):
         record.is_compiled = is_compiled(f)
     with EAGERLY if record.is_compiled else nullcontext():  # the compiler cannot follow jets
-        return propagate(f, x, v, order, cond, record.warned)
+        return propagate(f, x, v, order, cond, record.warned, orders)
 
 
 def propagate(
@@ -163,6 +192,7 @@ def propagate(
     order: int,
     cond: tuple[Tensor, ...],
     warned: set[str] | None = None,
+    orders: tuple[int, ...] = (),
 ) -> Tensor:
     """Return the coefficients of `f`, as `series`, from a call with a jet.
 
@@ -173,6 +203,7 @@ def propagate(
         order: The highest degree.
         cond: Further arguments of `f`.
         warned: Names of the warnings already shown for the model.
+        orders: The highest degrees of directions that are kept apart, instead of `order`.
 
     Returns:
         The coefficients, stacked.
@@ -180,7 +211,11 @@ def propagate(
     keep = torch.is_grad_enabled()
     with _recording(x, set() if warned is None else warned) as propagation:
         cond = tuple(c.clone() if c.is_inference() else c for c in cond)
-        y = f(_input(x, v, Truncation(order, len(v), propagation)), *cond)
+        if orders:
+            truncation = Truncation.separate(orders, propagation)
+        else:
+            truncation = Truncation(order, len(v), propagation)
+        y = f(_input(x, v, truncation), *cond)
         result = _all_coefficients(y, x.dtype)
     return result if keep else result.detach()
 
@@ -235,12 +270,17 @@ def _all_coefficients(y: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def _series_while_compiling(
-    f: Model, x: Tensor, v: Tensor, order: int, cond: tuple[Tensor, ...]
+    f: Model,
+    x: Tensor,
+    v: Tensor,
+    order: int,
+    cond: tuple[Tensor, ...],
+    orders: tuple[int, ...],
 ) -> Tensor:
     """Return the coefficients, traced through modules; other callables break the graph."""
     from .compiler import traced, untraced
 
     if not isinstance(f, nn.Module):
-        return untraced(f, x, v, order, cond)
+        return untraced(f, x, v, order, cond, orders=orders)
     f(x, *cond)  # tells the compiler which tensors the module depends on
-    return traced(f, x, v, order, cond)
+    return traced(f, x, v, order, cond, orders=orders)

@@ -34,35 +34,50 @@ class Truncation:
     Along one direction, $s = t^2$ and these are Taylor series in $t$. Along several directions the
     second-order terms share one symbol, so that only the sum of the curvatures is computed:
     $1 + V + 1$ coefficients instead of $1 + 2V$. Series of order four along several directions are
-    described in `fourth_order`. Coefficients are stacked by degree. Trailing coefficients that are
-    known to be zero are left out.
+    described in `fourth_order`, and those that keep the directions apart in
+    `separate_directions`. Coefficients are stacked by degree. Trailing coefficients that are known
+    to be zero are left out.
 
     Attributes:
         order: The highest degree that is kept.
         directions: The number of directions, `V`.
         propagation: The propagation that the series belong to.
+        orders: The orders of separate directions, which must not increase. None of the closed
+            forms of order two applies to them, so `order` is at least three.
     """
 
     order: int
     directions: int = 1
     propagation: Propagation = field(default_factory=Propagation)
+    orders: tuple[int, ...] = ()
+
+    @classmethod
+    def separate(cls, orders: tuple[int, ...], propagation: Propagation) -> "Truncation":
+        """Return the truncation of series along directions that are kept apart."""
+        return cls(max(3, *orders), len(orders), propagation, orders)
 
     @property
     def keeps_pairs(self) -> bool:
         """Whether coefficients of pairs of directions are kept, as described in `fourth_order`."""
-        return self.order > 2 and self.directions > 1
+        return self.order > 2 and self.directions > 1 and not self.orders
+
+    def count(self, degree: int) -> int:
+        """Return the number of separate directions that have a coefficient of a degree."""
+        return sum(order >= degree for order in self.orders)
 
     def rows(self, degree: int) -> int:
         """Return the number of coefficients of a series up to a degree."""
         if self.keeps_pairs:
             v = self.directions
             return sum((1, v, v * (v + 1) // 2, v, 1)[: degree + 1])
+        if self.orders:
+            return 1 + sum(min(order, degree) for order in self.orders)
         return self.directions + degree if degree else 1
 
     def degree(self, rows: int) -> int:
         """Return the degree of a series with this number of coefficients."""
-        if self.keeps_pairs:
-            return [self.rows(degree) for degree in range(5)].index(rows)
+        if self.keeps_pairs or self.orders:
+            return [self.rows(degree) for degree in range(self.order + 1)].index(rows)
         return rows - self.directions if rows > 1 else 0
 
     def block(self, degree: int) -> slice:

@@ -28,6 +28,7 @@ from fdsm.derivatives import (
     step_size,
 )
 from fdsm.derivatives.checks.state import Records
+from fdsm.objectives import SM, SSM, GradientPenalty, SlicedDSM
 from fdsm.typing import Derivative
 
 ENGINES = [FiniteDifference(), FiniteDifference(parallel=False), Autodiff()]
@@ -40,12 +41,20 @@ def normal(x: Tensor) -> Tensor:
 
 @engines
 def test_column_of_densities(engine: Derivative) -> None:
-    x, v = torch.ones(4, 3), torch.ones(4, 3)
-    wrong = lambda x: normal(x)[:, None]
-    for call in (lambda: engine.jet(wrong, x, v, 2), lambda: engine.sliced(wrong, x, v[None])):
+    x, wrong = torch.ones(4, 3), lambda x: normal(x)[:, None]
+    for objective in (SSM(engine), SM(engine), SlicedDSM(0.1, engine), GradientPenalty(engine)):
         with pytest.raises(
             ValueError, match=r"must return shape \(B,\) = .*but returned .*squeeze\(1\)"
         ):
+            objective(wrong, x)
+
+
+@pytest.mark.parametrize("engine", [*ENGINES, Taylor()], ids=str)
+@pytest.mark.parametrize("wrong", [lambda x: normal(x).sum(), lambda x: normal(x)[:2]])
+def test_functions_that_lose_rows(wrong: Callable[..., Tensor], engine: Derivative) -> None:
+    x = torch.arange(12.0).view(4, 3)
+    for call in (lambda: engine.jet(wrong, x, x, 2), lambda: engine.sliced(wrong, x, x[None])):
+        with pytest.raises((ValueError, RuntimeError), match=r"one row for each|value of a row"):
             call()
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .. import fourth_order
+from .. import fourth_order, separate_directions
 from ..algebra import Number, Operand, as_jet, bilinear, match_operand, value_of, without_value
 from ..jet import Jet
 from ..registry import rule
@@ -134,6 +134,8 @@ class _Product(ClosedForm):
         ctx.truncation = truncation
         if truncation.keeps_pairs:
             return fourth_order.multiply(a, b, truncation)
+        if truncation.orders:
+            return separate_directions.multiply(a, b, truncation)
         rows = truncation.rows(truncation.order)
         if truncation.directions == 1:
             return convolve(a, b, rows)
@@ -165,6 +167,9 @@ def _gradient_of_factor(
     """Return the gradient with respect to one factor, of a given shape, from the other factor."""
     if truncation.keeps_pairs:
         return fourth_order.gradient_of_factor(grad, b, shape[0], truncation).sum_to_size(shape)
+    if truncation.orders:
+        bar = separate_directions.gradient_of_factor(grad, b, shape[0], truncation)
+        return bar.sum_to_size(shape)
     if truncation.directions == 1:
         return correlate(grad, b, shape[0]).sum_to_size(shape)
     result = grad[: shape[0]] * b[0]

@@ -53,10 +53,10 @@ def grad(
             "Taylor has a rule for `torch.autograd.grad` only if `.requires_grad_()` was called "
             "before the tensor was used: call it"
         )
-    if x.truncation.order == 1 and x.truncation.directions > 1:
+    if x.truncation.orders or (x.truncation.order == 1 and x.truncation.directions > 1):
         raise MissingRule(
-            "Taylor has no rule for `torch.autograd.grad` in a model whose first derivatives are "
-            "taken along several directions"
+            "Taylor has no rule for `torch.autograd.grad` in a model whose derivatives are taken "
+            "along several separate directions"
         )
     if weights is None and y.ndim == 0:
         weights = torch.ones_like(y)
