@@ -2,7 +2,7 @@
 
 from .consistency import Consistency, check_consistency, gradient_angle
 from .fid import Features, Moments, Pixels, feature_moments, fid, frechet_distance, unit_range
-from .likelihood import bits_per_dim, log_densities, nll
+from .likelihood import UnnormalizedWarning, bits_per_dim, log_densities, nll
 from .measurement import Measurement, mean_of, median_of
 from .model_check import ModelCheck, check
 from .ood import auc, ood_auc, ood_scores, typicality
@@ -25,6 +25,7 @@ __all__ = [
     "ModelCheck",
     "Moments",
     "Pixels",
+    "UnnormalizedWarning",
     "auc",
     "bits_per_dim",
     "check",

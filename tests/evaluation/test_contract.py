@@ -58,7 +58,7 @@ FUNCTIONS: dict[str, Callable[[Any], object]] = {
     "log_densities": lambda x: log_densities(Model(), x),
     "mean_of": lambda x: mean_of(x[:, 0]),
     "median_of": lambda x: median_of(x[:, 0]),
-    "nll": lambda x: nll(Model(), x),
+    "nll": lambda x: nll(Model(), x, log_partition=0.0),
     "ood_auc": lambda x: ood_auc(Model(), x, x, x),
     "ood_scores": lambda x: ood_scores(Model(), x, x),
     "relative_fisher_divergence": lambda x: relative_fisher_divergence(
