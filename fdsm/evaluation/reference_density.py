@@ -53,11 +53,12 @@ class FittedDensity:
         return self._log_joint(self._whiten(x)).logsumexp(0)
 
     def sample(self, n: int, generator: Generator | None = None) -> Tensor:
-        """Return `n` independent samples, shape `(n, D)`."""
+        """Return `n` independent samples, shape `(n, D)`, in torch's default dtype."""
         chosen = torch.multinomial(self.weights, n, replacement=True, generator=generator)
-        means, lower = self.means[chosen], torch.linalg.cholesky(self.covariances)[chosen]
-        noise: Tensor = lower @ randn_like(means, generator)[:, :, None]
-        return means + noise.squeeze(2)
+        noise = randn_like(self.means[chosen], generator)
+        candidates: Tensor = noise @ torch.linalg.cholesky(self.covariances).mT  # (K, n, D)
+        x = self.means[chosen] + candidates[chosen, torch.arange(n, device=chosen.device)]
+        return x.to(torch.get_default_dtype())
 
     def score(self, x: Tensor) -> Tensor:
         r"""Return $∇\log p(x) = \sum_k r_k(x) s_k(x)$, shape `(B, *E)`.
