@@ -10,9 +10,7 @@ infinite variance, and its error is too small; mix it with a broad one.
 """
 
 import math
-import warnings
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 from torch import Generator, Tensor
@@ -21,17 +19,8 @@ from torch.distributions import Distribution
 from ..derivatives.checks.arguments import as_normalized, check_values, checked_density
 from ..tensors import dimension, randn_like
 from ..typing import LogDensity, NormalizedDensity
-from .bidirectional import LogPartitionWarning, bidirectional_log_partition
 from .chains import Progress, require_counts, require_positive, track
-from .hmc import hmc
-from .log_weights import log_mean_exp, log_sums, summarize
-
-PARTITION_SAMPLES, PARTITION_ERROR = 60_000, 0.1
-"""Samples of `kernel_log_partition`, and its largest accepted standard error in nats."""
-PARTITION_SCALE = 0.3
-"""Standard deviation of its kernels."""
-PARTITION_CHAINS, PARTITION_MOVES = 500, 10
-"""Number of rows that it moves toward the density, and of moves before and after the burn-in."""
+from .log_weights import log_sums, summarize
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,42 +204,3 @@ def importance_log_weights(
     require_counts(batch=batch)
     f, q = checked_density(log_density), checked_density(as_normalized(proposal).log_prob)
     return torch.cat([f(x).double() - q(x).double() for x in torch.split(x, batch)])
-
-
-def kernel_log_partition(
-    log_density: LogDensity, x: Tensor, generator: Generator
-) -> tuple[float, float] | None:
-    """Estimate the logarithm of a normalizing constant with kernels at rows as the proposal.
-
-    The estimate is checked with rows that Hamiltonian Monte Carlo moves toward the density, see
-    `bidirectional_log_partition`. A region of the density that is far from all rows is not
-    noticed.
-
-    Args:
-        log_density: The log-density, up to a constant.
-        x: Rows that are distributed like the density, shape `(N, D)`.
-        generator: Random number generator.
-
-    Returns:
-        The estimate and its standard error in nats, or `None` if the error is large or the check
-        disagrees.
-    """
-    proposal = GaussianMixtureProposal(x, PARTITION_SCALE)
-    weigh = partial(importance_log_weights, log_density, proposal)
-    try:
-        parts = range(0, PARTITION_SAMPLES, 1000)
-        forward = torch.cat([weigh(proposal.sample(1000, generator)) for _ in parts])
-        alone = log_mean_exp(forward)
-        if not (alone.error < PARTITION_ERROR and alone.effective_sample_size > 100):
-            return None
-        rows = x[torch.randperm(len(x), device=x.device, generator=generator)[:PARTITION_CHAINS]]
-        chains = hmc(
-            log_density, rows, PARTITION_MOVES, burn_in=PARTITION_MOVES, generator=generator
-        )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", LogPartitionWarning)
-            estimate = bidirectional_log_partition(forward, weigh(chains.samples))
-    except ValueError:
-        return None
-    reliable = estimate.consistent and estimate.error < PARTITION_ERROR
-    return (estimate.value, estimate.error) if reliable else None

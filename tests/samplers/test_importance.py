@@ -15,12 +15,6 @@ from fdsm.samplers import (
     importance_log_partition,
     importance_log_weights,
 )
-from fdsm.samplers.importance import (
-    PARTITION_ERROR,
-    PARTITION_SAMPLES,
-    PARTITION_SCALE,
-    kernel_log_partition,
-)
 from fdsm.typing import NormalizedDensity
 
 from .sampler_cases import Normal, correlated
@@ -155,38 +149,6 @@ def test_invalid_arguments_are_refused() -> None:
         GaussianMixtureProposal(torch.zeros(1, 2, dtype=torch.long), 1.0)
     with pytest.raises(ValueError, match="at least one proposal"):
         MixtureProposal(())
-
-
-def test_kernels_at_rows_estimate_a_known_constant_or_nothing(generator: Generator) -> None:
-    rows = torch.randn(500, 2, generator=generator)
-    f = lambda x: -x.square().sum(1) / 2
-    estimate = kernel_log_partition(f, rows, generator)
-    assert estimate is not None
-    value, error = estimate
-    assert error < 0.1
-    assert abs(value - math.log(2 * math.pi)) < 5 * error
-    assert kernel_log_partition(lambda x: f(100 * x), rows, generator) is None
-
-
-SPIKED = ((0.3, 1.0), (0.7, 0.003))
-"""Weight and width of a normal distribution and of a spike at its center."""
-
-
-def spiked(x: Tensor) -> Tensor:
-    parts = [math.log(w) + normal(x.shape[1], s).log_prob(x) for w, s in SPIKED]
-    return torch.stack(parts).logsumexp(0)
-
-
-def test_kernels_that_miss_a_spike_estimate_nothing(generator: Generator) -> None:
-    r"""The kernels alone are wrong by $\log 0.3 = -1.2$, with a small error."""
-    scales = torch.tensor([s for w, s in SPIKED for _ in range(int(1000 * w))])
-    rows = scales[:, None] * torch.randn(1000, 4, generator=generator)
-    proposal = GaussianMixtureProposal(rows, PARTITION_SCALE)
-    alone = importance_log_partition(spiked, proposal, PARTITION_SAMPLES, generator=generator)
-    assert alone.value < -1
-    assert alone.error < PARTITION_ERROR
-    assert alone.effective_sample_size > 100
-    assert kernel_log_partition(spiked, rows, generator) is None
 
 
 def test_log_weights_do_not_depend_on_the_batch(generator: Generator) -> None:
