@@ -2,8 +2,9 @@
 
 `python -m benchmarks likelihood` takes about ten minutes on one core, and writes and prints
 results/likelihood/accuracy.json and results/likelihood/costs.json. Accuracy is measured on
-Gaussian mixtures whose noisy densities are known. Time and memory are those of the same solver with the
-divergence by a loop over `d` backward passes, on a network with three hidden layers.
+Gaussian mixtures whose noisy densities are known. Time and memory are compared with the same
+solver and the divergence by a loop over `d` backward passes, on a network with three hidden
+layers.
 """
 
 import argparse
