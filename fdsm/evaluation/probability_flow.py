@@ -130,7 +130,7 @@ class ProbabilityFlow:
 
         def size(error: Tensor, state: Tensor) -> Tensor:
             scaled = torch.cat([error[:, :d] / (1 + state[:, :d].abs()), error[:, d:]], 1)
-            parts = scaled.square().split([d, n], 1)
+            parts = torch.split(scaled.square(), [d, n], 1)
             return torch.stack([part.mean(1) for part in parts]).max().sqrt() / tolerance
 
         state = torch.cat([x.flatten(1).double(), x.new_zeros(len(x), n).double()], 1)

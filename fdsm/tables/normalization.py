@@ -5,6 +5,7 @@ level. So it is a good proposal for importance sampling, also with many columns.
 """
 
 import warnings
+from functools import partial
 
 import torch
 from torch import Generator, Tensor
@@ -57,7 +58,7 @@ def flow_log_partition(
         (LEVELS.first, SCORED_LEVELS[0]),
         tolerance=TOLERANCE,
     )
-    weigh = lambda rows: importance_log_weights(ensemble.log_density, flow, rows)
+    weigh = partial(importance_log_weights, ensemble.log_density, flow)
     try:
         forward = weigh(flow.sample(SAMPLES, generator))
         if not log_mean_exp(forward).error < MAX_ERROR:
