@@ -3,14 +3,14 @@
 
 A model of noisy data that is given the noise level is known up to a constant. Its probability flow
 is normalized: it moves samples of a Gaussian to the data, and the divergence along the path gives
-the log-likelihood. Here an energy is trained by denoising score matching on a spiral, and its
+the log-likelihood. Here an energy is trained by denoising score matching on two crescents, and its
 likelihood compared with the truth and with a fitted Gaussian mixture.
 """
 
 # %%
 # The data
 # --------
-# Two arms of a spiral with noise. Their density is a mixture of many small Gaussians, so the true
+# Two crescents with noise. Their density is a mixture of many small Gaussians, so the true
 # log-likelihood is known, also that of rows with more noise.
 
 import matplotlib.pyplot as plt
@@ -31,30 +31,30 @@ from fdsm.noise import LogUniform
 from fdsm.objectives import AnnealedDSM, ViaScore
 
 torch.manual_seed(0)
-angle = torch.linspace(1.0, 9.0, 200)
-arm = 0.2 * angle[:, None] * torch.stack([angle.cos(), angle.sin()], 1)
+angle = torch.linspace(0.0, torch.pi, 200)
+arm = 1.4 * torch.stack([angle.cos() - 0.5, angle.sin() - 0.3], 1)
 centers = torch.cat([arm, -arm]).double()
 
 
-def spiral(noise: float) -> FittedDensity:
-    """Return the density of the spiral with additional noise."""
-    variance = (0.1**2 + noise**2) * torch.eye(2).double()
+def crescents(noise: float) -> FittedDensity:
+    """Return the density of the crescents with additional noise."""
+    variance = (0.2**2 + noise**2) * torch.eye(2).double()
     return FittedDensity(torch.full((400,), 1 / 400).double(), centers, variance.expand(400, 2, 2))
 
 
-train, held_out = spiral(0.0).sample(10_000), spiral(0.0).sample(500)
+train, held_out = crescents(0.0).sample(10_000), crescents(0.0).sample(500)
 
 # %%
 # Training
 # --------
 # The noise level is drawn for each example, from one much wider than the data to one much narrower
-# than an arm.
+# than a crescent.
 
-levels = (10.0, 0.05)
-model = NoiseConditionalMLP(2, widths=(64, 64, 64))
+levels = (10.0, 0.1)
+model = NoiseConditionalMLP(2, widths=(128, 128))
 objective = ViaScore(AnnealedDSM(LogUniform(*levels)))
-steps = 3000
-optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+steps = 4000
+optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
 schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
 for _ in range(steps):
     batch = train[torch.randint(len(train), (256,))]
@@ -75,7 +75,7 @@ model.requires_grad_(requires_grad=False)
 flow = flow_of_log_density(model, fit_gaussian(train, noise=levels[0]), levels, tolerance=1e-4)
 noisy = held_out + levels[1] * torch.randn_like(held_out)
 result = log_likelihood(flow, noisy)
-truth = nll(spiral(levels[1]), noisy)
+truth = nll(crescents(levels[1]), noisy)
 gaussian = nll(fit_gaussian(train, noise=levels[1]), noisy)
 mixture = fit_gaussian_mixture(train, noise=levels[1])
 assert mixture is not None
@@ -111,7 +111,10 @@ def picture(values: Tensor) -> Tensor:
 
 fig, axes = plt.subplots(1, 3, figsize=(10, 3.5), layout="constrained", sharey=True)
 extent = (-2.5, 2.5, -2.5, 2.5)
-panels = {"truth": spiral(levels[1]).log_prob(grid), "model": log_likelihood(flow, grid).log_prob}
+panels = {
+    "truth": crescents(levels[1]).log_prob(grid),
+    "model": log_likelihood(flow, grid).log_prob,
+}
 for ax, (title, values) in zip(axes, panels.items(), strict=False):
     ax.imshow(picture(values), origin="lower", extent=extent)
     ax.set_title(title)
