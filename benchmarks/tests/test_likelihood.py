@@ -1,13 +1,9 @@
-"""The loop has the divergence of the library, and the committed results keep their promises."""
-
-import json
+"""The loop has the divergence of the library, and errors and costs are measured."""
 
 import pytest
 import torch
 
 from benchmarks.likelihood import (
-    DIMENSIONS,
-    RESULTS,
     accuracy,
     costs,
     flows,
@@ -29,12 +25,3 @@ def test_errors_and_costs_are_measured() -> None:
     small = costs(2, "score", rows=10, repeats=1)
     assert min(small.seconds, small.loop_seconds) > 0
     assert min(small.peak_bytes, small.loop_peak_bytes) > 0
-
-
-def test_committed_results_are_accurate_and_covered() -> None:
-    rows = json.loads((RESULTS / "accuracy.json").read_text(encoding="utf8"))
-    assert {row["dimension"] for row in rows} == set(DIMENSIONS)
-    for row in rows:
-        assert row["covered"] >= 0.95
-        if row["directions"] is None:
-            assert row["largest"] < 1e-4
