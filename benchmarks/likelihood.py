@@ -1,6 +1,6 @@
 """Log-likelihoods by the probability flow: accuracy, coverage, time and memory.
 
-`python -m benchmarks likelihood` takes about ten minutes on one core, and writes and prints
+`python -m benchmarks likelihood` writes and prints
 results/likelihood/accuracy.json and results/likelihood/costs.json. Accuracy is measured on
 Gaussian mixtures whose noisy densities are known. Time and memory are compared with the same
 solver and the divergence by a loop over `d` backward passes, on a network with three hidden
