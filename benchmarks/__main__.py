@@ -18,6 +18,7 @@ PROGRAMS = {
     "false-discoveries": ("outliers.false_discoveries", "simulated false discovery rates"),
     "leak": ("outliers.leak", "what resampling before the split does to detectors"),
     "log-partition": ("log_partition", "bias and reported error of estimates of log Z"),
+    "likelihood": ("likelihood", "log-likelihoods by the probability flow: errors and costs"),
     "operator-models": ("operator_models", "operators on public models against nested autograd"),
     "engines": ("engines", "cost and accuracy of the engines on a ResNet and a flow"),
     "compiled-checks": ("compiled_checks", "what the checks of a compiled step cost"),

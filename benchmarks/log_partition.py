@@ -225,8 +225,8 @@ def log_weights(target: Target, d: int, n: int) -> dict[str, tuple[Tensor, Tenso
     weigh = lambda x: importance_log_weights(target.log_density, prior, x)
     return {
         "AIS": (
-            anneal(prior.log_density, target.log_density, start).view(n, -1),
-            -anneal(target.log_density, prior.log_density, end).view(n, -1),
+            anneal(prior, target.log_density, start).view(n, -1),
+            -anneal(target.log_density, prior, end).view(n, -1),
         ),
         "importance": (
             weigh(prior.sample(n * SAMPLES)).view(n, -1),

@@ -20,6 +20,7 @@ __all__ = [
     "HasLogProb",
     "LogDensity",
     "NoiseLevels",
+    "NormalizedDensity",
     "Objective",
     "Projection",
     "Score",
@@ -34,6 +35,18 @@ class HasLogProb(Protocol):
 
     def log_prob(self, x: Tensor, /) -> Tensor:
         """Return the log-density at `x`, shape `(B, *E) -> (B,)`."""
+        ...
+
+
+class NormalizedDensity(HasLogProb, Protocol):
+    """A density with an integral of one that can be sampled: a proposal, or the base of a flow.
+
+    Functions that take one also take a distribution of `torch.distributions` or zuko, whose
+    `sample` has another signature.
+    """
+
+    def sample(self, n: int, generator: Generator | None = None) -> Tensor:
+        """Return `n` independent samples, shape `(n, *E)`."""
         ...
 
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 from filelock import FileLock
 
-from fdsm.samplers import importance
+from fdsm.tables import normalization
 
 from .parameters import SHORT_ESTIMATES
 
@@ -47,7 +47,7 @@ def _short_estimates() -> Iterator[None]:
     """Spend less on the normalizing constants of tables, which are most of a short training."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in SHORT_ESTIMATES.items():
-            patch.setattr(importance, name, value)
+            patch.setattr(normalization, name, value)
         yield
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-SHORT_ESTIMATES = {"PARTITION_SAMPLES": 10_000, "PARTITION_CHAINS": 200, "PARTITION_MOVES": 5}
-"""Constants of `fdsm.samplers.importance` in tests."""
+SHORT_ESTIMATES = {"SAMPLES": 100, "MOVES": 5}
+"""Constants of `fdsm.tables.normalization` in tests."""
 
 
 def at_night(values: Iterable[Any], *, but: Container[Any] = ()) -> list[Any]:

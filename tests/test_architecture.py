@@ -30,7 +30,7 @@ LAYERS = [
 TABLES = [
     {"errors", "heavy_tails", "imputation"},
     {"encoder", "ensemble", "schema"},
-    {"comparison", "conditionals", "frame", "given", "relations"},
+    {"comparison", "conditionals", "frame", "given", "normalization", "relations"},
     {"gibbs", "outliers"},
     {"explain"},
     {"scoring", "summary"},

@@ -90,6 +90,16 @@ def test_the_page_of_conditions_has_the_distribution_of_the_truth() -> None:
         assert abs(difference) < 0.42 * scale
 
 
+@pytest.mark.nightly
+def test_the_page_of_the_probability_flow_is_normalized_and_close_to_the_truth() -> None:
+    page = run_page("probability_flow.py")
+    assert page["total"].item() == pytest.approx(1, abs=0.01)
+    assert page["truth"].value < page["result"].nll.value < page["gaussian"].value
+    assert page["result"].nll.value < page["truth"].value + 0.2
+    assert page["result"].solver_error.max() < 0.05
+    assert page["covered"] > 0.95
+
+
 def test_the_service_finds_what_is_wrong_and_stops(capsys: pytest.CaptureFixture[str]) -> None:
     """The example itself compares the answer with the scores of the model."""
     example = runpy.run_path(str(EXAMPLES / "service.py"))

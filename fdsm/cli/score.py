@@ -39,9 +39,10 @@ def score(
     """Score every row of a table: how unusual it is, and why.
 
     Writes your columns, followed by score (sort by it; 3 means as unusual as 1 row in 1,000),
-    p_value (calibrated on rows that the model has not seen), log_density, flagged (worth a look,
-    by --fdr, --alpha or --top), reasons (the columns that make the row unusual and the values
-    expected there) and problem (why a row was not scored).
+    p_value (calibrated on rows that the model has not seen), log_density (normalized or up to a
+    constant, as `fdsm train` says), flagged (worth a look, by --fdr, --alpha or --top), reasons
+    (the columns that make the row unusual and the values expected there) and problem (why a row
+    was not scored).
 
     Args:
         model: Folder of the model, written by `fdsm train`.

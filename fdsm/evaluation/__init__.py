@@ -1,11 +1,20 @@
 """Evaluation of models: losses, likelihood, out-of-distribution detection, FID, references."""
 
 from .consistency import Consistency, check_consistency, gradient_angle
+from .dormand_prince import SolverError
 from .fid import Features, Moments, Pixels, feature_moments, fid, frechet_distance, unit_range
-from .likelihood import bits_per_dim, log_densities, nll
+from .likelihood import UnnormalizedWarning, bits_per_dim, log_densities, nll
 from .measurement import Measurement, mean_of, median_of
 from .model_check import ModelCheck, check
 from .ood import auc, ood_auc, ood_scores, typicality
+from .probability_flow import (
+    LogLikelihood,
+    ProbabilityFlow,
+    flow_of_log_density,
+    flow_of_score,
+    flow_of_velocity,
+    log_likelihood,
+)
 from .reference_density import FittedDensity, fit_gaussian, fit_gaussian_mixture
 from .score_matching import (
     exact_sm_loss,
@@ -21,10 +30,14 @@ __all__ = [
     "Consistency",
     "Features",
     "FittedDensity",
+    "LogLikelihood",
     "Measurement",
     "ModelCheck",
     "Moments",
     "Pixels",
+    "ProbabilityFlow",
+    "SolverError",
+    "UnnormalizedWarning",
     "auc",
     "bits_per_dim",
     "check",
@@ -36,9 +49,13 @@ __all__ = [
     "fisher_divergence",
     "fit_gaussian",
     "fit_gaussian_mixture",
+    "flow_of_log_density",
+    "flow_of_score",
+    "flow_of_velocity",
     "frechet_distance",
     "gradient_angle",
     "log_densities",
+    "log_likelihood",
     "mean_of",
     "median_of",
     "nll",

@@ -5,6 +5,7 @@ $\log|\det ∇T(x)|$. Table 3 of the paper is in logit space, without this term.
 """
 
 import math
+import warnings
 
 import torch
 from torch import Tensor
@@ -15,11 +16,15 @@ from ..typing import LogDensity
 from .measurement import Measurement, mean_of
 
 
+class UnnormalizedWarning(UserWarning):
+    """A likelihood of a function whose integral is not known to be one."""
+
+
 def nll(
     log_density: LogDensity,
     x: Tensor,
     *cond: Tensor,
-    log_partition: float | Measurement = 0.0,
+    log_partition: float | Measurement | None = None,
     log_det: Tensor | None = None,
     chunk: int = 1000,
 ) -> Measurement:
@@ -32,9 +37,11 @@ def nll(
             given.
         x: Test data in the space of the model, $T(x)$, shape `(B, *E)`.
         cond: Further arguments of the model, one row per example.
-        log_partition: $\log Z$, zero for a normalized density. The error of an estimate is added
-            in quadrature to the error of the mean. It is too small if the estimate misses a part
-            of the density; `bidirectional_log_partition` notices this.
+        log_partition: $\log Z$. The error of an estimate is added in quadrature to the error of
+            the mean. It is too small if the estimate misses a part of the density;
+            `bidirectional_log_partition` notices this. Zero says that the density is normalized.
+            Default: zero, with an `UnnormalizedWarning` unless the model has `log_prob`, as
+            distributions and flows do.
         log_det: $\log|\det ∇T(x)|$ of each row, shape `(B,)`, for example
             `transform.log_det(stored)`. With it the result is in the space of the data, without
             it in the space of the model.
@@ -56,6 +63,17 @@ def nll(
         >>> print(nll(standard_normal, doubled, log_partition=log_z, log_det=log_det))
         0.7258
     """
+    if log_partition is None:
+        log_partition = 0.0
+        if not hasattr(log_density, "log_prob"):
+            warnings.warn(
+                "the likelihood is that of a normalized density, but log_density is a function "
+                "whose normalizing constant is not known. If its integral is one, pass "
+                "log_partition=0.0. Otherwise estimate the constant, for example with "
+                "importance_log_partition, and pass it as log_partition",
+                UnnormalizedWarning,
+                stacklevel=2,
+            )
     values = log_densities(log_density, x, *cond, chunk=chunk)
     if log_det is not None:
         if log_det.shape != values.shape:

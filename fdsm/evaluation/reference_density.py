@@ -18,6 +18,7 @@ from torch import Generator, Tensor
 
 from ..derivatives.checks.arguments import check_values
 from ..extras import name_missing_extra
+from ..tensors import randn_like
 
 MAX_COMPONENTS = 10
 ROWS_PER_PARAMETER = 10
@@ -30,7 +31,8 @@ MIN_SHRINKAGE = 1e-6
 class FittedDensity:
     r"""A mixture of Gaussians, $p(x) = \sum_k w_k N(x; μ_k, Σ_k)$, or one Gaussian.
 
-    It can be used as a log-density: it is callable and has `log_prob`. Values are in float64.
+    It can be used as a log-density: it is callable and has `log_prob`. With `sample` it can be a
+    proposal or the base of a flow. Values are in float64.
 
     Attributes:
         weights: The weights $w_k$, shape `(K,)`, in float64.
@@ -49,6 +51,14 @@ class FittedDensity:
     def log_prob(self, x: Tensor) -> Tensor:
         r"""Return $\log p(x)$, shape `(B, *E) -> (B,)`."""
         return self._log_joint(self._whiten(x)).logsumexp(0)
+
+    def sample(self, n: int, generator: Generator | None = None) -> Tensor:
+        """Return `n` independent samples, shape `(n, D)`, in torch's default dtype."""
+        chosen = torch.multinomial(self.weights, n, replacement=True, generator=generator)
+        noise = randn_like(self.means[chosen], generator)
+        candidates: Tensor = noise @ torch.linalg.cholesky(self.covariances).mT  # (K, n, D)
+        x = self.means[chosen] + candidates[chosen, torch.arange(n, device=chosen.device)]
+        return x.to(torch.get_default_dtype())
 
     def score(self, x: Tensor) -> Tensor:
         r"""Return $∇\log p(x) = \sum_k r_k(x) s_k(x)$, shape `(B, *E)`.

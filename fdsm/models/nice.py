@@ -65,6 +65,11 @@ class NICE(nn.Module):
         constant = self.scale.log_scale.sum() - z.shape[1] * math.log(2 * math.pi) / 2
         return constant - z.square().sum(1) / 2
 
+    def log_prob(self, x: Tensor) -> Tensor:
+        """Return the normalized log-density, as `forward` does, shape `(B, *E) -> (B,)`."""
+        result: Tensor = self(x)
+        return result
+
     def encode(self, x: Tensor) -> Tensor:
         """Return the latent, which is standard normal under the model, `(B, *E) -> (B, D)`."""
         x = x.flatten(1)

@@ -1,6 +1,6 @@
 """Samplers and estimators of normalizing constants, for log-densities and scores."""
 
-from .ais import AnnealedWeights, ais, log_likelihood_ais, sigmoid_schedule
+from .ais import AnnealedWeights, ais, latent_log_likelihood_ais, sigmoid_schedule
 from .ancestral import ancestral_sampling
 from .bidirectional import (
     BidirectionalEstimate,
@@ -13,7 +13,6 @@ from .importance import (
     GaussianMixtureProposal,
     LogPartition,
     MixtureProposal,
-    Proposal,
     importance_log_partition,
     importance_log_weights,
 )
@@ -32,7 +31,6 @@ __all__ = [
     "LogPartitionWarning",
     "MixtureProposal",
     "Progress",
-    "Proposal",
     "StepAdaptation",
     "Temperatures",
     "ais",
@@ -43,8 +41,8 @@ __all__ = [
     "importance_log_partition",
     "importance_log_weights",
     "langevin",
+    "latent_log_likelihood_ais",
     "leapfrog",
-    "log_likelihood_ais",
     "log_mean_exp",
     "sigmoid_schedule",
     "tempered_langevin",

@@ -161,7 +161,7 @@ def ais(
     return AnnealedWeights(log_weights, x, acceptance, step_sizes.step)
 
 
-def log_likelihood_ais(
+def latent_log_likelihood_ais(
     log_likelihood: Callable[[Tensor, Tensor], Tensor],
     x: Tensor,
     latent: tuple[int, ...],
@@ -190,8 +190,8 @@ def log_likelihood_ais(
     ```python
     z = torch.randn(100, *latent)
     x = sample_of_the_decoder(z)
-    low = log_likelihood_ais(log_likelihood, x, latent)
-    high = log_likelihood_ais(log_likelihood, x, latent, posterior=z)
+    low = latent_log_likelihood_ais(log_likelihood, x, latent)
+    high = latent_log_likelihood_ais(log_likelihood, x, latent, posterior=z)
     gap = (high.value - low.value).mean()
     ```
 
@@ -225,7 +225,7 @@ def log_likelihood_ais(
     Example:
         >>> decoder = lambda x, z: -((x - z).square() + 1.8378771).sum(1) / 2  # N(x; z, I)
         >>> x = torch.tensor([[0.0], [2.0]])
-        >>> estimate = log_likelihood_ais(decoder, x, (1,), chains=100, step_size=0.2,
+        >>> estimate = latent_log_likelihood_ais(decoder, x, (1,), chains=100, step_size=0.2,
         ...                               temperatures=sigmoid_schedule(100))
         >>> exact = torch.tensor([-1.2655, -2.2655])  # N(x; 0, 2)
         >>> bool((estimate.value - exact).abs().max() < 0.1)

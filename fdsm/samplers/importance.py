@@ -10,40 +10,17 @@ infinite variance, and its error is too small; mix it with a broad one.
 """
 
 import math
-import warnings
 from dataclasses import dataclass
-from functools import partial
-from typing import Protocol
 
 import torch
 from torch import Generator, Tensor
+from torch.distributions import Distribution
 
-from ..derivatives.checks.arguments import check_values, checked_density
+from ..derivatives.checks.arguments import as_normalized, check_values, checked_density
 from ..tensors import dimension, randn_like
-from ..typing import LogDensity
-from .bidirectional import LogPartitionWarning, bidirectional_log_partition
+from ..typing import LogDensity, NormalizedDensity
 from .chains import Progress, require_counts, require_positive, track
-from .hmc import hmc
-from .log_weights import log_mean_exp, log_sums, summarize
-
-PARTITION_SAMPLES, PARTITION_ERROR = 60_000, 0.1
-"""Samples of `kernel_log_partition`, and its largest accepted standard error in nats."""
-PARTITION_SCALE = 0.3
-"""Standard deviation of its kernels."""
-PARTITION_CHAINS, PARTITION_MOVES = 500, 10
-"""Number of rows that it moves toward the density, and of moves before and after the burn-in."""
-
-
-class Proposal(Protocol):
-    """A distribution that can be sampled and has a normalized log-density."""
-
-    def sample(self, n: int, generator: Generator | None = None) -> Tensor:
-        """Return `n` independent samples, shape `(n, *E)`."""
-        ...
-
-    def log_density(self, x: Tensor) -> Tensor:
-        """Return its log-density, normalized, `(N, *E) -> (N,)`."""
-        ...
+from .log_weights import log_sums, summarize
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +35,7 @@ class GaussianMixtureProposal:
 
     Example:
         >>> normal = GaussianMixtureProposal(torch.zeros(1, 3), scale=2.0)
-        >>> normal.log_density(torch.zeros(1, 3))  # -3/2 log 8π
+        >>> normal.log_prob(torch.zeros(1, 3))  # -3/2 log 8π
         tensor([-4.8363])
     """
 
@@ -81,7 +58,7 @@ class GaussianMixtureProposal:
         x = self.centers[chosen]
         return x + self.scale * randn_like(x, generator)
 
-    def log_density(self, x: Tensor) -> Tensor:
+    def log_prob(self, x: Tensor) -> Tensor:
         """Return $log q(x)$, shape `(N, *E) -> (N,)`."""
         rows, centers = (a.reshape(len(a), -1) for a in (x, self.centers))
         distances = torch.cdist(rows, centers, compute_mode="donot_use_mm_for_euclid_dist")
@@ -95,7 +72,7 @@ class MixtureProposal:
     """Mixture of several proposals with equal weights, for example a narrow and a broad one.
 
     Attributes:
-        proposals: The components.
+        proposals: The components, each with `log_prob` and `sample`.
 
     Example:
         >>> data = torch.randn(100, 2)
@@ -105,7 +82,7 @@ class MixtureProposal:
         torch.Size([10, 2])
     """
 
-    proposals: tuple[Proposal, ...]
+    proposals: tuple[NormalizedDensity | Distribution, ...]
 
     def __post_init__(self) -> None:
         if not self.proposals:
@@ -113,14 +90,14 @@ class MixtureProposal:
 
     def sample(self, n: int, generator: Generator | None = None) -> Tensor:
         """Return `n` independent samples, shape `(n, *E)`."""
-        candidates = torch.stack([q.sample(n, generator) for q in self.proposals])
+        candidates = torch.stack([as_normalized(q).sample(n, generator) for q in self.proposals])
         device, count = candidates.device, len(self.proposals)
         chosen = torch.randint(count, (n,), device=device, generator=generator)
         return candidates[chosen, torch.arange(n, device=device)]
 
-    def log_density(self, x: Tensor) -> Tensor:
+    def log_prob(self, x: Tensor) -> Tensor:
         """Return its log-density, normalized, shape `(N, *E) -> (N,)`."""
-        parts = torch.stack([q.log_density(x) for q in self.proposals])
+        parts = torch.stack([as_normalized(q).log_prob(x) for q in self.proposals])
         return parts.logsumexp(0) - math.log(len(parts))
 
 
@@ -144,7 +121,7 @@ class LogPartition:
 
 def importance_log_partition(
     log_density: LogDensity,
-    proposal: Proposal,
+    proposal: NormalizedDensity | Distribution,
     n: int,
     *,
     batch: int = 1000,
@@ -163,8 +140,10 @@ def importance_log_partition(
 
     Args:
         log_density: The log-density, `(N, *E) -> (N,)`. It may be minus infinity.
-        proposal: The proposal $q$. The published choice for DKEF is
-            `GaussianMixtureProposal(torch.zeros(1, d), 2.0)` with a million samples.
+        proposal: The proposal $q$, with `log_prob` and `sample`: a distribution of
+            `torch.distributions` or zuko, `fit_gaussian(x)`, a flow of `fdsm.evaluation`. The
+            published choice for DKEF is `GaussianMixtureProposal(torch.zeros(1, d), 2.0)` with a
+            million samples.
         n: Number of samples.
         batch: Number of samples in memory at once.
         generator: Random number generator. Default: the global generator of torch.
@@ -187,11 +166,12 @@ def importance_log_partition(
     """
     require_counts(2, n=n)
     require_counts(batch=batch)
+    q = as_normalized(proposal)
     total = torch.full((2,), -torch.inf, dtype=torch.float64)
     with torch.no_grad():
         for i in track(math.ceil(n / batch), progress):
-            x = proposal.sample(min(batch, n - i * batch), generator)
-            sums = log_sums(importance_log_weights(log_density, proposal, x, batch=batch))
+            x = q.sample(min(batch, n - i * batch), generator)
+            sums = log_sums(importance_log_weights(log_density, q, x, batch=batch))
             total = torch.logaddexp(total, torch.stack(sums).cpu())
     mean = summarize(total[0], total[1], n)
     return LogPartition(mean.value.item(), mean.error.item(), mean.effective_sample_size.item(), n)
@@ -199,7 +179,11 @@ def importance_log_partition(
 
 @torch.no_grad()
 def importance_log_weights(
-    log_density: LogDensity, proposal: Proposal, x: Tensor, *, batch: int = 1000
+    log_density: LogDensity,
+    proposal: NormalizedDensity | Distribution,
+    x: Tensor,
+    *,
+    batch: int = 1000,
 ) -> Tensor:
     r"""Return $\log f(x) - \log q(x)$ of each row, the logarithm of its weight.
 
@@ -218,44 +202,5 @@ def importance_log_weights(
         tensor([1.8379, 1.8379, 1.8379], dtype=torch.float64)
     """
     require_counts(batch=batch)
-    f, q = checked_density(log_density), checked_density(proposal.log_density)
+    f, q = checked_density(log_density), checked_density(as_normalized(proposal).log_prob)
     return torch.cat([f(x).double() - q(x).double() for x in torch.split(x, batch)])
-
-
-def kernel_log_partition(
-    log_density: LogDensity, x: Tensor, generator: Generator
-) -> tuple[float, float] | None:
-    """Estimate the logarithm of a normalizing constant with kernels at rows as the proposal.
-
-    The estimate is checked with rows that Hamiltonian Monte Carlo moves toward the density, see
-    `bidirectional_log_partition`. A region of the density that is far from all rows is not
-    noticed.
-
-    Args:
-        log_density: The log-density, up to a constant.
-        x: Rows that are distributed like the density, shape `(N, D)`.
-        generator: Random number generator.
-
-    Returns:
-        The estimate and its standard error in nats, or `None` if the error is large or the check
-        disagrees.
-    """
-    proposal = GaussianMixtureProposal(x, PARTITION_SCALE)
-    weigh = partial(importance_log_weights, log_density, proposal)
-    try:
-        parts = range(0, PARTITION_SAMPLES, 1000)
-        forward = torch.cat([weigh(proposal.sample(1000, generator)) for _ in parts])
-        alone = log_mean_exp(forward)
-        if not (alone.error < PARTITION_ERROR and alone.effective_sample_size > 100):
-            return None
-        rows = x[torch.randperm(len(x), device=x.device, generator=generator)[:PARTITION_CHAINS]]
-        chains = hmc(
-            log_density, rows, PARTITION_MOVES, burn_in=PARTITION_MOVES, generator=generator
-        )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", LogPartitionWarning)
-            estimate = bidirectional_log_partition(forward, weigh(chains.samples))
-    except ValueError:
-        return None
-    reliable = estimate.consistent and estimate.error < PARTITION_ERROR
-    return (estimate.value, estimate.error) if reliable else None

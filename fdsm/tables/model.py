@@ -20,10 +20,8 @@ from torch import Generator, Tensor
 
 from .. import __version__
 from ..atomic_io import create_folder
-from ..derivatives import as_log_density
 from ..models import NoiseConditionalEnsemble
 from ..samplers import Progress
-from ..samplers.importance import kernel_log_partition
 from ..serialize import Json, from_json, has_type, to_json
 from ..training import Callback, checkpoint, derived_seed
 from ..typing import Objective
@@ -49,6 +47,7 @@ from .given import Given
 from .heavy_tails import NormalizeTails
 from .imputation import Imputation, fill_within_folds
 from .imputing import fill_frames, imputation_generators
+from .normalization import flow_log_partition
 from .outliers import OutlierDetector, Reason
 from .relations import Relations
 from .schema import Categorical, DateTime, TableSchema, copies_sentence, training_rows
@@ -93,7 +92,7 @@ class RowScores(NamedTuple):
     Attributes:
         score: How unusual the row is. Larger is more unusual; 3 means one row in 1,000.
         p_value: Probability that a normal row has at least this score.
-        log_density: Log-density, up to a constant unless the model is normalized.
+        log_density: Log-density in nats, up to a constant unless the model is normalized.
     """
 
     score: Tensor
@@ -117,8 +116,10 @@ class TableModel:
         ensemble: The network and its objective.
         detector: Outlier scores and p-values.
         relations: Relations between columns that hold in the training rows.
-        log_partition: Logarithm of the normalizing constant and its standard error. `None` if it
-            is not known: with categorical columns, or if it could not be estimated well.
+        log_partition: Logarithm of the normalizing constant and its standard error, by the
+            probability flow; see `fdsm.tables.normalization`. `None` if it is not known: with
+            categorical columns, many columns, or if it could not be estimated to within 0.1 nats.
+            Then log-densities are known up to a constant.
         file: The table that the model was trained on.
         training: How it was trained.
 
@@ -239,8 +240,8 @@ class TableModel:
         )
         log_partition = None
         if not any(schema.num_levels):  # densities of encoded categories are no probabilities
-            log_partition = kernel_log_partition(
-                as_log_density(ensemble.log_density),
+            log_partition = flow_log_partition(
+                ensemble,
                 imputation.nearest(inputs[:PARTITION_ROWS]),
                 _generator(seed, "partition", device),
             )

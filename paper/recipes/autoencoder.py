@@ -9,7 +9,7 @@ from torch import Generator, Tensor, nn
 
 from fdsm.evaluation import Measurement, mean_of
 from fdsm.models import ImplicitAutoencoder, sample_decoder, squared_error
-from fdsm.samplers import Progress, log_likelihood_ais, sigmoid_schedule
+from fdsm.samplers import Progress, latent_log_likelihood_ais, sigmoid_schedule
 from fdsm.tensors import dot
 from fdsm.training import AlternatingSteps, GradientStep, OptimizerConfig, RMSprop
 from fdsm.typing import Objective, Step
@@ -141,7 +141,7 @@ class Autoencoder(_ImplicitAutoencoderRecipe):
         """Return the negative log-likelihood of test images by annealed importance sampling.
 
         It is too high on average. Its error is that of the mean over images and does not include
-        this bias; see `log_likelihood_ais` for a check.
+        this bias; see `latent_log_likelihood_ais` for a check.
         """
         auto = cast(ImplicitAutoencoder, model)
         x = data.transform.sample(data.test.to(generator.device), generator)
@@ -151,7 +151,7 @@ class Autoencoder(_ImplicitAutoencoderRecipe):
             reconstruction = -auto.decoder.log_likelihood(x, z)
 
         def log_likelihood(x: Tensor) -> Tensor:
-            return log_likelihood_ais(
+            return latent_log_likelihood_ais(
                 auto.decoder.log_likelihood,
                 x,
                 (self.latent,),

@@ -29,14 +29,13 @@ from fdsm.samplers import (
     LogPartition,
     MixtureProposal,
     Progress,
-    Proposal,
     StepAdaptation,
     hmc,
     importance_log_partition,
 )
 from fdsm.tensors import randn_like
 from fdsm.training import Adam, GradientStep, OptimizerConfig
-from fdsm.typing import LogDensity, Objective, Projection, Step
+from fdsm.typing import LogDensity, NormalizedDensity, Objective, Projection, Step
 
 from ..data import Dataset, Source
 from .recipe import Recipe, TrainingPlan
@@ -297,7 +296,7 @@ class LocalGaussians:
         c, factors = self.centers[chosen], self.factors[chosen]
         return c + (factors @ randn_like(c, generator)[..., None]).squeeze(-1)
 
-    def log_density(self, x: Tensor) -> Tensor:
+    def log_prob(self, x: Tensor) -> Tensor:
         """Return $log q(x)$, normalized, shape `(N, D) -> (N,)`."""
         i, j = torch.triu_indices(*self.factors.shape[1:], device=x.device)
         monomials = torch.cat([x[:, i] * x[:, j], x, torch.ones_like(x[:, :1])], 1)
@@ -319,7 +318,7 @@ class LocalGaussians:
 def adapt_proposal(
     log_density: LogDensity,
     rows: Tensor,
-    broad: Proposal,
+    broad: NormalizedDensity,
     *,
     pilot: int,
     rounds: int = 2,
@@ -343,7 +342,7 @@ def adapt_proposal(
     proposal = MixtureProposal(fixed)
     for _ in range(rounds):
         x = proposal.sample(pilot, generator)
-        log_weights = log_densities(log_density, x) - log_densities(proposal.log_density, x)
+        log_weights = log_densities(log_density, x) - log_densities(proposal, x)
         weights = log_weights.softmax(0).clamp(min=1e-200)
         best = torch.multinomial(weights, max(2, pilot // 20), generator=generator)
         narrow, wide = (LocalGaussians.of(x[best], *width) for width in ((0.7, 60), (1.0, 100)))

@@ -21,13 +21,12 @@ from fdsm.samplers import (
     LogMean,
     MixtureProposal,
     Progress,
-    Proposal,
     ais,
     log_mean_exp,
     sigmoid_schedule,
 )
 from fdsm.training import derived_seed
-from fdsm.typing import LogDensity
+from fdsm.typing import LogDensity, NormalizedDensity
 
 from ..data import Dataset
 from ..recipes import BASE_SCALE, KernelFamily, adapt_proposal, seeded
@@ -128,7 +127,7 @@ class LogPartitionStudy:
         near = adapt_proposal(
             f, rows, base, pilot=recipe.partition_samples // 50, generator=generator
         )
-        proposals: tuple[Proposal, ...] = (base, near)
+        proposals: tuple[NormalizedDensity, ...] = (base, near)
         weights = [
             self.log_weights(f, proposal, count, generator)
             for proposal, count in zip(proposals, self.temperatures, strict=True)
@@ -140,11 +139,11 @@ class LogPartitionStudy:
         return log_z, table["nll"].value - log_z[WIDE].value
 
     def log_weights(
-        self, f: LogDensity, proposal: Proposal, temperatures: int, generator: Generator
+        self, f: LogDensity, proposal: NormalizedDensity, temperatures: int, generator: Generator
     ) -> Tensor:
         """Return the logarithms of annealed weights, whose mean is Z; shape `(chains,)`."""
         return ais(
-            proposal.log_density,
+            proposal,
             f,
             proposal.sample(self.chains, generator),
             temperatures=sigmoid_schedule(temperatures),
@@ -163,9 +162,7 @@ class LogPartitionStudy:
         )
         wide = GaussianMixtureProposal(zero, BASE_SCALE)
         estimates = [
-            log_mean_exp(
-                self.log_weights(density.log_density, wide, self.temperatures[0], generator)
-            )
+            log_mean_exp(self.log_weights(density, wide, self.temperatures[0], generator))
             for _ in range(self.repetitions)
         ]
         own_error = (

@@ -22,7 +22,9 @@ from fdsm.evaluation import (
     fisher_divergence,
     fit_gaussian,
     fit_gaussian_mixture,
+    flow_of_velocity,
     log_densities,
+    log_likelihood,
     mean_of,
     median_of,
     nll,
@@ -56,9 +58,12 @@ FUNCTIONS: dict[str, Callable[[Any], object]] = {
     "fit_gaussian": fit_gaussian,
     "fit_gaussian_mixture": fit_gaussian_mixture,
     "log_densities": lambda x: log_densities(Model(), x),
+    "log_likelihood": lambda x: log_likelihood(
+        flow_of_velocity(lambda x, t: x, Independent(Normal(torch.zeros(2), 1.0), 1)), x
+    ),
     "mean_of": lambda x: mean_of(x[:, 0]),
     "median_of": lambda x: median_of(x[:, 0]),
-    "nll": lambda x: nll(Model(), x),
+    "nll": lambda x: nll(Model(), x, log_partition=0.0),
     "ood_auc": lambda x: ood_auc(Model(), x, x, x),
     "ood_scores": lambda x: ood_scores(Model(), x, x),
     "relative_fisher_divergence": lambda x: relative_fisher_divergence(

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Generator, Tensor
 
-from fdsm.samplers import ais, log_likelihood_ais, log_mean_exp, sigmoid_schedule
+from fdsm.samplers import ais, latent_log_likelihood_ais, log_mean_exp, sigmoid_schedule
 
 from .sampler_cases import Normal, standard_normal
 
@@ -123,7 +123,7 @@ def test_likelihood_of_a_linear_decoder(generator: Generator) -> None:
     truth = Normal(b, w @ w.T + s**2 * torch.eye(5))
     x = b + torch.linspace(-2, 3, 4)[:, None]
     decoder = lambda x, z: standard_normal((x - z @ w.T - b) / s) - 5 * math.log(s)
-    found = log_likelihood_ais(
+    found = latent_log_likelihood_ais(
         decoder, x, (3,), chains=150, temperatures=sigmoid_schedule(70), step_size=0.2,
         generator=generator,
     )  # fmt: skip
@@ -142,7 +142,7 @@ def test_simulated_data_bound_the_likelihood_from_both_sides(generator: Generato
     x = z @ w.T + s * torch.randn(100, 6, generator=generator)
     decoder = lambda x, z: standard_normal((x - z @ w.T) / s) - 6 * math.log(s)
     exact = (truth.log_density(x) - truth.log_partition).mean()
-    run = lambda count, posterior: log_likelihood_ais(
+    run = lambda count, posterior: latent_log_likelihood_ais(
         decoder, x, (4,), chains=4, temperatures=sigmoid_schedule(count), leapfrog=5,
         step_size=0.1, posterior=posterior, generator=generator,
     ).value.mean()  # fmt: skip
@@ -154,14 +154,14 @@ def test_simulated_data_bound_the_likelihood_from_both_sides(generator: Generato
     assert gaps[20] > 2 * gaps[120]
     assert gaps[120] < 4
     with pytest.raises(ValueError, match=r"shape \(100, 4\), one latent per .* shape \(4,\)"):
-        log_likelihood_ais(decoder, x, (4,), posterior=z[0])
+        latent_log_likelihood_ais(decoder, x, (4,), posterior=z[0])
 
 
 def test_latents_and_data_may_have_any_shape(generator: Generator) -> None:
     """Of shape (1, 2, 2) for x and (2, 2) for z, $p(x) = N(x; 0, 2I)$."""
     decoder = lambda x, z: standard_normal(x.flatten(1) - z.flatten(1))
     x = torch.randn(2, 1, 2, 2, generator=generator)
-    found = log_likelihood_ais(
+    found = latent_log_likelihood_ais(
         decoder, x, (2, 2), temperatures=sigmoid_schedule(60), step_size=0.2, generator=generator
     )
     exact = standard_normal(x.flatten(1) / math.sqrt(2)) - 2 * math.log(2)
@@ -195,6 +195,6 @@ def test_invalid_arguments_are_refused() -> None:
     with pytest.raises(ValueError, match="target is infinite or NaN"):
         ais(standard_normal, lambda x: -wrong(x), x)
     with pytest.raises(ValueError, match="chains must be"):
-        log_likelihood_ais(lambda x, z: z.sum(1), x, (1,), chains=0)
+        latent_log_likelihood_ais(lambda x, z: z.sum(1), x, (1,), chains=0)
     with pytest.raises(ValueError, match="count must be an integer of at least 2"):
         sigmoid_schedule(1)

@@ -22,7 +22,7 @@ from fdsm.samplers import (
     hmc,
     importance_log_partition,
     langevin,
-    log_likelihood_ais,
+    latent_log_likelihood_ais,
     tempered_langevin,
 )
 
@@ -61,7 +61,9 @@ SAMPLERS: dict[str, tuple[Sampler, int]] = {
 ESTIMATES: dict[str, tuple[Sampler, int]] = {
     "weights": (lambda m, x, **k: ais(m, m, x, temperatures=BETAS, **k).log_weights, 2),
     "likelihood": (
-        lambda m, x, **k: log_likelihood_ais(m.decoder, x, (2,), temperatures=BETAS, **k).value,
+        lambda m, x, **k: (
+            latent_log_likelihood_ais(m.decoder, x, (2,), temperatures=BETAS, **k).value
+        ),
         2,
     ),
     "importance": (

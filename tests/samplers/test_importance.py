@@ -5,20 +5,17 @@ import math
 import pytest
 import torch
 from torch import Generator, Tensor
+from torch.distributions import Independent, MultivariateNormal
+from torch.distributions import Normal as TorchNormal
 
+from fdsm.evaluation import fit_gaussian
 from fdsm.samplers import (
     GaussianMixtureProposal,
     MixtureProposal,
-    Proposal,
     importance_log_partition,
     importance_log_weights,
 )
-from fdsm.samplers.importance import (
-    PARTITION_ERROR,
-    PARTITION_SAMPLES,
-    PARTITION_SCALE,
-    kernel_log_partition,
-)
+from fdsm.typing import NormalizedDensity
 
 from .sampler_cases import Normal, correlated
 
@@ -34,9 +31,11 @@ def rows(generator: Generator) -> GaussianMixtureProposal:
 @pytest.mark.parametrize("kind", ["normal", "rows", "both"])
 def test_proposals_agree_on_a_correlated_normal(kind: str, generator: Generator) -> None:
     target, broad, close = correlated(), normal(2, 2.0), rows(generator)
-    proposal: Proposal = {"normal": broad, "rows": close, "both": MixtureProposal((close, broad))}[
-        kind
-    ]
+    proposal: NormalizedDensity = {
+        "normal": broad,
+        "rows": close,
+        "both": MixtureProposal((close, broad)),
+    }[kind]
     found = importance_log_partition(target.log_density, proposal, 20_000, generator=generator)
     assert abs(found.value - target.log_partition) < 5 * found.error
     assert found.error < 0.02
@@ -75,8 +74,8 @@ class Prepared:
         self.portions.append(n)
         return self.x[first : first + n]
 
-    def log_density(self, x: Tensor) -> Tensor:
-        return normal(2, 1.0).log_density(x)
+    def log_prob(self, x: Tensor) -> Tensor:
+        return normal(2, 1.0).log_prob(x)
 
 
 @pytest.mark.parametrize("batch", [1, 7, 40, 1000])
@@ -88,7 +87,7 @@ def test_result_does_not_depend_on_the_batch_size(
     proposal = Prepared(x)
     f = lambda x: target.log_density(x) + offset
     found = importance_log_partition(f, proposal, 100, batch=batch)
-    w = (target.log_density(x) - proposal.log_density(x)).exp()
+    w = (target.log_density(x) - proposal.log_prob(x)).exp()
     assert found.value == pytest.approx(w.mean().log().item() + offset, abs=1e-8)
     assert found.error == pytest.approx((w.std() / 10 / w.mean()).item(), rel=1e-6)
     assert found.effective_sample_size == pytest.approx(
@@ -109,7 +108,7 @@ def test_mixture_is_normalized_and_its_samples_follow_it(generator: Generator) -
     centers, s = torch.tensor([[-1.0, 0.0], [2.0, 1.0], [2.0, -1.0]]), 0.5
     mixture = MixtureProposal((GaussianMixtureProposal(centers, s), normal(2, 1.0)))
     axis = torch.linspace(-6, 7, 301)
-    mass = mixture.log_density(torch.cartesian_prod(axis, axis)).exp().sum()
+    mass = mixture.log_prob(torch.cartesian_prod(axis, axis)).exp().sum()
     assert (mass * (axis[1] - axis[0]) ** 2).item() == pytest.approx(1, abs=1e-6)
     n = 50_000
     x = mixture.sample(n, generator)
@@ -152,43 +151,49 @@ def test_invalid_arguments_are_refused() -> None:
         MixtureProposal(())
 
 
-def test_kernels_at_rows_estimate_a_known_constant_or_nothing(generator: Generator) -> None:
-    rows = torch.randn(500, 2, generator=generator)
-    f = lambda x: -x.square().sum(1) / 2
-    estimate = kernel_log_partition(f, rows, generator)
-    assert estimate is not None
-    value, error = estimate
-    assert error < 0.1
-    assert abs(value - math.log(2 * math.pi)) < 5 * error
-    assert kernel_log_partition(lambda x: f(100 * x), rows, generator) is None
-
-
-SPIKED = ((0.3, 1.0), (0.7, 0.003))
-"""Weight and width of a normal distribution and of a spike at its center."""
-
-
-def spiked(x: Tensor) -> Tensor:
-    parts = [math.log(w) + normal(x.shape[1], s).log_density(x) for w, s in SPIKED]
-    return torch.stack(parts).logsumexp(0)
-
-
-def test_kernels_that_miss_a_spike_estimate_nothing(generator: Generator) -> None:
-    r"""The kernels alone are wrong by $\log 0.3 = -1.2$, with a small error."""
-    scales = torch.tensor([s for w, s in SPIKED for _ in range(int(1000 * w))])
-    rows = scales[:, None] * torch.randn(1000, 4, generator=generator)
-    proposal = GaussianMixtureProposal(rows, PARTITION_SCALE)
-    alone = importance_log_partition(spiked, proposal, PARTITION_SAMPLES, generator=generator)
-    assert alone.value < -1
-    assert alone.error < PARTITION_ERROR
-    assert alone.effective_sample_size > 100
-    assert kernel_log_partition(spiked, rows, generator) is None
-
-
 def test_log_weights_do_not_depend_on_the_batch(generator: Generator) -> None:
     f, x = lambda x: -x.abs().sum(1), torch.randn(10, 2, generator=generator)
-    expected = f(x) - normal(2, 1.5).log_density(x)
+    expected = f(x) - normal(2, 1.5).log_prob(x)
     for batch in (1, 3, 10, 100):
         found = importance_log_weights(f, normal(2, 1.5), x, batch=batch)
         torch.testing.assert_close(found, expected)
     with pytest.raises(ValueError, match="batch must be"):
         importance_log_weights(f, normal(2, 1.5), x, batch=0)
+
+
+BROAD = MultivariateNormal(torch.zeros(2), torch.tensor([[4.0, 1.0], [1.0, 3.0]]))
+
+
+@pytest.mark.parametrize("kind", ["torch", "fitted", "zuko", "mixture"])
+def test_any_density_with_log_prob_and_sample_is_a_proposal(
+    kind: str, generator: Generator
+) -> None:
+    """The estimate is right, repeats with the generator and leaves torch's own one alone."""
+    target = correlated()
+    if kind == "zuko":
+        zuko = pytest.importorskip("zuko")
+        proposal = zuko.flows.MAF(2, hidden_features=(8,))()
+    else:
+        fitted = fit_gaussian(BROAD.sample((2000,)))
+        proposal = {"torch": BROAD, "fitted": fitted, "mixture": MixtureProposal((BROAD, fitted))}[
+            kind
+        ]
+    state, again = torch.get_rng_state(), Generator().set_state(generator.get_state())
+    estimate = importance_log_partition(target.log_density, proposal, 20_000, generator=generator)
+    assert torch.equal(state, torch.get_rng_state())
+    assert abs(estimate.value - target.log_partition) < 5 * estimate.error < 0.2
+    repeated = importance_log_partition(target.log_density, proposal, 20_000, generator=again)
+    assert repeated == estimate
+    x = target.sample(5, generator)
+    expected = target.log_density(x) - proposal.log_prob(x)
+    torch.testing.assert_close(importance_log_weights(target.log_density, proposal, x), expected)
+
+
+def test_what_is_no_proposal_is_refused() -> None:
+    f = lambda x: x.sum(1)
+    with pytest.raises(TypeError, match=r"`log_prob` and `sample`, .* but got function"):
+        importance_log_partition(f, f, 10)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"Independent\(dist, 1\)"):
+        importance_log_partition(f, TorchNormal(torch.zeros(2), 1.0), 10)
+    wrapped = Independent(TorchNormal(torch.zeros(2), 1.0), 1)
+    assert importance_log_partition(wrapped, wrapped, 10).value == 0

@@ -32,4 +32,4 @@ def quick_training(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     monkeypatch.setattr(ensemble, "VALIDATIONS", 1)
     monkeypatch.setattr(ensemble, "SAMPLING_LEVELS", Geometric(2.0, 0.05, 12))
-    monkeypatch.setattr(model, "kernel_log_partition", lambda *_: None)
+    monkeypatch.setattr(model, "flow_log_partition", lambda *_: None)

@@ -8,14 +8,23 @@ a loss NaN, far from its cause.
 import math
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import cast
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 from torch.distributions import Distribution
 
 from ...tensors import length, require_floating, require_tensor, require_values
-from ...typing import DensityFunction, Derivative, Function, LogDensity, Projection, Score
+from ...typing import (
+    DensityFunction,
+    Derivative,
+    Function,
+    LogDensity,
+    NormalizedDensity,
+    Projection,
+    Score,
+)
 from .state import is_tracing
 
 
@@ -64,6 +73,53 @@ def as_log_density(f: LogDensity) -> DensityFunction:
         "expected a log-density: a callable such as an nn.Module, or an object with `log_prob` "
         f"such as a torch.distributions.Distribution, but got {type(f).__name__}"
     )
+
+
+def as_normalized(q: NormalizedDensity | Distribution) -> NormalizedDensity:
+    """Return a normalized density, also of a distribution of `torch.distributions` or zuko.
+
+    Args:
+        q: The density, with `log_prob` and `sample`.
+
+    Returns:
+        The same density, whose `sample` takes a number of rows and a generator.
+
+    Raises:
+        TypeError: If `q` has no `log_prob` or no `sample`.
+        ValueError: If `q` is a distribution with a batch shape.
+
+    Example:
+        >>> from torch.distributions import Independent, Normal
+        >>> normal = Independent(Normal(torch.zeros(2), torch.ones(2)), 1)
+        >>> as_normalized(normal).sample(3, Generator().manual_seed(0)).shape
+        torch.Size([3, 2])
+    """
+    if isinstance(q, Distribution):
+        return _TorchDensity(q, as_log_density(q))
+    if hasattr(q, "log_prob") and hasattr(q, "sample"):
+        return q
+    raise TypeError(
+        "expected a normalized density with `log_prob` and `sample`, such as a distribution of "
+        f"torch.distributions, a flow of zuko (called: `flow()`) or `fit_gaussian(x)`, but got "
+        f"{type(q).__name__}"
+    )
+
+
+@dataclass(frozen=True)
+class _TorchDensity:
+    """A distribution of `torch.distributions`, which draws from torch's global generator."""
+
+    distribution: Distribution
+    log_prob: DensityFunction
+
+    def sample(self, n: int, generator: Generator | None = None) -> Tensor:
+        if generator is None:
+            return self.distribution.sample((n,))
+        seed = int(torch.randint(2**62, (), generator=generator, device=generator.device))
+        devices = [] if generator.device.type == "cpu" else [generator.device]
+        with torch.random.fork_rng(devices, device_type=generator.device.type):
+            torch.manual_seed(seed)
+            return self.distribution.sample((n,))
 
 
 def require_density_shape(shape: torch.Size, rows: int) -> None:

@@ -122,7 +122,7 @@ def test_local_gaussians_are_a_density_with_the_moments_of_their_samples(
     rows = torch.randn(60, 2, generator=generator) * torch.tensor([1.0, 3.0])
     near = LocalGaussians.of(rows, 1.0, neighbors=8)
     axis = torch.linspace(-20, 20, 201)
-    density = near.log_density(torch.cartesian_prod(axis, axis)).exp()
+    density = near.log_prob(torch.cartesian_prod(axis, axis)).exp()
     assert density.sum().item() * 0.2**2 == pytest.approx(1, abs=5e-3)
     x = near.sample(50_000, generator)
     covariances = near.factors @ near.factors.mT
@@ -138,7 +138,7 @@ def test_local_gaussians_follow_their_formula(generator: Generator) -> None:
     x = torch.randn(5, 3, generator=generator)
     log_parts = parts.log_prob(x[:, None])  # type: ignore[no-untyped-call]
     expected = log_parts.logsumexp(1) - math.log(4)
-    torch.testing.assert_close(near.log_density(x), expected)
+    torch.testing.assert_close(near.log_prob(x), expected)
     nearest = rows[(rows - rows[0]).norm(dim=1).argsort()[:7]] - rows[0]
     covariance = nearest.T @ nearest / 7
     covariance = 0.9 * covariance + 0.1 * covariance.trace() / 3 * torch.eye(3)
@@ -147,7 +147,7 @@ def test_local_gaussians_follow_their_formula(generator: Generator) -> None:
 
 def test_local_gaussians_of_equal_rows_are_not_singular() -> None:
     near = LocalGaussians.of(torch.zeros(5, 2), 1.0)
-    assert near.log_density(torch.zeros(1, 2)).item() == pytest.approx(
+    assert near.log_prob(torch.zeros(1, 2)).item() == pytest.approx(
         -math.log(2 * math.pi * 1e-13), rel=1e-6
     )
 
