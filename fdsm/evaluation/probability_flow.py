@@ -28,7 +28,7 @@ from ..derivatives.checks.arguments import as_normalized, check_values, checked_
 from ..derivatives.exact import EXACT
 from ..noise import require_levels
 from ..operators import laplacian
-from ..operators.directional import STEP
+from ..operators.arguments import STEP
 from ..projections import Sphere, draw_directions
 from ..tensors import dimension, dot, per_example, tile
 from ..typing import Derivative, LogDensity, NormalizedDensity, Score

@@ -83,6 +83,6 @@ FORMULAS = (
     Mutation("AUC: ties count as failures", "evaluation/ood.py", "(below + not_above)", "(below + below)", "tests/evaluation/test_ood.py"),
     Mutation("calibration: no 1 in the p-value", "tables/outliers/calibration.py", "count = torch.ones_like(new[0])", "count = torch.zeros_like(new[0])", OUTLIERS),
     Mutation("calibration: ties are less unusual", "tables/outliers/calibration.py", "torch.searchsorted(fold, own.contiguous())", "torch.searchsorted(fold, own.contiguous(), right=True)", OUTLIERS),
-    Mutation("calibration: rows of the own fold", "tables/outliers/calibration.py", "scores[~own]", "scores[own]", OUTLIERS),
+    Mutation("calibration: rows of the own fold", "tables/outliers/calibration.py", "(~own if self.num_folds > 1 else own)", "own", OUTLIERS),
     Mutation("false discoveries: no 1/n", "tables/outliers/false_discovery.py", "* rate / max(n, 1)", "* rate", OUTLIERS),
 )  # fmt: skip
