@@ -138,7 +138,8 @@ plt.show()
 
 # %%
 # One step of flow matching goes to the mean of the data. One step of mean flow leaves a few
-# samples between the arcs, where the network would have to change abruptly. More steps leave fewer.
+# samples between the arcs, where the network would have to change abruptly. More steps leave
+# fewer.
 
 # %%
 # The derivative by finite differences
