@@ -82,7 +82,7 @@ class FlowMatching:
     Reference:
         Lipman et al. (2023), https://arxiv.org/abs/2210.02747, Eq. 23 with $σ_{min} = 0$ and time
         reversed.
-        Geng et al. (2025), https://arxiv.org/abs/2505.13447, Eq. 2.
+        Geng et al. (2025), https://arxiv.org/abs/2505.13447, Sec. 3.
 
     Attributes:
         times: The distribution of $t$: `UniformTimes`, `LogitNormalTimes`, or any noise levels
@@ -134,7 +134,7 @@ class MeanFlow:
 
     Reference:
         Geng et al. (2025), Mean flows for one-step generative modeling,
-        https://arxiv.org/abs/2505.13447, Algorithm 1, Eq. 9 to 11 and 22.
+        https://arxiv.org/abs/2505.13447, Algorithm 1, Eq. 6 to 11 and 22.
 
     Attributes:
         derivative: The engine of the derivative. Default: Taylor mode, or autodiff for models with
