@@ -74,6 +74,28 @@ def annealed_dsm(levels: Tensor) -> Expected:
     return lambda a, d: (a**2 * levels**2 + (1 - a * levels**2) ** 2).mean()
 
 
+def flow_matching(times: Tensor) -> Expected:
+    """$E[(-az - v)²] = a²((1 - t)² + t²) + 2a(2t - 1) + 2$, averaged over times."""
+    return lambda a, d: (a**2 * ((1 - times) ** 2 + times**2) + 2 * a * (2 * times - 1) + 2).mean()
+
+
+def mean_flow(times: Tensor, unequal: float) -> Expected:
+    r"""$E[(-az - bv)²]$ with the constant $b = 1 + (t - r)a$, averaged over pairs of times.
+
+    $∂_z u = -a$ and $∂_t u = 0$, so the target is $v - (t - r)(-av) = bv$.
+    """
+    t = torch.maximum(times, times[:, None])
+
+    def expected(a: Tensor, d: int) -> Tensor:
+        def mean(tau: Tensor | float) -> Tensor:
+            b = 1 + tau * a.detach()
+            return (a**2 * ((1 - t) ** 2 + t**2) + 2 * a * b * (2 * t - 1) + 2 * b**2).mean()
+
+        return unequal * mean((times - times[:, None]).abs()) + (1 - unequal) * mean(0.0)
+
+    return expected
+
+
 def naive(radius: float) -> Expected:
     """$R = -a + a²/2 (1 + ε²/4)$, since $Δ = -a(x·v + ε²/2)$."""
     return lambda a, d: -a + a**2 / 2 * (1 + radius**2 / 4)

@@ -100,6 +100,17 @@ def test_the_page_of_the_probability_flow_is_normalized_and_close_to_the_truth()
     assert page["covered"] > 0.95
 
 
+@pytest.mark.nightly
+def test_the_page_of_mean_flow_samples_in_one_step() -> None:
+    page = run_page("mean_flow.py")
+    samples, test = page["samples"], page["test"]
+    assert page["distance"](samples["flow matching", 1], test) > 0.5
+    for key in [("flow matching", 100), ("mean flow", 1), ("mean flow", 100)]:
+        assert page["distance"](samples[key], test) < 0.005
+        assert page["stray"](samples[key]) < 0.1
+    assert min(page["errors"]) > 10 * page["exact"], "in float32 Taylor mode is more accurate"
+
+
 def test_the_service_finds_what_is_wrong_and_stops(capsys: pytest.CaptureFixture[str]) -> None:
     """The example itself compares the answer with the scores of the model."""
     example = runpy.run_path(str(EXAMPLES / "service.py"))

@@ -11,6 +11,7 @@ from .contrastive import MPF, NCE, NaiveFD
 from .denoising import DSM, MultiscaleDSM, ScoreDSM, SlicedDSM
 from .directions import Sliced, average_over_directions
 from .exact import SM
+from .flow import FlowMatching, LogitNormalTimes, MeanFlow, UniformTimes
 from .latent import SUMO
 from .layerwise import ApproximateBackprop, CurvaturePropagation
 from .likelihood import MLE
@@ -31,12 +32,16 @@ __all__ = [
     "ApproximateBackprop",
     "CurvaturePropagation",
     "FisherInformation",
+    "FlowMatching",
     "GradientPenalty",
+    "LogitNormalTimes",
+    "MeanFlow",
     "MultiscaleDSM",
     "NaiveFD",
     "ScoreDSM",
     "Sliced",
     "SlicedDSM",
+    "UniformTimes",
     "ViaScore",
     "average_over_directions",
 ]

@@ -27,7 +27,9 @@ from fdsm.objectives import (
     ApproximateBackprop,
     CurvaturePropagation,
     FisherInformation,
+    FlowMatching,
     GradientPenalty,
+    MeanFlow,
     MultiscaleDSM,
     NaiveFD,
     ScoreDSM,
@@ -131,6 +133,12 @@ CASES = {
         Annealed(SSM(FD), ConstantNoise(SIGMA)),
         "log_density",
         oracles.annealed_sm(torch.tensor([SIGMA], dtype=torch.float64)),
+    ),
+    "flow-matching": Case(FlowMatching(LEVELS), "score", oracles.flow_matching(SIGMAS)),
+    "mean-flow": Case(MeanFlow(times=LEVELS), "score", oracles.mean_flow(SIGMAS, 0.25)),
+    "mean-flow-fd": Case(MeanFlow(FD, LEVELS, 1.0), "score", oracles.mean_flow(SIGMAS, 1.0)),
+    "mean-flow-autodiff": Case(
+        MeanFlow(Autodiff(), LEVELS, 0.5), "score", oracles.mean_flow(SIGMAS, 0.5)
     ),
     "mle": Case(MLE(), "normalized", oracles.mle),
     "nce": Case(NCE(FD, Sphere(1.0)), "log_density", oracles.nce(1.0)),
@@ -337,7 +345,9 @@ def test_the_default_engine_is_taylor_mode_and_works_with_any_model(
         torch.testing.assert_close(*losses)
 
 
-WITH_ENGINE = [SSM, SSMVR, SM, partial(SlicedDSM, 0.1), GradientPenalty, FisherInformation, NCE]
+WITH_ENGINE = [
+    SSM, SSMVR, SM, MeanFlow, partial(SlicedDSM, 0.1), GradientPenalty, FisherInformation, NCE
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("build", WITH_ENGINE)
@@ -351,6 +361,6 @@ def test_arguments_are_checked_when_an_objective_is_built(build: Callable[..., O
     for wrong in ("fd", Sphere(), None):
         with pytest.raises(TypeError, match=r"must be an engine such as Taylor\(\), but got "):
             build(wrong)
-    if build is not SM:
+    if build not in {SM, MeanFlow}:
         with pytest.raises(TypeError, match="projection must be a projection such as Sphere"):
             build(FiniteDifference(), Sphere)

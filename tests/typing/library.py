@@ -25,7 +25,7 @@ from fdsm.evaluation import ModelCheck, exact_sm_loss, ood_auc
 from fdsm.measurement import Measurement
 from fdsm.models import QuadraticMLP
 from fdsm.noise import Geometric
-from fdsm.objectives import NCE, GradientPenalty, ScoreDSM, ViaScore
+from fdsm.objectives import NCE, FlowMatching, GradientPenalty, MeanFlow, ScoreDSM, ViaScore
 from fdsm.operators import directional_derivative, divergence, hessian_diagonal, laplacian
 from fdsm.samplers import Chains, ais, annealed_langevin, hmc, langevin
 from fdsm.training import Adam, GradientStep, IterationEvent, compiled_step, fit, objective_loss
@@ -72,6 +72,7 @@ def use_objectives(x: Tensor, label: Tensor, generator: Generator) -> Tensor:
         GradientPenalty(),
     ]
     scores: list[Objective] = [ScoreDSM(0.3), SSMVR(), Annealed(SSMVR(), Geometric(1, 0.01, 10))]
+    scores += [FlowMatching(), MeanFlow(FiniteDifference(), p=1.0)]
     loss = sum((f(Network(), x, generator=generator).mean() for f in objectives), x.new_zeros(()))
     loss += scores[0](lambda x: -x, x).mean() + SSM()(log_density, x, label).mean()
     assert_type(SSM()(Network(), x), Tensor)

@@ -11,6 +11,7 @@ import torch.distributed as dist
 from torch import Generator, Tensor, nn
 
 from fdsm import DSM, SSM, SSMVR, Autodiff, FiniteDifference, SlicedDSM, Sphere, Taylor
+from fdsm.objectives import MeanFlow
 from fdsm.training.distributed import DistributedLoss, LossModule
 from fdsm.training.distributed.fully_sharded import InnerGradientError, Units, fully_sharded
 from fdsm.typing import Objective
@@ -18,17 +19,34 @@ from fdsm.typing import Objective
 ROWS = 8
 LONG = Sphere(1.0)
 """Shorter steps of finite differences would magnify the rounding errors of float32."""
+
+
+@dataclass(frozen=True)
+class MeanFlowOfRows:
+    """Mean flow of a field $f(z (1 + r t))$, whose times are columns of rows."""
+
+    derivative: Taylor | FiniteDifference
+
+    def at(self, f: Callable[..., Tensor], x: Tensor, noise: Tensor, times: Tensor) -> Tensor:
+        r, t = times[:, :2].sigmoid().sort(1).values.unbind(1)
+        field = lambda z, r, t: f(z * (1 + r * t)[:, None])
+        return MeanFlow(self.derivative).at(field, x, noise, r, t)
+
+
 OBJECTIVES: dict[str, Any] = {
     "FD-SSM": SSM(FiniteDifference(), LONG),
     "FD-SSM, three directions": SSM(FiniteDifference(), LONG),
     "FD-DSM": SlicedDSM(1.0, FiniteDifference(), LONG),
     "FD-SSMVR": SSMVR(FiniteDifference(), LONG),
     "Taylor-SSM": SSM(Taylor()),
+    "Taylor-MeanFlow": MeanFlowOfRows(Taylor()),
+    "FD-MeanFlow": MeanFlowOfRows(FiniteDifference()),
     "SSM": SSM(Autodiff()),
     "SSMVR": SSMVR(Autodiff()),
     "DSM": DSM(1.0),
 }
-SCORES = {"FD-SSMVR", "SSMVR"}
+FLOWS = {"Taylor-MeanFlow", "FD-MeanFlow"}
+SCORES = {"FD-SSMVR", "SSMVR", *FLOWS}
 INNER = {"SSM", "SSMVR", "DSM"}
 """Objectives that take gradients themselves."""
 METHODS = ("ddp", "root", "layers")
@@ -63,7 +81,9 @@ def network(name: str, dtype: torch.dtype) -> nn.Module:
 def rows_and_given(name: str, dtype: torch.dtype, rank: int = 0, size: int = 1) -> list[Tensor]:
     """Return the rows of a process and their directions or noise."""
     draw = partial(torch.randn, generator=Generator().manual_seed(1), dtype=dtype)
-    shapes = [(3, ROWS, 3)] if "three" in name else [(ROWS, 3)] * (1 + (name == "FD-DSM"))
+    shapes = (
+        [(3, ROWS, 3)] if "three" in name else [(ROWS, 3)] * (1 + (name in {"FD-DSM", *FLOWS}))
+    )
     whole = [draw(ROWS, 3), *(draw(*shape) for shape in shapes)]
     return [x.chunk(size, -2)[rank] for x in whole]
 
