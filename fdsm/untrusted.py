@@ -189,17 +189,22 @@ def read_json(path: Path, error: type[InputError] = InputError) -> Any:  # ruff:
 
 
 def parse_json(content: bytes | str) -> Any:  # ruff: ignore[any-type]
-    """Return the value of a JSON document.
+    """Return the value of a JSON document in UTF-8.
 
     Raises:
         InputError: If it is not JSON or too deeply nested.
     """
     try:
-        value = json.loads(content)
+        text = content if isinstance(content, str) else content.decode()
+        value, end = _DECODER.raw_decode(text, len(text) - len(text.lstrip(_BLANK)))
     except RecursionError as problem:
         raise InputError(f"it is nested more than {MAX_JSON_DEPTH} times") from problem
     except ValueError as problem:
         raise InputError(f"it is not JSON ({problem})") from problem
+    if end < len(text) and (rest := text[end:].strip(_BLANK)):
+        raise InputError(f"it is not JSON (after its end comes {quote(rest)})")
+    if text.count("[") + text.count("{") <= MAX_JSON_DEPTH:
+        return value
     level, depth = [value], 0
     while inner := [item for item in level if isinstance(item, (dict, list))]:
         if depth == MAX_JSON_DEPTH:
@@ -207,6 +212,9 @@ def parse_json(content: bytes | str) -> Any:  # ruff: ignore[any-type]
         items = (item.values() if isinstance(item, dict) else item for item in inner)
         level, depth = [element for part in items for element in part], depth + 1
     return value
+
+
+_DECODER, _BLANK = json.JSONDecoder(), "\ufeff \t\r\n"
 
 
 def expansion_limit(size: int) -> int:

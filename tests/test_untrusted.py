@@ -79,6 +79,8 @@ def test_only_regular_files_are_read(tmp_path: Path) -> None:
 def test_json_is_bounded_in_depth_and_size(tmp_path: Path) -> None:
     nested = lambda depth: "[" * depth + "]" * depth
     assert parse_json(nested(MAX_JSON_DEPTH)) is not None
+    assert parse_json("[" + "[]," * 100 + nested(MAX_JSON_DEPTH - 1) + "]") is not None
+    assert parse_json(b"\xef\xbb\xbf \n[1] \n") == [1]
     for depth in (MAX_JSON_DEPTH + 1, 900, 10**6):
         with pytest.raises(InputError, match="it is nested more than 64 times"):
             parse_json(nested(depth))

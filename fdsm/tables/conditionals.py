@@ -138,8 +138,8 @@ class Conditionals:
         rows: Inputs of the training rows, complete, shape `(R, D)`.
         roots: The first node of each tree, shape `(K, C, T)`.
         feature: The feature that a node compares, shape `(nodes,)`.
-        threshold: Rows with at most this value go left, shape `(nodes,)`.
-        children: The left and the right node, shape `(nodes, 2)`. A leaf leads to itself.
+        threshold: Rows with at most this value go left, shape `(nodes,)`. Infinity for a leaf.
+        left: The left node, shape `(nodes,)`. The right node is the next. A leaf leads to itself.
         donors: Training rows of a leaf, shape `(nodes, 5)`. Zero for other nodes.
         by_equality: Whether the values of a column are compared by equality, shape `(C,)`.
         scale: The scale $a_j$ of each column, shape `(C,)`.
@@ -153,7 +153,7 @@ class Conditionals:
     roots: Tensor
     feature: Tensor
     threshold: Tensor
-    children: Tensor
+    left: Tensor
     donors: Tensor
     by_equality: Tensor
     scale: Tensor
@@ -183,7 +183,7 @@ class Conditionals:
         Returns:
             The forests.
         """
-        rows, folds = rows[:MAX_ROWS], folds[:MAX_ROWS]
+        rows, folds = rows[:MAX_ROWS].clone(), folds[:MAX_ROWS]
         gaps = torch.zeros(len(rows), len(view.encoder.blocks), dtype=torch.bool)
         if is_missing is not None:
             gaps = is_missing[:MAX_ROWS].cpu()
@@ -207,7 +207,7 @@ class Conditionals:
             trees += _grow(features, usable, others, target, is_level, seed + k)
         sizes = [len(tree.feature) for tree in trees]
         starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-        children = [tree.children + start for tree, start in zip(trees, starts, strict=True)]
+        left = [tree.left + start for tree, start in zip(trees, starts, strict=True)]
 
         def joined(parts: list[npt.NDArray[Any]], dtype: type[np.generic]) -> Tensor:
             return torch.from_numpy(np.concatenate(parts).astype(dtype)).to(rows.device)
@@ -218,7 +218,7 @@ class Conditionals:
             torch.from_numpy(starts).view(num_folds, len(levels), TREES).to(rows.device),
             joined([tree.feature for tree in trees], np.int16),
             joined([tree.threshold for tree in trees], np.float32),
-            joined(children, np.int32),
+            joined(left, np.int32),
             joined([tree.donors for tree in trees], np.int16),
             by_equality.to(rows.device),
             *torch.zeros(2, len(levels), device=rows.device).double(),
@@ -305,20 +305,27 @@ class Conditionals:
 
     def _leaves(self, features: Tensor, fold: int | Tensor, column: int) -> Tensor:
         """Return the leaf that a row reaches in each tree of a column, `(N, P) -> (N, T)`."""
-        feature, children = self._nodes
-        node = self.roots[fold, column].expand(len(features), -1)
+        num_rows, num_features = features.shape
+        inputs = features.flatten()
+        node = self.roots[fold, column].int().expand(num_rows, -1).flatten()
+        first = torch.arange(0, inputs.numel(), num_features, dtype=torch.int32).to(node.device)
+        first = first.repeat_interleave(TREES)
         for _ in range(MAX_DEPTH + 1):  # a damaged file may have circles
-            goes_right = features.gather(1, feature[node]) > self.threshold[node]
-            following = children[node, goes_right.long()]
+            value = inputs.index_select(0, self._feature.index_select(0, node).add_(first))
+            goes_right = value > self.threshold.index_select(0, node)
+            following = self.left.index_select(0, node).add_(goes_right)
             if torch.equal(following, node):
-                return node
+                return node.view(num_rows, TREES)
             node = following
         raise ValueError(f"a tree is deeper than {MAX_DEPTH} nodes")
 
     @cached_property
-    def _nodes(self) -> tuple[Tensor, Tensor]:
-        """The features and children of the nodes as indices."""
-        return self.feature.long(), self.children.long()
+    def _feature(self) -> Tensor:
+        """The features of the nodes as indices."""
+        low, high = self.feature.aminmax()
+        if not 0 <= int(low) <= int(high) < len(self.view.column_of_feature):
+            raise ValueError("the trees and the columns do not fit together")
+        return self.feature.int()
 
     @cached_property
     def _values(self) -> Tensor:
@@ -340,7 +347,7 @@ class _Tree(NamedTuple):
 
     feature: npt.NDArray[np.int64]
     threshold: npt.NDArray[np.float64]
-    children: npt.NDArray[np.int64]
+    left: npt.NDArray[np.int64]
     donors: npt.NDArray[np.int64]
 
 
@@ -386,10 +393,15 @@ def _grow(
     trees = []
     for t, estimator in enumerate(forest.estimators_):
         tree = estimator.tree_
-        nodes = np.arange(tree.node_count)
         is_leaf = tree.children_left < 0
-        children = np.stack([tree.children_left, tree.children_right], 1)
-        children = np.where(is_leaf[:, None], nodes[:, None], children)
+        # Numbered by depth, so that the right node follows the left one.
+        levels = [np.zeros(1, np.int64)]
+        while len(divided := levels[-1][~is_leaf[levels[-1]]]):
+            levels.append(np.stack([tree.children_left, tree.children_right], 1)[divided].ravel())
+        nodes = np.concatenate(levels)
+        number = np.argsort(nodes)
+        left = np.where(is_leaf, number, number[tree.children_left])[nodes]
+        threshold = np.where(is_leaf, np.inf, tree.threshold)[nodes]
         feature = others[tree.feature.clip(0)] if len(others) else np.zeros(len(nodes), np.int64)
         # The rows of each leaf, in random order. Those of a small leaf are repeated.
         by_leaf = order[np.argsort(leaves[:, t], kind="stable")]
@@ -398,5 +410,5 @@ def _grow(
         slot = np.arange(DONORS) % np.maximum(count, 1)[:, None]
         donors = rows[by_leaf[(first[:, None] + slot).clip(max=len(rows) - 1)]]
         donors[~is_leaf] = 0
-        trees.append(_Tree(feature, tree.threshold, children, donors))
+        trees.append(_Tree(feature[nodes], threshold, left, donors[nodes]))
     return trees

@@ -7,7 +7,7 @@ and for the comparison with other densities. No row is lost to a test set.
 
 import math
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
@@ -15,7 +15,8 @@ from functools import cached_property
 from typing import Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from ..derivatives import Autodiff, FiniteDifference, Taylor, score_of
 from ..models import (
@@ -50,7 +51,20 @@ SAMPLING_LEVELS = Geometric(LEVELS.first, LEVELS.last, 100)
 SCORED_LEVELS = (0.1, 0.2, 0.4)
 """Noise levels at which the log-density is read for outlier scores. The first is that of
 `log_density`."""
-OPTIMIZER = Adam(2e-3, (0.9, 0.99), weight_decay=0.01, clip=10.0, schedule=CosineSchedule())
+
+
+@dataclass(frozen=True)
+class FusedAdam(Adam):
+    """Adam with the fused kernel of torch, whose steps of small networks take a quarter."""
+
+    def build(self, parameters: Iterable[nn.Parameter]) -> Optimizer:
+        """Return the torch optimizer of the parameters."""
+        return torch.optim.AdamW(
+            parameters, self.lr, self.betas, weight_decay=self.weight_decay, fused=True
+        )
+
+
+OPTIMIZER = FusedAdam(2e-3, (0.9, 0.99), weight_decay=0.01, clip=10.0, schedule=CosineSchedule())
 BATCH = 128
 """Number of rows of a batch, for each member."""
 VALIDATION_ROWS = 500
@@ -200,7 +214,7 @@ def fold_of_rows(n: int) -> Tensor:
 def default_iterations(rows: int) -> int:
     """Return the largest number of training iterations for a number of rows."""
     if rows < 10_000:
-        return 700
+        return 600
     return 1000 if rows < LARGE else 2000
 
 

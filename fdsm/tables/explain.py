@@ -93,9 +93,13 @@ def _explain_batch(
     texts = [_as_text(schema, part) for part in codes]
     likely_texts = _as_text(schema, likely)
     names = [column.name for column in schema.used]
+    gap_surprise = detector.gaps.surprise(rows.isnan()).tolist()
     result = []
     for i in range(len(rows)):
         first = broken[i].reason(model, gains[i], values[i], texts[0][i])
+        if gap_surprise[i]:
+            column, text = detector.gaps.reason(~present[i])
+            first = [Reason(names[column], text, "", 1.0), *first]
         single = gains[i].clamp_min(0.0)
         # If no single column explains the row, several are unusual together.
         is_single = float(single.max()) >= min(1.0, EXPLAINED * float(scores[i]))

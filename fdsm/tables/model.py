@@ -56,6 +56,8 @@ from .scoring import ScoredTable, explain_frame, score_frames, table_frames
 from .summary import UNUSUAL_P, FileRecord, Summary, Training, as_written, summarize
 
 FORMAT = "fdsm table 2"
+TRAINING_ROWS = 200_000
+"""Largest number of rows that the network is trained on. Its last iteration has seen as many."""
 CALIBRATION_ROWS = 100_000
 """Largest number of held-out rows that outlier scores are calibrated on."""
 VALUE_ROWS = 100_000
@@ -202,18 +204,18 @@ class TableModel:
             source.sha256,
         )
         objective = choose_objective() if objective is None else objective
-        codes = torch.from_numpy(rows.codes)
-        encoder = Encoder.fit(codes, schema.num_levels)
         stages("Looking for relations between columns")
-        relations = Relations.fit(codes, schema)
+        relations = Relations.fit(torch.from_numpy(rows.codes), schema)
         stages("Encoding the table and filling gaps")
+        codes = torch.from_numpy(rows.codes)[:TRAINING_ROWS]  # they are in random order
+        encoder = Encoder.fit(codes, schema.num_levels)
         inputs, folds = encoder(codes).to(device), fold_of_rows(len(codes)).to(device)
         imputation = Imputation.fit(inputs)
         completed = fill_within_folds(inputs, folds)
         ensemble, history = train_ensemble(
             completed,
             objective,
-            iterations=default_iterations(len(codes)) if iterations is None else iterations,
+            iterations=default_iterations(len(rows.codes)) if iterations is None else iterations,
             seed=seed,
             device=device,
             progress=progress,
@@ -226,6 +228,7 @@ class TableModel:
             seed,
             stages("Growing trees for each column"),
         )
+        del completed  # as large as the table
         detector = _calibrate(
             ensemble,
             conditionals,
@@ -322,7 +325,8 @@ class TableModel:
 
         Args:
             codes: Codes of the rows, shape `(N, C)`. NaN in missing cells.
-            problems: Surprise of cells that have no code, shape `(N,)`. See `problem_surprise`.
+            problems: Surprise of cells that have no code, shape `(N,)`; see `problem_surprise`.
+                NaN for rows without such cells. Only their missing cells count as gaps.
             leave_one_out: Whether these are the training rows. Then the distance of a row to
                 itself does not count, so that outliers among the training rows are noticed.
             progress: Wraps the loop over blocks of rows, to show progress.
@@ -331,11 +335,14 @@ class TableModel:
             Three numbers per row.
         """
         calibration = self.detector.calibration
-        broken = _broken(self.relations, codes, leave_one_out=leave_one_out)
+        contradictions = _broken(self.relations, codes, leave_one_out=leave_one_out)
+        gaps = self.detector.gaps.surprise(codes.isnan(), leave_one_out=leave_one_out).cpu()
+        if problems is not None:
+            gaps = gaps.where(problems.isnan(), problems)
         measures = self.detector.measures(
             self._exact.member_log_densities,
             self.inputs(codes),
-            broken if problems is None else torch.maximum(broken, problems),
+            torch.maximum(contradictions, gaps),
             leave_one_out=leave_one_out,
             progress=progress,
         )

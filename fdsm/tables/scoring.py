@@ -138,7 +138,7 @@ def score_frames(
         unreadable = _unreadable_rows(rows, cell_problems)
         problems |= {done + i: text for i, text in unreadable.items()}
         new_values = {i: cells for i, cells in cell_problems.items() if i not in unreadable}
-        surprise = torch.zeros(len(rows)).double()
+        surprise = torch.full((len(rows),), torch.nan).double()
         for i, cells in new_values.items():
             surprise[i] = max(model.problem_surprise(column) for column, _ in cells)
         block = _score_rows(
@@ -156,9 +156,8 @@ def score_frames(
             by_row = dict(zip(chosen.tolist(), explanations, strict=True))
             unusual_otherwise = _unusual_otherwise(model, rows, new_values)
             for i, cells in new_values.items():
-                given = [Reason(column, text, "", 1.0) for column, text in cells]
                 others = by_row.get(i, []) if i in unusual_otherwise else []
-                by_row[i] = (given + others)[: max(reasons, len(given))]
+                by_row[i] = _with_problems(cells, others)[: max(reasons, len(cells))]
             explained |= {done + i: each for i, each in by_row.items()}
         highest = torch.cat([highest, block[0].nan_to_num(-torch.inf)]).topk(EXPLAINED_ROWS).values
         done += len(rows)
@@ -181,14 +180,22 @@ def explain_frame(model: "TableModel", frame: Frame, count: int) -> list[list[Re
     unusual_otherwise = _unusual_otherwise(model, rows, problems)
     for i, cells in problems.items():
         others = explanations[i] if i in unusual_otherwise else []
-        explanations[i] = [Reason(column, text, "", 1.0) for column, text in cells] + others
+        explanations[i] = _with_problems(cells, others)
     return explanations
+
+
+def _with_problems(cells: Sequence[tuple[str, str]], others: list[Reason]) -> list[Reason]:
+    """Return the problems of cells as reasons, then other reasons."""
+    given = [Reason(column, text, "", 1.0) for column, text in cells]
+    columns = [column for column, _ in cells]
+    return given + [reason for reason in others if reason.column not in columns]
 
 
 def _unusual_otherwise(model: "TableModel", rows: Tensor, problems: Problems) -> set[int]:
     """Return which rows with problems are among the most unusual 5 % without them too."""
     changed = list(problems)
-    p_values = model.score_codes(rows[changed]).p_value.tolist() if changed else []
+    no_surprise = torch.zeros(len(changed)).double()
+    p_values = model.score_codes(rows[changed], no_surprise).p_value.tolist() if changed else []
     return {i for i, p_value in zip(changed, p_values, strict=True) if p_value <= EXPLAINED_P}
 
 

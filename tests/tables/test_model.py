@@ -176,7 +176,8 @@ def test_members_score_the_rows_that_they_have_not_seen(
         values.append(-torch.stack(members).mean(0)[:, k])
     medians = torch.cat(values, 1).double().median(1).values
     torch.testing.assert_close(calibration.center[:3], medians, rtol=1e-4, atol=1e-4)
-    whole_row = [0.5 / 3] * 3 + [1.0, 0.4, 0.5, 0.0]
+    density = 1.5 * len(x) / (len(x) + 500)
+    whole_row = [density / 3] * 3 + [1.0, 0.5, 0.5, 0.0]
     assert calibration.weights[0].tolist() == pytest.approx(whole_row)
     assert calibration.weights[2].tolist() == pytest.approx([-1 / 3] * 3 + [0.0] * 4)
 
@@ -228,7 +229,7 @@ def test_p_values_of_mixed_tables_are_uniform_also_for_new_categories(
     assert new_rows.mean() == pytest.approx(np.mean(predicted), rel=0.4)
     for level, error in ((0.01, 0.006), (0.05, 0.02), (0.2, 0.05), (0.5, 0.06)):
         assert (p <= level).mean() == pytest.approx(level, abs=error)
-    assert (p[new_rows] <= 0.05).mean() < 0.08
+    assert (p[new_rows] <= 0.05).mean() < 0.11
 
 
 def test_score_is_minus_the_logarithm_of_the_tail_probability(tmp_path: Path) -> None:
@@ -250,7 +251,7 @@ def test_training_rows_are_not_their_own_neighbors_if_asked(quick_training: None
     rows = {"a": x[:, 0].numpy(), "b": x[:, 1].numpy()}
     known = trained.score(rows, reasons=0)
     left_out = trained.score(rows, reasons=0, leave_one_out=True)
-    assert left_out.score.mean() > known.score.mean() + 0.1
+    assert left_out.score.mean() > known.score.mean() + 0.08
 
 
 # Loss
@@ -396,7 +397,7 @@ def test_each_log_density_is_computed_once(
     monkeypatch.setattr(NoiseConditionalEnsemble, "forward", counted)
     mixed.score(path, reasons=0)
     assert sum(evaluated) == 3 * 30
-    rows[5][6] = ""
+    rows[5][5] = ""
     evaluated.clear()
     mixed.score(write_rows(path, rows), reasons=0)
     assert sum(evaluated) == 3 * (29 + 5)  # five completions
@@ -631,7 +632,8 @@ def test_parts_that_do_not_fit_are_noticed_when_the_model_is_read(
         ("calibration", "weights", lambda weights: weights[:, :2]),
         ("calibration", "held_out", lambda held_out: held_out[:, :0]),
         ("conditionals", "rows", lambda rows: rows[:, :1]),
-        ("conditionals", "children", lambda children: (children + 1) % len(children)),  # a circle
+        ("conditionals", "left", lambda left: (left + 1) % len(left)),  # a circle
+        ("conditionals", "feature", lambda feature: feature + 100),
         ("conditionals", "roots", lambda roots: roots + 10**6),
         ("cell_tails", "values", lambda values: values[:3]),
     ],

@@ -1,7 +1,7 @@
 """JSON tables: an object in each line, or one array of objects."""
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -21,6 +21,8 @@ EXAMPLE = '{"x": 1.5, "kind": "a"}'
 """A row, for messages."""
 MAX_SHOWN = 5
 """Largest number of lines that a message lists."""
+MAX_PROBLEMS = 1000
+"""A table to train on is refused after this number of rows that cannot be read."""
 
 
 class JsonRow(NamedTuple):
@@ -89,39 +91,45 @@ def parse_json_table(file: IO[bytes], path: Path) -> pa.Table:
     Raises:
         DataError: If a row cannot be read, or there are no cells.
     """
-    rows = list(parse_rows(file, path))
-    if bad := [row.problem for row in rows if row.problem]:
-        more = f" and {len(bad) - MAX_SHOWN:,} more" if len(bad) > MAX_SHOWN else ""
+    rows: list[dict[str, Any]] = []  # Python's garbage collection skips dicts of plain cells
+    names: dict[str, Any] = {}
+    problems: list[str] = []
+    for row in parse_rows(file, path):
+        rows.append(row.cells)
+        names.update(row.cells)
+        for name, cell in row.cells.items():
+            if type(cell) not in _TEXT:
+                row.cells[name] = json.dumps(cell)
+        if row.problem:
+            problems.append(row.problem)
+            if len(problems) == MAX_PROBLEMS:
+                break
+    if problems:
+        first = "the first " if len(problems) == MAX_PROBLEMS else ""
+        more = f" and {len(problems) - MAX_SHOWN:,} more" if len(problems) > MAX_SHOWN else ""
         raise DataError(
-            f"{path} cannot be used as it is: {len(bad):,} of {len(rows):,} rows cannot be read: "
-            f"{'; '.join(bad[:MAX_SHOWN])}{more}. Correct them"
+            f"{path} cannot be used as it is: {len(problems):,} of {first}{len(rows):,} rows "
+            f"cannot be read: {'; '.join(problems[:MAX_SHOWN])}{more}. Correct them"
         )
-    _require_given_cells(rows, json_names(rows, path), path)
-    return frame_from([
-        {
-            name: cell if type(cell) in _TEXT else json.dumps(cell)
-            for name, cell in row.cells.items()
-        }
-        for row in rows
-    ])
+    _require_columns(names, path, "there are no rows")
+    _require_given_cells(rows, names, path)
+    return frame_from({name: [row.get(name) for row in rows] for name in names})
 
 
-def json_names(rows: Iterator[JsonRow] | Sequence[JsonRow], path: Path) -> tuple[str, ...]:
+def json_names(rows: Iterable[JsonRow], path: Path) -> tuple[str, ...]:
     """Return the keys of all rows in the order in which they come first.
 
     Raises:
         DataError: If there are none, or too many.
     """
-    names: dict[str, None] = {}
+    names: dict[str, Any] = {}
     problem = "there are no rows"
     for row in rows:
-        names |= dict.fromkeys(row.cells)
+        names.update(row.cells)
         problem = row.problem or problem
         if len(names) > MAX_COLUMNS:
             break
-    require_names(tuple(names), path)
-    if not names:
-        raise DataError(f"{path} has no cells: {problem}. Give objects such as {EXAMPLE}")
+    _require_columns(names, path, problem)
     return tuple(names)
 
 
@@ -143,7 +151,7 @@ def text_frame(
     Raises:
         DataError: If most rows lack most columns of a large block.
     """
-    _require_given_cells(rows, names, path)
+    _require_given_cells([row.cells for row in rows], names, path)
     ragged = {i: row.problem for i, row in enumerate(rows) if row.problem}
     for i, row in enumerate(rows):
         if columns and row.cells and row.cells.keys().isdisjoint(columns):
@@ -190,8 +198,16 @@ def _row(value: object, what: str, number: int) -> JsonRow:
     )
 
 
-def _require_given_cells(rows: Sequence[JsonRow], names: Sequence[str], path: Path) -> None:
-    given = sum(len(row.cells) for row in rows)
+def _require_columns(names: Collection[str], path: Path, problem: str) -> None:
+    require_names(tuple(names), path)
+    if not names:
+        raise DataError(f"{path} has no cells: {problem}. Give objects such as {EXAMPLE}")
+
+
+def _require_given_cells(
+    rows: Sequence[Mapping[str, Any]], names: Collection[str], path: Path
+) -> None:
+    given = sum(map(len, rows))
     if len(rows) * len(names) > max(SPARSE_CELLS, MAX_EXPANSION * given):
         raise DataError(
             f"{path} has {len(names):,} different keys in {len(rows):,} rows, but only {given:,} "

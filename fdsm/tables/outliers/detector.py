@@ -10,6 +10,7 @@ from torch import Tensor
 from ...samplers import Progress
 from ..conditionals import CellView, Conditionals
 from .calibration import Calibration
+from .gaps import GapPatterns
 from .known_values import KnownValues, new_category_surprise
 from .neighbors import Neighbors
 from .tail import UpperTails
@@ -18,15 +19,17 @@ from .training_errors import find_errors
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-LOG_DENSITY, NEW_VALUES, CELLS = 0.5, 0.4, 0.5
-"""Weights of the log-density, new values and the most surprising cell in the test of the whole
-row. That of distances is 1. See docs/outliers.md."""
-HIGH_DENSITY, CONTRADICTIONS = 0.02, 0.1
-"""Shares of the significance level that are spent on suspiciously high density and on
-contradictions."""
-CELL_SHARE, CELL_ROWS = 0.2, 1000
-"""Share of the level that is spent on the most surprising cell. From $n$ rows it is multiplied by
-$n / (n + 1000)$: what is surprising in a cell is learned from many rows."""
+LOG_DENSITY, NEW_VALUES, CELLS = 1.5, 0.5, 0.5
+"""Weights of the log-density, new values and surprising cells in the test of the whole row. That
+of distances is 1. See docs/outliers.md."""
+CELL_SHARE, HIGH_DENSITY, CONTRADICTIONS = 0.2, 0.02, 0.1
+"""Shares of the significance level that are spent on surprising cells, suspiciously high density
+and contradictions."""
+LEARNING_ROWS = 500
+"""The weight of the log-density and the share of surprising cells are multiplied by
+$n / (n + 500)$, since both are learned from the $n$ rows."""
+CELL_NORM = 4
+"""Order of the norm of the surprises of all cells of a row, which is close to the largest."""
 CHUNK = 2048
 """Number of rows that are compared at once."""
 REFERENCE_ROWS = 5000
@@ -40,12 +43,12 @@ class OutlierDetector:
     r"""Outlier scores from a log-density and from the training rows themselves.
 
     The measures of a row are minus the log-density at each noise level, which share one weight,
-    the mean log-distance to the nearest rows, the surprise of new values, the surprise of the most
-    surprising cell given the others, and that of contradictions: broken relations, and cells whose
-    category never occurred. `Calibration` combines them in four tests: of the whole row by all
-    measures, of its cells, of suspiciously high density, since a copy of a training row is no
-    surprise, and of contradictions alone. They are as unusual as they are rare among held-out
-    rows, however many columns a table has.
+    the mean log-distance to the nearest rows, the surprise of new values, the surprise of cells
+    given the others, and that of contradictions: broken relations, categories that never occurred
+    and cells that were never missing together. `Calibration` combines them in four tests: of the
+    whole row by all measures, of its cells, of suspiciously high density, since a copy of a
+    training row is no surprise, and of contradictions alone. They are as unusual as they are rare
+    among held-out rows, however many columns a table has.
 
     The surprise of a cell is $-\log_{10}$ of the probability that a held-out row has a more
     surprising one in this column. Fold $k$ learns it from the rows of the other folds, so its own
@@ -60,6 +63,7 @@ class OutlierDetector:
         cell_tails: Probabilities of the surprises of cells, of all columns by the first fold, then
             by the next.
         new_category: Surprise of a category that never occurred, by column, shape `(C,)`.
+        gaps: Combinations of missing cells.
     """
 
     calibration: Calibration
@@ -68,6 +72,7 @@ class OutlierDetector:
     conditionals: Conditionals
     cell_tails: UpperTails
     new_category: Tensor
+    gaps: GapPatterns
 
     @classmethod
     def fit(
@@ -97,7 +102,8 @@ class OutlierDetector:
             The detector.
         """
         view, num_levels = conditionals.view, conditionals.view.encoder.columns.num_levels
-        neighbors = Neighbors(rows[:REFERENCE_ROWS], folds[:REFERENCE_ROWS], view.one_hot)
+        reference = rows[:REFERENCE_ROWS].clone(), folds[:REFERENCE_ROWS].clone()
+        neighbors = Neighbors(*reference, view.one_hot)
         numbers = training_rows.clone()
         for levels, block in zip(num_levels, view.encoder.blocks, strict=True):
             if levels:  # new categories are contradictions
@@ -113,21 +119,26 @@ class OutlierDetector:
             cells[folds == k] = tails.log10(cells[folds == k])
         codes = view.cells(training_rows).masked_fill(view.is_missing(training_rows), torch.nan)
         new_category, once = new_category_surprise(codes, num_levels)
-        once = once[: len(rows)] * new_category
-        broken = once.amax(1) if broken is None else torch.maximum(broken.to(once), once.amax(1))
-        own = torch.cat([measures, _of_cells(cells, broken)])
+        contradictions = (once[: len(rows)] * new_category).amax(1)
+        is_missing = view.is_missing(rows)
+        gaps = GapPatterns.fit(is_missing)
+        of_gaps = gaps.surprise(is_missing, leave_one_out=True)
+        contradictions = torch.maximum(contradictions, of_gaps)
+        if broken is not None:
+            contradictions = torch.maximum(contradictions, broken.to(contradictions))
+        own = torch.cat([measures, _of_cells(cells, contradictions)])
         levels = len(own) - 4
         density = [1 / levels] * levels
+        learned = len(rows) / (len(rows) + LEARNING_ROWS)
         weights = own.new_tensor([
-            [*(LOG_DENSITY * weight for weight in density), 1.0, NEW_VALUES, CELLS, 0.0],
+            [*(LOG_DENSITY * learned * w for w in density), 1.0, NEW_VALUES, CELLS, 0.0],
             [*[0.0] * levels, 0.0, 0.0, 1.0, 0.0],
-            [*(-weight for weight in density), 0.0, 0.0, 0.0, 0.0],
+            [*(-w for w in density), 0.0, 0.0, 0.0, 0.0],
             [*[0.0] * levels, 0.0, 0.0, 0.0, 1.0],
         ])
         smallest_scale = own.new_zeros(len(own))
         smallest_scale[[-3, -1]] = 1.0  # surprises that most rows do not have are not stretched
-        of_cells = CELL_SHARE * len(rows) / (len(rows) + CELL_ROWS)
-        others = of_cells, HIGH_DENSITY, CONTRADICTIONS
+        others = CELL_SHARE * learned, HIGH_DENSITY, CONTRADICTIONS
         calibration = Calibration.fit(
             own,
             folds,
@@ -136,13 +147,15 @@ class OutlierDetector:
             smallest_scale,
             kept=kept,
         )
-        return cls(calibration, neighbors, known_values, conditionals, cell_tails, new_category)
+        return cls(
+            calibration, neighbors, known_values, conditionals, cell_tails, new_category, gaps
+        )
 
     def measures(
         self,
         log_densities: LogDensities,
         x: Tensor,
-        broken: Tensor | None = None,
+        contradictions: Tensor | None = None,
         *,
         leave_one_out: bool = False,
         progress: Progress = lambda steps: steps,
@@ -156,7 +169,8 @@ class OutlierDetector:
         Args:
             log_densities: The log-densities that the detector was calibrated with.
             x: Rows, shape `(N, D)`. NaN in missing cells.
-            broken: Surprise of broken relations of each row, shape `(N,)`.
+            contradictions: Surprise of broken relations, new categories and gaps of each row,
+                shape `(N,)`. Default: none.
             leave_one_out: Whether copies of training rows are these rows, which are not their own
                 neighbors. If the training rows are different, they always are.
             progress: Wraps the loop over blocks of rows, to show progress.
@@ -166,7 +180,7 @@ class OutlierDetector:
             itself.fill_(-1)
         parts = _Parts(log_densities, self.neighbors, self.known_values, self.conditionals)
         measures, cells = parts.of_rows(x, itself, progress)
-        return torch.cat([measures, _of_cells(self._log_p(cells), broken)])
+        return torch.cat([measures, _of_cells(self._log_p(cells), contradictions)])
 
     def cell_surprises(self, x: Tensor) -> Tensor:
         """Return the mean surprise of each cell over the folds, shape `(N, D) -> (N, C)`.
@@ -189,6 +203,7 @@ class OutlierDetector:
             "known_values": self.known_values,
             "conditionals": self.conditionals,
             "cell_tails": self.cell_tails,
+            "gaps": self.gaps,
         }
         state = {name: _tensors(component) for name, component in components.items()}
         return {**state, "categories": {"new": self.new_category}}
@@ -203,6 +218,7 @@ class OutlierDetector:
             Conditionals(view, **state["conditionals"]),
             UpperTails(**state["cell_tails"]),
             state["categories"]["new"],
+            GapPatterns(**state["gaps"]),
         )
 
 
@@ -218,15 +234,15 @@ def _by_fold(tails: UpperTails, num_folds: int) -> list[UpperTails]:
 
 
 def _of_cells(log_p: Tensor, contradictions: Tensor | None) -> Tensor:
-    """Return the largest surprise of rows and that of contradictions, `(*K, N, C) -> (2, *K, N)`.
+    """Return the surprise of the cells of rows and of contradictions, `(*K, N, C) -> (2, *K, N)`.
 
     Args:
         log_p: Logarithms of the probabilities of cells. NaN in missing cells.
         contradictions: The largest surprise of contradictions of each row, shape `(N,)`.
     """
-    largest = -log_p.nan_to_num(0.0).amin(-1)
-    other = torch.zeros_like(largest) if contradictions is None else contradictions.to(largest)
-    return torch.stack([torch.maximum(largest, other), other.expand_as(largest)])
+    cells = torch.linalg.vector_norm(log_p.nan_to_num(0.0), CELL_NORM, -1)
+    other = torch.zeros_like(cells) if contradictions is None else contradictions.to(cells)
+    return torch.stack([torch.maximum(cells, other), other.expand_as(cells)])
 
 
 def _present(column: Tensor) -> Tensor:

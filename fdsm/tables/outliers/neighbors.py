@@ -5,6 +5,7 @@ from functools import cached_property
 
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from ..imputation import Imputation, fill_within_folds
 
@@ -129,10 +130,18 @@ class Neighbors:
         """Return the sums of absolute differences to the rows, `(K, N, D) -> (K, N, R)`."""
         x, rows = x.float(), self.complete_rows.float()
         distances = torch.cdist(x[..., self._numbers], rows[:, self._numbers], p=1.0)
-        for block in self.one_hot:  # two different one-hot vectors differ by 2
-            differs = x[..., block].argmax(-1)[..., None] != rows[:, block].argmax(-1)
-            distances.add_(differs, alpha=2)
-        return distances
+        if not self.one_hot:
+            return distances
+        # Two different one-hot vectors differ by 2, and two equal ones have the product 1.
+        equal = self._indicators(x) @ self._indicators(rows).T
+        return distances.add_(len(self.one_hot) - equal, alpha=2)
+
+    def _indicators(self, x: Tensor) -> Tensor:
+        """Return the one-hot vectors of all categories, shape `(*N, D) -> (*N, L)`."""
+        parts = [
+            one_hot(x[..., block].argmax(-1), block.stop - block.start) for block in self.one_hot
+        ]
+        return torch.cat(parts, -1).to(x)
 
     def _mean_log_distance(self, x: Tensor, itself: Tensor) -> Tensor:
         distances = self._distances(x)

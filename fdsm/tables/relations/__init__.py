@@ -1,11 +1,10 @@
 """Exact relations between the columns of a table: rules, sums, products, dates, times of day."""
 
-from .kinds import AnyRelation, Lookup, Product, Relation, Sum
+from .kinds import Lookup, Product, Relation, Sum
 from .relations import Blame, Relations
 from .terms import Cell, DatePart, TimeOfDay, TimePart
 
 __all__ = [
-    "AnyRelation",
     "Blame",
     "Cell",
     "DatePart",

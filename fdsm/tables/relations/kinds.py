@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import torch
@@ -11,7 +11,7 @@ from torch import Generator, Tensor
 
 from ..schema import DateTime, TableSchema
 from ..schema.inference import RESOLUTIONS
-from .terms import AnyTerm, Cell
+from .terms import Cell, Term
 
 RADIX = 2.0**26
 """A key of two integers is the first one times this number, plus the second one."""
@@ -30,10 +30,10 @@ class Relation(ABC):
         checked: Number of training rows in which it can be checked.
     """
 
-    terms: tuple[AnyTerm, ...]
+    terms: tuple[Term, ...]
     target: Cell
-    failures: int
-    checked: int
+    failures: int = field(default=0, kw_only=True)
+    checked: int = field(default=0, kw_only=True)
 
     def __post_init__(self) -> None:
         if not self.terms or len(set(self.columns)) < len(self.columns):
@@ -52,20 +52,15 @@ class Relation(ABC):
         return math.log((self.checked + 1) / (self.failures + 0.5))
 
     @property
-    @abstractmethod
     def says_the_same(self) -> bool:
         """Whether the target tells as much as the only other column."""
+        return False
 
     @abstractmethod
     def expected(self, codes: Tensor, *, leave_one_out: bool = False) -> Tensor:
-        """Return the target that the other cells give, shape `(N, C) -> (N,)`.
+        """Return the target that the other cells give, `(N, C) -> (N,)`. NaN if it is unknown.
 
-        Args:
-            codes: Codes of rows. NaN in missing cells.
-            leave_one_out: Whether these are training rows, which do not give their own target.
-
-        Returns:
-            The codes. NaN if it cannot be known.
+        With `leave_one_out`, the rows are training rows, which do not give their own target.
         """
 
     @abstractmethod
@@ -77,16 +72,17 @@ class Relation(ABC):
         """Return the relation as text."""
 
     @abstractmethod
+    def solve_term(self, codes: Tensor, i: int) -> Tensor | None:
+        """Return the cells of the column of term `i` that the other cells give. See `solve`."""
+
     def solve(self, codes: Tensor, column: int) -> Tensor | None:
-        """Return the cells of one of the columns that the other cells give, shape `(N,)`.
+        """Return the cells of one of the columns that the other cells give, `(N, C) -> (N,)`.
 
-        Args:
-            codes: Codes of rows, shape `(N, C)`.
-            column: Index of the column.
-
-        Returns:
-            The cells, NaN where there are none. `None` if the column cannot be solved for.
+        They are NaN where there are none. `None` if the column cannot be solved for.
         """
+        if column == self.target.column:
+            return self.expected(codes)
+        return self.solve_term(codes, self.columns.index(column))
 
     def with_known_terms(
         self, codes: Tensor, kept: Collection[int], generator: Generator | None
@@ -95,15 +91,7 @@ class Relation(ABC):
         return codes
 
     def holds(self, codes: Tensor, *, leave_one_out: bool = False) -> Tensor:
-        """Return 1 where the relation holds, 0 where not, -1 where it cannot be checked.
-
-        Args:
-            codes: Codes of rows, shape `(N, C)`.
-            leave_one_out: Whether these are training rows.
-
-        Returns:
-            One int8 per row.
-        """
+        """Return 1 where it holds, 0 where not, -1 if it cannot be checked, `(N, C) -> (N,)`."""
         expected = self.expected(codes, leave_one_out=leave_one_out)
         cells = self.target.values(codes)
         holds = (~self.differs(codes, expected, cells)).to(torch.int8)
@@ -122,7 +110,7 @@ class Sum(Relation):
         lowest: With a period, the target is expected between `lowest` and `lowest + period`.
 
     Example:
-        >>> day = Sum((Cell(0),), Cell(1), 0, 50, (-1.0,), 24.0, 0.01)
+        >>> day = Sum((Cell(0),), Cell(1), (-1.0,), 24.0, 0.01)
         >>> rows = torch.tensor([[10.0, 14.0], [10.0, 12.0], [10.0, torch.nan]])
         >>> day.expected(rows), day.holds(rows)
         (tensor([14., 14., 14.]), tensor([ 1,  0, -1], dtype=torch.int8))
@@ -159,14 +147,11 @@ class Sum(Relation):
             difference = (difference + half) % self.period - half
         return difference.abs() > self.tolerance
 
-    def solve(self, codes: Tensor, column: int) -> Tensor | None:
-        """See `Relation.solve`."""
-        if column == self.target.column:
-            return self.expected(codes)
-        i = self.columns.index(column)
+    def solve_term(self, codes: Tensor, i: int) -> Tensor | None:
+        """See `Relation.solve_term`."""
         rest = self.target.values(codes) - self.constant
-        for k, term in zip(self.coefficients, self.terms, strict=True):
-            if term.column != column:
+        for j, (k, term) in enumerate(zip(self.coefficients, self.terms, strict=True)):
+            if j != i:
                 rest = rest - k * term.values(codes)
         return self.terms[i].invert(codes, rest / self.coefficients[i])
 
@@ -212,7 +197,7 @@ class Product(Relation):
         rounding: Largest rounding errors $h$ of $a$, $b$ and $c$.
 
     Example:
-        >>> price = Product((Cell(0), Cell(1)), Cell(2), 0, 50, 1, (0.0, 0.0, 0.005))
+        >>> price = Product((Cell(0), Cell(1)), Cell(2), 1, (0.0, 0.0, 0.005))
         >>> price.holds(torch.tensor([[3.0, 1.15, 3.45], [3.0, 1.15, 4.35]]))
         tensor([1, 0], dtype=torch.int8)
     """
@@ -224,11 +209,6 @@ class Product(Relation):
         super().__post_init__()
         if len(self.terms) != 2 or self.power not in {1, -1}:
             raise ValueError(f"a product needs two terms and the power 1 or -1, got {self.power}")
-
-    @property
-    def says_the_same(self) -> bool:
-        """See `Relation.says_the_same`."""
-        return False
 
     def expected(self, codes: Tensor, *, leave_one_out: bool = False) -> Tensor:
         """See `Relation.expected`."""
@@ -243,13 +223,11 @@ class Product(Relation):
         tolerance = h_c + (b**self.power).abs() * h_a + (a * b ** (self.power - 1)).abs() * h_b
         return (cells - expected).abs() > tolerance
 
-    def solve(self, codes: Tensor, column: int) -> Tensor | None:
-        """See `Relation.solve`."""
-        if column == self.target.column:
-            return self.expected(codes)
+    def solve_term(self, codes: Tensor, i: int) -> Tensor:
+        """See `Relation.solve_term`."""
         a, b = (term.values(codes) for term in self.terms)
         c = self.target.values(codes)
-        value = c * b**-self.power if column == self.columns[0] else (c / a) ** self.power
+        value = c * b**-self.power if i == 0 else (c / a) ** self.power
         return value.where(value.isfinite(), torch.nan)
 
     def describe(self, schema: TableSchema) -> str:
@@ -264,7 +242,8 @@ class Lookup(Relation):
     """One or two integers or categories determine a cell by a rule that the rows have taught.
 
     The expected cell is the value of more than half of the training rows with the same key. For a
-    training row, these are the other rows.
+    training row, these are the other rows. Rare categories that were merged count as a value that
+    is never expected.
 
     Attributes:
         keys: Different keys in increasing order. See `RADIX`.
@@ -296,9 +275,9 @@ class Lookup(Relation):
             raise ValueError("the keys of a rule must increase")
 
     @classmethod
-    def learn(cls, terms: tuple[AnyTerm, ...], target: Cell, codes: Tensor) -> "Lookup":
+    def learn(cls, terms: tuple[Term, ...], target: Cell, codes: Tensor) -> "Lookup":
         """Return the rule of rows, shape `(N, C)`. At least one row must have key and target."""
-        key, value = join_key(terms, codes), target.values(codes)
+        key, value = join_key(terms, codes), codes[:, target.column]
         present = ~(key.isnan() | value.isnan())
         keys, of_key = torch.unique(key[present], return_inverse=True)
         values, of_value = torch.unique(value[present], return_inverse=True)
@@ -313,7 +292,7 @@ class Lookup(Relation):
         is_half = (owner[second] == torch.arange(len(keys))) & (2 * counts[second] == totals)
         rivals = choice[second.where(is_half, first)]
         columns = (keys, values[choice[first]], counts[first], values[rivals], totals)
-        return cls(terms, target, 0, 0, *(tuple(column.tolist()) for column in columns))
+        return cls(terms, target, *(tuple(column.tolist()) for column in columns))
 
     @cached_property
     def _table(self) -> tuple[Tensor, ...]:
@@ -332,7 +311,7 @@ class Lookup(Relation):
         row = torch.searchsorted(keys, key).clamp_max(len(keys) - 1)
         value, count, rival, total = values[row], counts[row], rivals[row], totals[row]
         if leave_one_out:
-            own = self.target.values(codes)
+            own = codes[:, self.target.column]
             counted, agrees = ~own.isnan(), own == value
             # If half of the rows have the rival, it is more than half of the others.
             swaps = agrees & (rival != value)
@@ -340,7 +319,7 @@ class Lookup(Relation):
             count = count - (agrees & ~swaps).to(count)
             total = total - counted.to(total)
         is_known = (keys[row] == key) & (2 * count > total)
-        return value.where(is_known, torch.nan).to(codes.dtype)
+        return self.target.without_merged(value.where(is_known, torch.nan)).to(codes.dtype)
 
     def differs(self, codes: Tensor, expected: Tensor, cells: Tensor) -> Tensor:
         """See `Relation.differs`."""
@@ -352,17 +331,15 @@ class Lookup(Relation):
         Keys whose value is not known are left out. The last shape is `(T, N, K)`.
         """
         keys, values, counts, _, totals = self._table
-        keys, values = keys[2 * counts > totals], values[2 * counts > totals]
+        is_known = (2 * counts > totals) & ~self.target.without_merged(values).isnan()
+        keys, values = keys[is_known], values[is_known]
         first = (keys / RADIX).round()
         parts = torch.stack([keys] if len(self.terms) == 1 else [first, keys - first * RADIX])
         cells = torch.stack([term.values(codes) for term in self.terms])
         return parts, values, cells[:, :, None] != parts[:, None]
 
-    def solve(self, codes: Tensor, column: int) -> Tensor | None:
-        """See `Relation.solve`."""
-        if column == self.target.column:
-            return self.expected(codes)
-        i = self.columns.index(column)
+    def solve_term(self, codes: Tensor, i: int) -> Tensor | None:
+        """See `Relation.solve_term`."""
         parts, values, differs = self._by_key(codes)
         fits = values == self.target.values(codes)[:, None]
         for j in range(len(self.terms)):
@@ -375,16 +352,9 @@ class Lookup(Relation):
     ) -> Tensor:
         """Return rows whose key occurs in training.
 
-        Rows with another key get the key that changes the fewest terms. Among these it is the one
-        whose value is nearest to the target, or a random one.
-
-        Args:
-            codes: Codes of rows, shape `(N, C)`.
-            kept: Indices of columns that should not change.
-            generator: Random numbers.
-
-        Returns:
-            The rows.
+        Rows with another key get the key that changes the fewest terms, if possible none in the
+        columns `kept`. Among these it is the one whose value is nearest to the target, or a random
+        one.
         """
         key, expected = join_key(self.terms, codes), self.expected(codes)
         rows = (expected.isnan() & ~key.isnan()).nonzero().flatten()
@@ -412,11 +382,7 @@ class Lookup(Relation):
         return f"{names[self.target.column]} is determined by {given}"
 
 
-AnyRelation = Sum | Product | Lookup
-"""A relation of any kind."""
-
-
-def join_key(terms: Sequence[AnyTerm], codes: Tensor) -> Tensor:
+def join_key(terms: Sequence[Term], codes: Tensor) -> Tensor:
     """Return the key of each row by one or two integer terms, shape `(N,)`. NaN if unknown."""
     key = terms[0].values(codes)
     return key if len(terms) == 1 else key * RADIX + terms[1].values(codes)

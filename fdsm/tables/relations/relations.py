@@ -9,8 +9,8 @@ import torch
 from torch import Generator, Tensor
 
 from ..schema import TableSchema
-from .kinds import AnyRelation
-from .search import find_relations, find_step
+from .kinds import Relation
+from .search import SEARCHED_ROWS, Search, find_step
 
 REPAIRS = 3
 """Largest number of times that all relations are solved in order."""
@@ -72,7 +72,7 @@ class Relations:
         tensor([[10., 14.]], dtype=torch.float64)
     """
 
-    relations: tuple[AnyRelation, ...]
+    relations: tuple[Relation, ...]
     steps: tuple[float, ...]
 
     def __post_init__(self) -> None:
@@ -94,8 +94,8 @@ class Relations:
         Returns:
             The relations. Often there are none.
         """
-        steps = [find_step(cells) for cells in codes[:5000].T]
-        return cls(tuple(find_relations(codes, schema)), tuple(steps))
+        steps = [find_step(cells) for cells in codes[:SEARCHED_ROWS].T]
+        return cls(tuple(Search(codes, schema).accepted), tuple(steps))
 
     def describe(self, schema: TableSchema) -> list[str]:
         """Return the relations as text."""

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import combinations, permutations
+from itertools import chain, combinations, permutations, starmap
 from typing import get_args
 
 import pyarrow as pa
@@ -11,14 +11,14 @@ import torch
 from torch import Tensor
 
 from ..schema import Categorical, DateTime, Numeric, TableSchema
-from .kinds import AnyRelation, Lookup, Product, Relation, Sum, join_key
+from .kinds import Lookup, Product, Relation, Sum, join_key
 from .terms import (
     DAY,
     MINUTES,
-    AnyTerm,
     Calendar,
     Cell,
     DatePart,
+    Term,
     TimeOfDay,
     TimePart,
     calendar_part,
@@ -47,19 +47,8 @@ ZONES = (
     "Australia/Sydney",
 )
 """Time zones in which the parts of a date are tried if its own zone does not fit."""
-
-
-def find_relations(codes: Tensor, schema: TableSchema) -> list[AnyRelation]:
-    """Return the exact relations between the columns of a table. See `Relations`.
-
-    Args:
-        codes: Codes of the training rows, shape `(N, C)`, in random order.
-        schema: Types of the columns.
-
-    Returns:
-        The relations. None of them has all columns of another one.
-    """
-    return _Search(codes, schema).accepted
+ZONE_PARTS: tuple[Calendar, ...] = ("day", "weekday", "day of the week", "hour")
+"""Parts of a date from which its time zone is recognized."""
 
 
 def find_step(cells: Tensor) -> float:
@@ -74,13 +63,20 @@ def find_step(cells: Tensor) -> float:
     return 0.0
 
 
-class _Search:
-    """The accepted relations, and what the search needs to know about the columns."""
+class Search:
+    """The search for the relations between the columns of a table. See `Relations`.
+
+    Args:
+        codes: Codes of the training rows, shape `(N, C)`, in random order.
+        schema: Types of the columns.
+
+    Attributes:
+        accepted: The relations. None of them has all columns of another one.
+    """
 
     def __init__(self, codes: Tensor, schema: TableSchema) -> None:
-        self.all_rows, self.used = codes, schema.used
-        self.rows = codes[:SEARCHED_ROWS]
-        self.accepted: list[AnyRelation] = []
+        self.all_rows, self.rows, self.used = codes, codes[:SEARCHED_ROWS], schema.used
+        self.accepted: list[Relation] = []
         self.derived: set[int] = set()
         """Columns that say the same as another one, which need no further relations."""
         self.cells = [
@@ -89,40 +85,43 @@ class _Search:
         ]
         self.numbers = [j for j, c in enumerate(schema.used) if isinstance(c, Numeric)]
         self.dates = {j: c for j, c in enumerate(schema.used) if isinstance(c, DateTime)}
-        self.precision = [
+        exact = [
             _precision(self.rows[:, j], 1e-6 if c.type == "float" else 1e-9)
             for j, c in enumerate(schema.used)
         ]
-        """Largest error of a cell that is not rounded."""
-        self.rounding = [
-            find_step(self.rows[:, j]) / 2 + self.precision[j] if j in self.numbers else 0.0
-            for j in range(len(self.precision))
+        rounded = [
+            find_step(self.rows[:, j]) / 2 + exact[j] if j in self.numbers else 0.0
+            for j in range(len(exact))
         ]
-        """Largest error of a cell that is rounded."""
+        self.exact, self.rounded = exact, rounded
+        """Largest errors of the cells of each column if they are not rounded, and if they are."""
+        self.errors = ((exact, exact), (rounded, exact), (rounded, rounded))
+        """Errors of target and terms that are tried: none is rounded, the target is, all are."""
         if len(codes) >= MIN_CHECKED:
             self._find()
 
     def _find(self) -> None:
-        self._offer_all(self._shifted_dates())
         times = [j for j in self.numbers if self._is_time_of_day(j)]
         zones = {j: self._zone(j) for j in list(self.dates)[:MAX_DATES]}
-        self._offer_all(self._date_parts(zones))
-        self._offer_all(self._time_parts(times))
-        self._offer_all(self._lines())
-        self._offer_all(self._rules(self._single_keys(zones)))
+        parts = self._parts(zones, times)
+        rules = self._rules(self._single_keys(zones))
+        self._accept(chain(self._shifted_dates(), parts, self._lines(), rules))
         self.numbers = [j for j in self.numbers if j not in self.derived][:MAX_NUMBERS]
-        self._offer_all(self._time_differences(times))
-        self._offer_all(self._date_differences())
-        self._offer_all(self._sums_and_products())
-        self._offer_all(self._rules(self._double_keys()))
+        rules = self._rules(self._double_keys())
+        self._accept(chain(self._differences(times), self._sums_and_products(), rules))
 
-    def _offer_all(self, candidates: Iterable[AnyRelation]) -> None:
+    def _accept(self, candidates: Iterable[Relation]) -> None:
         """Accept the relations that hold and are new."""
         for relation in candidates:
-            if self._is_new(relation.columns) and (verified := self._verified(relation)):
-                self.accepted.append(verified)
-                if verified.says_the_same:
-                    self.derived.add(verified.target.column)
+            if not self._is_new(relation.columns):
+                continue
+            counted = _counted(relation, self.rows)
+            if counted and len(self.rows) < len(self.all_rows):
+                counted = _counted(relation, self.all_rows[:CHECKED_ROWS])
+            if counted:
+                self.accepted.append(counted)
+                if counted.says_the_same:
+                    self.derived.add(counted.target.column)
 
     def _is_new(self, columns: Sequence[int]) -> bool:
         """Return whether no accepted relation has only some of these columns.
@@ -136,17 +135,6 @@ class _Search:
             for r in self.accepted
         )
 
-    def _verified(self, relation: AnyRelation) -> AnyRelation | None:
-        """Return a relation with its numbers of failures, or `None` if it is not accepted."""
-        for codes in (self.rows, self.all_rows[:CHECKED_ROWS]):
-            failures, checked = _count_failures(relation, codes)
-            if failures is None:
-                return None
-            relation = replace(relation, failures=failures, checked=checked)
-            if len(codes) == len(self.all_rows):
-                break
-        return relation
-
     def _is_time_of_day(self, j: int) -> bool:
         """Return whether the numbers of a column are times such as 1435."""
         cells = self.rows[:, j][~self.rows[:, j].isnan()]
@@ -155,136 +143,127 @@ class _Search:
         minutes = TimeOfDay(0).values(cells[:, None])
         few_others = int(minutes.isnan().sum()) <= MAX_FAILURES * len(cells)
         span = torch.quantile(cells, torch.tensor([0.05, 0.95], dtype=cells.dtype)).diff()
-        return few_others and float(span) >= 200 and self.rounding[j] >= 0.5
+        return few_others and float(span) >= 200 and self.rounded[j] >= 0.5
 
     def _zone(self, j: int) -> str:
-        """Return the time zone of a date in which most columns are its parts."""
+        """Return the time zone of a date in which most cells are its parts."""
         own = self.dates[j].timezone or "UTC"
         rows = self.rows[~self.rows[:, j].isnan()][:SCREENED_ROWS]
-        parts, best, most = get_args(Calendar), own, 0.0
-        if self.dates[j].resolution == "day" or not self._may_have_parts(rows, j):
+        numbers = rows[:, self.numbers]
+        if self.dates[j].resolution == "day" or not numbers.numel():
             return own
-        for zone in (own, *ZONES):
+
+        def subtract_parts(zone: str) -> Tensor:  # (rows, parts, columns)
+            seconds = local_seconds(rows[:, j], zone)
+            parts = torch.stack([calendar_part(seconds, part) for part in ZONE_PARTS], 1)
+            return numbers[:, None] - parts[:, :, None]
+
+        # A column that is a part in any zone often differs from it by the same hours or days.
+        difference = subtract_parts("UTC") % 24
+        if not bool(((difference == difference.mode(0).values).double().mean(0) > 0.3).any()):
+            return own
+
+        def count_parts(zone: str) -> int:
             try:
-                seconds = local_seconds(rows[:, j], zone)
+                difference = subtract_parts(zone)
             except pa.ArrowInvalid:  # this machine has no data about time zones
-                continue
-            fits = 0.0
-            for part in parts:
-                difference = rows[:, self.numbers] - calendar_part(seconds, part)[:, None]
-                for constant in (0, 1):
-                    share = (difference == constant).sum(0) / (~difference.isnan()).sum(0)
-                    fits += float(share[share > 0.9].sum())
-            if fits > most + 1e-3:
-                best, most = zone, fits
-        return best
+                return -1
+            counts = torch.stack([(difference == constant).sum(0) for constant in (0, 1)])
+            return int(counts[counts > 0.9 * (~difference.isnan()).sum(0)].sum())
 
-    def _may_have_parts(self, rows: Tensor, j: int) -> bool:
-        """Return whether columns and parts of a date often differ by the same hours or days."""
-        seconds = rows[:, j]
-        for part in ("hour", "day", "weekday"):
-            difference = (rows[:, self.numbers] - calendar_part(seconds, part)[:, None]) % 24
-            if self.numbers and len(rows):
-                same = (difference == difference.mode(0).values).double().mean(0)
-                if bool((same > 0.3).any()):
-                    return True
-        return False
+        return max((own, *ZONES), key=count_parts)
 
-    def _date_part(self, j: int, part: Calendar, zone: str) -> DatePart:
-        own = self.dates[j].timezone or "UTC"
-        return DatePart(j, part, zone, "" if zone == own else f" (time zone {zone})")
+    def _date_parts(self, j: int, zone: str) -> list[DatePart]:
+        """Return the parts of a date from the year to the minute."""
+        note = "" if zone == (self.dates[j].timezone or "UTC") else f" (time zone {zone})"
+        return [DatePart(j, part, zone, note) for part in get_args(Calendar)]
 
-    def _date_parts(self, zones: dict[int, str]) -> Iterator[Sum]:
-        for j, zone in zones.items():
-            for part in get_args(Calendar):
-                term = self._date_part(j, part, zone)
-                yield from self._equal_to(term, (0.0, 1.0))
-
-    def _time_parts(self, times: list[int]) -> Iterator[Sum]:
+    def _parts(self, zones: dict[int, str], times: list[int]) -> Iterator[Sum]:
+        """Yield parts of dates, which may be counted from 1, and of times of day."""
+        for part in chain.from_iterable(starmap(self._date_parts, zones.items())):
+            yield from self._sums_of((part,), (1.0,), (0.0, 1.0))
         for j in times:
-            yield from self._equal_to(TimePart(j, "hour"), (0.0,))
-            yield from self._equal_to(TimePart(j, "minute"), (0.0,))
+            yield from self._sums_of((TimePart(j, "hour"),), (1.0,))
+            yield from self._sums_of((TimePart(j, "minute"),), (1.0,))
 
-    def _equal_to(self, term: AnyTerm, constants: tuple[float, ...]) -> Iterator[Sum]:
-        """Yield the columns that equal a term plus a constant in most rows of a sample."""
-        rows = self.rows[:SCREENED_ROWS]
-        difference = rows[:, self.numbers] - term.values(rows)[:, None]
+    def _differences(self, times: list[int]) -> Iterator[Sum]:
+        """Yield differences of times of day and of dates."""
+        for clocks in permutations(map(TimeOfDay, times[:MAX_DATES]), 2):
+            yield from self._sums_of(clocks, (1.0, -1.0), period=MINUTES)
+        for dates in permutations(map(Cell, list(self.dates)[:MAX_DATES]), 2):
+            for unit in (DAY, 3600, 60, 1):
+                yield from self._sums_of(dates, (1 / unit, -1 / unit))
+
+    def _sums_of(
+        self,
+        terms: tuple[Term, ...],
+        factors: tuple[float, ...],
+        constants: tuple[float, ...] = (0.0,),
+        period: float = 0.0,
+    ) -> Iterator[Sum]:
+        """Yield the columns that equal a sum of terms in most rows of a sample."""
+        rows, given = self.rows[:SCREENED_ROWS], {term.column for term in terms}
+        targets = [j for j in self.numbers if j not in given]
+        tolerance = rows.new_tensor([self.rounded[j] for j in targets])
+        rest = rows[:, targets]
+        for factor, term in zip(factors, terms, strict=True):
+            rest = rest - factor * term.values(rows)[:, None]
         for constant in constants:
-            fits = _mostly(difference == constant, ~difference.isnan())
-            for i in fits.nonzero().flatten().tolist():
-                if (target := self.numbers[i]) != term.column:
-                    yield Sum((term,), self.cells[target], 0, 0, (1.0,), constant, 1e-6)
+            error = (rest - constant).abs()
+            if period:
+                error = torch.minimum(error % period, period - error % period)
+            for c in _fitting(targets, error <= tolerance, ~error.isnan()):
+                # Nearly all cells are at least an hour above the lowest expected number.
+                cells = self.rows[:, c]
+                lowest = float(cells[~cells.isnan()].quantile(0.001)) - 60 if period else 0.0
+                for errors in (self.exact, self.rounded):
+                    yield Sum(terms, Cell(c), factors, constant, errors[c], period, lowest)
 
     def _shifted_dates(self) -> Iterator[Sum]:
         for a, c in combinations(self.dates, 2):
             shift = (self.rows[:, c] - self.rows[:, a]).nanmedian().item()
             if shift == shift:  # not NaN
-                yield Sum((Cell(a),), Cell(c), 0, 0, (1.0,), shift, 0.5)
+                yield Sum((Cell(a),), Cell(c), (1.0,), shift, 0.5)
 
     def _lines(self) -> Iterator[Sum]:
         """Yield $c = k a + m$ for each pair of columns that is nearly on a line."""
         rows = self.rows[:SCREENED_ROWS][:, self.numbers]
-        rounding = torch.tensor(self.rounding, dtype=rows.dtype)[self.numbers]
+        rounding = torch.tensor(self.rounded, dtype=rows.dtype)[self.numbers]
         spread = rows.sub(rows.nanmedian(0).values).abs().nanmedian(0).values
         for i, a in enumerate(self.numbers):
             order = rows[:, i].argsort()[: int((~rows[:, i].isnan()).sum())]
             if len(order) < 20:
                 continue
-            low, high = rows[order[: len(order) // 2]], rows[order[-(len(order) // 2) :]]
-            rise = high - low
+            rise = rows[order[-(len(order) // 2) :]] - rows[order[: len(order) // 2]]
             k = (rise / rise[:, i : i + 1]).nanmedian(0).values
             rest = rows - k * rows[:, i : i + 1]
             error = (rest - rest.nanmedian(0).values).abs()
             largest = 3 * (rounding + k.abs() * rounding[i]) + 0.05 * spread
-            fits = _mostly(error <= largest, ~error.isnan()) & (k != 0) & k.isfinite()
-            for j in fits.nonzero().flatten().tolist():
-                if self.numbers[j] > a:
-                    yield from self._line(a, self.numbers[j])
+            holds = (error <= largest) & (k != 0) & k.isfinite()
+            for c in _fitting(self.numbers, holds, ~error.isnan()):
+                if c > a:
+                    yield from self._line(a, c)
 
     def _line(self, first: int, second: int) -> Iterator[Sum]:
         rows = self.rows[~self.rows[:, [first, second]].isnan().any(1)]
-        lines = {}
-        for a, c in ((first, second), (second, first)):
-            lines[a, c] = _fit_line(rows[:, a], rows[:, c], self.rounding[a], self.rounding[c])
-        for own, other in _roundings(self.precision, self.rounding):
+        unit = max(find_step(rows[:, first]), find_step(rows[:, second]))
+        lines = {
+            (a, c): _fit_line(rows[:, a], rows[:, c], self.rounded[a], self.rounded[c])
+            for a, c in ((first, second), (second, first))
+        }
+        for own, other in self.errors:
             for (a, c), (k, m) in lines.items():
                 tolerance = 1.001 * (own[c] + abs(k) * other[a])
-                unit = max(find_step(rows[:, a]), find_step(rows[:, c]))
                 line = _shortest(rows[:, a], rows[:, c], k, m, tolerance, unit)
                 # If both columns are rounded, too many lines with a free slope would fit.
-                if line is not None and (other is self.precision or line[0] == -1):
-                    yield Sum((Cell(a),), Cell(c), 0, 0, (line[0],), line[1], tolerance)
+                if line is not None and (other is self.exact or line[0] == -1):
+                    yield Sum((Cell(a),), Cell(c), (line[0],), line[1], tolerance)
 
-    def _time_differences(self, times: list[int]) -> Iterator[Sum]:
-        rows = self.rows[:SCREENED_ROWS]
-        targets = [j for j in self.numbers if j not in times]
-        for a, b in permutations(times[:MAX_DATES], 2):
-            minutes = TimeOfDay(a).values(rows) - TimeOfDay(b).values(rows)
-            difference = (rows[:, targets] - minutes[:, None]) % MINUTES
-            for i in _mostly(difference == 0, ~difference.isnan()).nonzero().flatten().tolist():
-                cells = self.rows[:, targets[i]]
-                lowest = float(cells[~cells.isnan()].quantile(0.001))
-                terms = (TimeOfDay(a), TimeOfDay(b))
-                target = self.cells[targets[i]]
-                yield Sum(terms, target, 0, 0, (1.0, -1.0), 0.0, 1e-6, MINUTES, lowest - 60)
-
-    def _date_differences(self) -> Iterator[Sum]:
-        rows = self.rows[:SCREENED_ROWS]
-        tolerance = torch.tensor(self.rounding, dtype=rows.dtype)[self.numbers]
-        for a, b in permutations(list(self.dates)[:MAX_DATES], 2):
-            for unit in (DAY, 3600, 60, 1):
-                error = rows[:, self.numbers] - (rows[:, a] - rows[:, b])[:, None] / unit
-                fits = _mostly(error.abs() <= tolerance, ~error.isnan())
-                for i in fits.nonzero().flatten().tolist():
-                    c, factors = self.numbers[i], (1 / unit, -1 / unit)
-                    for tolerances in (self.precision, self.rounding):
-                        yield Sum((Cell(a), Cell(b)), Cell(c), 0, 0, factors, 0.0, tolerances[c])
-
-    def _sums_and_products(self) -> Iterator[AnyRelation]:
+    def _sums_and_products(self) -> Iterator[Relation]:
         """Yield $c = a + b$ and $c = a b$, solved for each of the columns."""
         x = self.rows[:SCREENED_ROWS][:, self.numbers]
-        h = torch.tensor(self.rounding, dtype=x.dtype)[self.numbers]
-        is_constant = _mostly(x == x.roll(1, 0), ~x.isnan(), 1 - MIN_SHUFFLED).tolist()
+        h = torch.tensor(self.rounded, dtype=x.dtype)[self.numbers]
+        is_constant = _is_constant(x).tolist()
         for i, a in enumerate(self.numbers):
             own, others = x[:, i : i + 1], x[:, i + 1 :]
             error_of_sum = (own + others)[:, :, None] - x[:, None]  # (rows, b, c)
@@ -295,8 +274,7 @@ class _Search:
                 (error_of_sum, sum_rounding, self._sums),
                 (error_of_product, product_rounding, self._products),
             ):
-                fits = _mostly(error.abs() <= rounding, ~error.isnan())
-                for b, c in fits.nonzero().tolist():
+                for b, c in _mostly(error.abs() <= rounding, ~error.isnan()).nonzero().tolist():
                     b += i + 1
                     # Of two columns that are nearly always 0, one is nearly any multiple.
                     if c not in {i, b} and is_constant[i] + is_constant[b] + is_constant[c] < 2:
@@ -305,22 +283,21 @@ class _Search:
     def _sums(self, a: int, b: int, c: int) -> Iterator[Sum]:
         """Yield $c = a + b$ with each column as the target, the last of the table first."""
         signs = {a: 1.0, b: 1.0, c: -1.0}
-        for own, other in _roundings(self.precision, self.rounding):
+        for own, other in self.errors:
             for target in sorted(signs, reverse=True):
                 terms = sorted(set(signs) - {target}, key=lambda j: (signs[j] == signs[target], j))
                 factors = tuple(-signs[j] / signs[target] for j in terms)
                 tolerance = 1.001 * (own[target] + sum(other[j] for j in terms))
-                cells = tuple(map(Cell, terms))
-                yield Sum(cells, Cell(target), 0, 0, factors, 0.0, tolerance)
+                yield Sum(tuple(map(Cell, terms)), Cell(target), factors, 0.0, tolerance)
 
     def _products(self, a: int, b: int, c: int) -> Iterator[Product]:
         """Yield $c = a b$ with each column as the target, the last of the table first."""
-        for own, other in _roundings(self.precision, self.rounding):
+        for own, other in self.errors:
             for target in sorted((a, b, c), reverse=True):
                 first, second = (a, b) if target == c else (c, a if target == b else b)
                 rounding = (1.001 * other[first], 1.001 * other[second], 1.001 * own[target])
                 power = 1 if target == c else -1
-                yield Product((Cell(first), Cell(second)), Cell(target), 0, 0, power, rounding)
+                yield Product((Cell(first), Cell(second)), Cell(target), power, rounding)
 
     def _is_key(self, j: int) -> bool:
         """Return whether a column has few categories or few integers."""
@@ -330,53 +307,48 @@ class _Search:
             return few and max(map(abs, column.levels or ())) < 2**25
         return isinstance(column, Categorical)
 
-    def _single_keys(self, zones: dict[int, str]) -> Iterator[tuple[AnyTerm, ...]]:
-        for j in range(len(self.used)):
-            if self._is_key(j):
-                yield (self.cells[j],)
+    def _single_keys(self, zones: dict[int, str]) -> Iterator[tuple[Term, ...]]:
+        yield from ((self.cells[j],) for j in range(len(self.used)) if self._is_key(j))
         for j, zone in zones.items():
-            for part in get_args(Calendar)[:-1]:
-                yield (self._date_part(j, part, zone),)
+            yield from ((part,) for part in self._date_parts(j, zone)[:-1])
 
-    def _double_keys(self) -> Iterator[tuple[AnyTerm, ...]]:
+    def _double_keys(self) -> Iterator[tuple[Term, ...]]:
         keys = [j for j in range(len(self.used)) if self._is_key(j) and j not in self.derived]
-        for a, b in combinations(keys[:MAX_KEYS], 2):
-            yield self.cells[a], self.cells[b]
+        yield from combinations([self.cells[j] for j in keys[:MAX_KEYS]], 2)
 
-    def _rules(self, keys: Iterable[tuple[AnyTerm, ...]]) -> Iterator[Lookup]:
+    def _rules(self, keys: Iterable[tuple[Term, ...]]) -> Iterator[Lookup]:
         """Yield the rules by which keys determine other columns in most rows of a sample."""
-        columns = [j for j in range(len(self.used)) if j not in self.dates]
         rows = self.rows[:SCREENED_KEYS]
-        targets = torch.empty(len(rows), len(columns), dtype=rows.dtype)
-        for i, j in enumerate(columns):
-            targets[:, i] = self.cells[j].values(rows)
-        is_constant = _mostly(targets == targets.roll(1, 0), ~targets.isnan(), 1 - MIN_SHUFFLED)
+        cells = [cell for cell in self.cells if cell.column not in self.dates]
+        if not cells:
+            return
+        targets = torch.stack([cell.values(rows) for cell in cells], 1)
+        is_constant = _is_constant(targets)
         for terms in keys:
             given = [term.column for term in terms]
             key, order = join_key(terms, rows).sort()
             before, after = targets[order[:-1]], targets[order[1:]]
             counts = (key[1:] == key[:-1])[:, None] & ~(before.isnan() | after.isnan())
             fits = _mostly(before == after, counts) & ~is_constant
-            for target in (columns[i] for i in fits.nonzero().flatten().tolist()):
-                if target not in given and self._is_new([*given, target]):
-                    rule = Lookup.learn(terms, self.cells[target], self.rows)
+            for target in (cells[i] for i in fits.nonzero().flatten().tolist()):
+                if target.column not in given and self._is_new([*given, target.column]):
+                    rule = Lookup.learn(terms, target, self.rows)
                     # The rule of all rows is learned only if that of a sample is accepted.
                     if self._is_accepted(rule):
-                        yield Lookup.learn(terms, rule.target, self.all_rows)
+                        yield Lookup.learn(terms, target, self.all_rows)
 
     def _is_accepted(self, rule: Lookup) -> bool:
-        """Return whether a rule holds in a sample, and needs both if it has two terms.
+        """Return whether a rule holds in a sample.
 
-        One term alone must not give the target in at least four times as many rows.
+        If it has two terms, each of them alone must fail at least four times as often.
         """
-        failures = _count_failures(rule, self.rows)[0]
-        if failures is None:
-            return False
+        counted = _counted(rule, self.rows)
+        if counted is None or len(rule.terms) == 1:
+            return counted is not None
         rows = self.rows[rule.holds(self.rows, leave_one_out=True) >= 0]
-        terms = rule.terms if len(rule.terms) > 1 else ()
-        singles = [Lookup.learn((term,), rule.target, rows) for term in terms]
+        singles = [Lookup.learn((term,), rule.target, rows) for term in rule.terms]
         return all(
-            int((single.holds(rows, leave_one_out=True) < 1).sum()) >= 4 * (failures + 1)
+            int((single.holds(rows, leave_one_out=True) < 1).sum()) >= 4 * (counted.failures + 1)
             for single in singles
         )
 
@@ -390,19 +362,19 @@ def _precision(cells: Tensor, relative: float) -> float:
     return min(relative * float(max(high, -low)), 1e-6 * float(high - low)) + 1e-12
 
 
-def _count_failures(relation: Relation, codes: Tensor) -> tuple[int | None, int]:
-    """Return the numbers of failures and of checked rows. No failures if it is not accepted."""
+def _counted(relation: Relation, codes: Tensor) -> Relation | None:
+    """Return a relation with its numbers of failures and rows, or `None` if it is refused."""
     expected = relation.expected(codes, leave_one_out=True)
     cells = relation.target.values(codes)
-    checked = ~(expected.isnan() | cells.isnan())
+    known = ~cells.isnan()
+    checked = ~expected.isnan() & known
     count = int(checked.sum())
-    complete = ~cells.isnan()
     for term in relation.terms:
-        complete &= ~term.values(codes).isnan()
+        known = known & ~term.values(codes).isnan()
     failures = int((relation.differs(codes, expected, cells) & checked).sum())
-    enough = count >= max(MIN_CHECKED, MIN_COVERED * int(complete.sum()))
+    enough = count >= max(MIN_CHECKED, MIN_COVERED * int(known.sum()))
     if not enough or failures > MAX_FAILURES * count:
-        return None, count
+        return None
     codes, expected, cells = codes[checked], expected[checked], cells[checked]
     shuffled, different = 0.0, 0.0
     for shift in SHUFFLES:
@@ -410,7 +382,8 @@ def _count_failures(relation: Relation, codes: Tensor) -> tuple[int | None, int]
         shuffled += int(relation.differs(codes, expected, other).sum()) / len(SHUFFLES)
         different += int((other != cells).sum()) / len(SHUFFLES)
     smallest = max(MIN_SHUFFLED * count, MIN_RATIO * (failures + 1), MIN_DISTINCT * different)
-    return (failures if shuffled >= smallest else None), count
+    is_informative = shuffled >= smallest
+    return replace(relation, failures=failures, checked=count) if is_informative else None
 
 
 def _mostly(holds: Tensor, counts: Tensor, share: float = 0.97) -> Tensor:
@@ -419,11 +392,14 @@ def _mostly(holds: Tensor, counts: Tensor, share: float = 0.97) -> Tensor:
     return (number >= 20) & ((holds & counts).sum(0) >= share * number)
 
 
-def _roundings(
-    precision: list[float], rounding: list[float]
-) -> tuple[tuple[list[float], list[float]], ...]:
-    """Return errors of target and terms: none is rounded, the target is, all are."""
-    return ((precision, precision), (rounding, precision), (rounding, rounding))
+def _fitting(columns: Sequence[int], holds: Tensor, counts: Tensor) -> list[int]:
+    """Return the columns in which something holds in most rows, shapes `(N, C)`."""
+    return [columns[i] for i in _mostly(holds, counts).nonzero().flatten().tolist()]
+
+
+def _is_constant(cells: Tensor) -> Tensor:
+    """Return which columns have nearly always the same value, shape `(N, C) -> (C,)`."""
+    return _mostly(cells == cells.roll(1, 0), ~cells.isnan(), 1 - MIN_SHUFFLED)
 
 
 def _window(rest: Tensor) -> tuple[float, float]:

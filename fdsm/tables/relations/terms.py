@@ -1,8 +1,9 @@
 """Functions of one cell that appear in relations: the cell, parts of a date, times of day."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Protocol
+from typing import ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -19,39 +20,43 @@ MINUTES = 1440
 """Number of minutes of a day."""
 
 
-class Term(Protocol):
-    """A function of one cell of a row."""
+@dataclass(frozen=True)
+class Term(ABC):
+    """A function of one cell of a row.
 
-    verb: ClassVar[str]
+    Attributes:
+        column: Index of the column.
+    """
+
+    verb: ClassVar[str] = "="
     """The word between a target and the term: `=` or `is`."""
+    column: int
 
-    @property
-    def column(self) -> int:
-        """Index of the column."""
-        ...
+    def __post_init__(self) -> None:
+        if self.column < 0:
+            raise ValueError(f"the index of a column must be at least 0, got {self.column}")
 
+    @abstractmethod
     def values(self, codes: Tensor) -> Tensor:
         """Return the value of the term in each row, `(N, C) -> (N,)`. NaN if unknown."""
-        ...
 
+    @abstractmethod
     def invert(self, codes: Tensor, values: Tensor) -> Tensor | None:
         """Return cells that have given values of the term, shape `(N,)`, or `None`.
 
         The rest of the cell, such as the minute if the term is the hour, stays as it is.
         """
-        ...
 
     def describe(self, names: Sequence[str]) -> str:
         """Return the term as text."""
-        ...
+        return names[self.column]
 
 
 @dataclass(frozen=True)
-class Cell:
+class Cell(Term):
     """The cell itself.
 
     Attributes:
-        column: Index of the column.
         merged: Code of the level that stands for several rare categories, which is unknown here.
 
     Example:
@@ -59,33 +64,26 @@ class Cell:
         tensor([2., nan])
     """
 
-    verb: ClassVar[str] = "="
-    column: int
     merged: int = -1
-
-    def __post_init__(self) -> None:
-        _require_column(self.column)
 
     def values(self, codes: Tensor) -> Tensor:
         """See `Term.values`."""
-        cells = codes[:, self.column]
+        return self.without_merged(codes[:, self.column])
+
+    def without_merged(self, cells: Tensor) -> Tensor:
+        """Return cells of the column with NaN in place of rare categories."""
         return cells if self.merged < 0 else cells.where(cells != self.merged, torch.nan)
 
     def invert(self, codes: Tensor, values: Tensor) -> Tensor:
         """See `Term.invert`."""
         return values
 
-    def describe(self, names: Sequence[str]) -> str:
-        """See `Term.describe`."""
-        return names[self.column]
-
 
 @dataclass(frozen=True)
-class DatePart:
+class DatePart(Term):
     """A part of a date in a time zone, such as the month.
 
     Attributes:
-        column: Index of a column of seconds since 1970.
         part: The part.
         zone: Time zone in which the part is taken, such as `"+01:00"` or `"Europe/Berlin"`.
         note: What a description adds, such as `" (time zone +01:00)"`.
@@ -99,13 +97,9 @@ class DatePart:
     """
 
     verb: ClassVar[str] = "is"
-    column: int
     part: Calendar
     zone: str = "UTC"
     note: str = ""
-
-    def __post_init__(self) -> None:
-        _require_column(self.column)
 
     def values(self, codes: Tensor) -> Tensor:
         """See `Term.values`."""
@@ -117,9 +111,9 @@ class DatePart:
     def invert(self, codes: Tensor, values: Tensor) -> Tensor | None:
         """See `Term.invert`."""
         size = {"hour": 3600, "minute": 60}.get(self.part)
-        if size is None:
-            return None
-        return codes[:, self.column] + size * (values - self.values(codes))
+        return (
+            None if size is None else codes[:, self.column] + size * (values - self.values(codes))
+        )
 
     def describe(self, names: Sequence[str]) -> str:
         """See `Term.describe`."""
@@ -127,23 +121,14 @@ class DatePart:
 
 
 @dataclass(frozen=True)
-class TimeOfDay:
+class TimeOfDay(Term):
     """A time that is written as an integer HHMM, such as 1435, as minutes since midnight.
-
-    Attributes:
-        column: Index of the column.
 
     Example:
         >>> times = torch.tensor([[1435.0], [2400.0], [1061.0]])
         >>> TimeOfDay(0).values(times)  # there is no 10:61
         tensor([ 875., 1440.,   nan])
     """
-
-    verb: ClassVar[str] = "="
-    column: int
-
-    def __post_init__(self) -> None:
-        _require_column(self.column)
 
     def values(self, codes: Tensor) -> Tensor:
         """See `Term.values`."""
@@ -156,17 +141,12 @@ class TimeOfDay:
         minutes = values % MINUTES
         return minutes // 60 * 100 + minutes % 60
 
-    def describe(self, names: Sequence[str]) -> str:
-        """See `Term.describe`."""
-        return names[self.column]
-
 
 @dataclass(frozen=True)
-class TimePart:
+class TimePart(Term):
     """The hour or the minute of a time that is written as an integer HHMM.
 
     Attributes:
-        column: Index of the column.
         part: The part.
 
     Example:
@@ -175,11 +155,7 @@ class TimePart:
     """
 
     verb: ClassVar[str] = "is"
-    column: int
     part: Literal["hour", "minute"]
-
-    def __post_init__(self) -> None:
-        _require_column(self.column)
 
     def values(self, codes: Tensor) -> Tensor:
         """See `Term.values`."""
@@ -188,16 +164,12 @@ class TimePart:
 
     def invert(self, codes: Tensor, values: Tensor) -> Tensor:
         """See `Term.invert`."""
-        cells = codes[:, self.column]
-        return 100 * values + cells % 100 if self.part == "hour" else cells // 100 * 100 + values
+        size = 100 if self.part == "hour" else 1
+        return codes[:, self.column] + size * (values - self.values(codes))
 
     def describe(self, names: Sequence[str]) -> str:
         """See `Term.describe`."""
         return f"the {self.part} of {names[self.column]}"
-
-
-AnyTerm = Cell | DatePart | TimeOfDay | TimePart
-"""A term of any kind."""
 
 
 def local_seconds(seconds: Tensor, zone: str) -> Tensor:
@@ -219,27 +191,20 @@ def calendar_part(seconds: Tensor, part: Calendar) -> Tensor:
     days = seconds.div(DAY).floor()
     match part:
         case "hour":
-            return (seconds - days * DAY).div(3600).floor()
+            return seconds.div(3600).floor() % 24
         case "minute":
-            return (seconds - days * DAY).div(60).floor() % 60
+            return seconds.div(60).floor() % 60
         case "weekday":  # 1970-01-01 was a Thursday
             return (days + 3) % 7
         case "day of the week":
             return (days + 4) % 7
     dates = days.cpu().numpy().astype("datetime64[D]")
     months = dates.astype("datetime64[M]")
-    match part:
-        case "day":
-            numbers = (dates - months).astype(np.int64) + 1
-        case "year":
-            numbers = months.astype(np.int64) // 12 + 1970
-        case "quarter":
-            numbers = months.astype(np.int64) % 12 // 3 + 1
-        case "month":
-            numbers = months.astype(np.int64) % 12 + 1
-    return torch.from_numpy(numbers).to(seconds)
-
-
-def _require_column(column: int) -> None:
-    if column < 0:
-        raise ValueError(f"the index of a column must be at least 0, got {column}")
+    since_1970 = months.astype(np.int64)
+    numbers = {
+        "day": (dates - months).astype(np.int64) + 1,
+        "year": since_1970 // 12 + 1970,
+        "quarter": since_1970 % 12 // 3 + 1,
+        "month": since_1970 % 12 + 1,
+    }
+    return torch.from_numpy(numbers[part]).to(seconds)

@@ -107,6 +107,8 @@ BOMBS: Bombs = {
     "JSON array of 1 million rows": ("JSON tables", written("t.json", lambda p: p.write_text("[" + '{"a":1},{"a":2},' * 600_000 + "{}]"))),
     "JSON of 45,000 keys in 2 million rows": ("JSON tables", written("t.jsonl", lambda p: p.write_text("".join(f'{{"{i}":1}}\n' for i in range(45_000)) + "{}\n" * 2_000_000))),
     "JSON of 800,000 keys": ("JSON tables", written("t.jsonl", lambda p: p.write_text("".join(f'{{"{i}":1}}\n' for i in range(800_000))))),
+    "JSON of 5 million numbers": ("JSON tables", repeated("t.jsonl", b"", b"1\n", 10**7)),
+    "JSON of 5 million lines that are not JSON": ("JSON tables", repeated("t.jsonl", b"", b"x\n", 10**7)),
     "JSON of nested lists": ("JSON tables", repeated("t.jsonl", b"", b'{"a":' + b"[" * 60 + b"]" * 60 + b"}\n", 10**7)),
     "parquet of 1 billion rows": ("binary tables", written("t.parquet", lambda p: big_parquet(p, 10**9))),
     "parquet of 130 million cells": ("binary tables", written("t.parquet", lambda p: big_parquet(p, 130 * 10**6))),

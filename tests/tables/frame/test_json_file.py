@@ -47,10 +47,15 @@ def test_large_files_are_read_in_blocks_of_text(
         ('[{"x": 1}, 2]', "1 of 2 rows cannot be read: element 2 is 2, but must be an object"),
         ('[{"x": 1}', "cannot be read: it is not JSON .* Give an array of objects, or one object"),
         ("{}\n{}\n", "has no cells: there are no rows"),
+        (
+            "{}\n" + "x\n" * 3000,
+            "1,000 of the first 1,001 rows cannot be read: line 2 is not JSON",
+        ),
+        ('{"x": "\ud800"}', "1 of 1 rows cannot be read: line 1 is not JSON .*utf-8"),
     ],
 )
 def test_bad_rows_are_refused_in_training(text: str, problem: str, tmp_path: Path) -> None:
-    (tmp_path / "t.json").write_text(text)
+    (tmp_path / "t.json").write_bytes(text.encode(errors="surrogatepass"))
     with pytest.raises(DataError, match=rf"t\.json.*{problem}"):
         read_table(tmp_path / "t.json")
 
