@@ -7,9 +7,9 @@ from torch import Generator, Tensor, nn
 
 
 class NoisyMixture(nn.Module):
-    """The log-density of points of a mixture of isotropic Gaussians plus noise of any level.
+    r"""The log-density of points of a mixture of isotropic Gaussians plus noise of any level.
 
-    The errors `scale` and `drift` are zero in the truth: $(1 + scale) \\log p + drift \\log σ$.
+    The errors `scale` and `drift` are zero in the truth: $(1 + scale) \log p + drift \log σ$.
     """
 
     def __init__(self, d: int, deviation: float = 0.4) -> None:
@@ -27,12 +27,22 @@ class NoisyMixture(nn.Module):
         return (self.means[kinds] + self.deviation * noise).detach()
 
     def forward(self, x: Tensor, sigma: Tensor) -> Tensor:
-        variance = (sigma**2 + self.deviation**2)[:, None]
-        distances = (x[:, None] - self.means).square().sum(2)
-        d = x.shape[1]
-        kernels = -distances / (2 * variance) - d / 2 * (2 * math.pi * variance).log()
-        log_p = (self.logits.log_softmax(0) + kernels).logsumexp(1)
+        log_p = self._log_joint(x, sigma).logsumexp(1)
         return (1 + self.scale) * log_p + self.drift * sigma.log()
+
+    def score(self, x: Tensor, sigma: Tensor) -> Tensor:
+        """The score in closed form: the mean of the scores of the components, given `x`."""
+        posteriors = self._log_joint(x, sigma).softmax(1)
+        return (posteriors @ self.means - x) / self._variance(sigma)
+
+    def _variance(self, sigma: Tensor) -> Tensor:
+        return (sigma**2 + self.deviation**2)[:, None]
+
+    def _log_joint(self, x: Tensor, sigma: Tensor) -> Tensor:
+        variance, d = self._variance(sigma), x.shape[1]
+        distances = (x[:, None] - self.means).square().sum(2)
+        kernels = -distances / (2 * variance) - d / 2 * (2 * math.pi * variance).log()
+        return self.logits.log_softmax(0) + kernels
 
 
 def mean_and_error(values: Tensor) -> tuple[Tensor, Tensor]:

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Generator, Tensor, nn
 
-from fdsm.derivatives import Autodiff, FiniteDifference, Taylor, score_of
+from fdsm.derivatives import Autodiff, FiniteDifference, Taylor
 from fdsm.objectives import FokkerPlanck, ScoreFokkerPlanck
 from fdsm.projections import Sphere
 from fdsm.typing import Derivative
@@ -21,9 +21,7 @@ def test_zero_for_noisy_data(
     kind: type[FokkerPlanck], d: int, engine: Derivative, generator: Generator
 ) -> None:
     model, n = NoisyMixture(d), 50
-    f = score_of(model) if kind is ScoreFokkerPlanck else model
-    if kind is ScoreFokkerPlanck and isinstance(engine, Taylor):
-        f = lambda x, sigma: score_of(model)(x, sigma)
+    f = model.score if kind is ScoreFokkerPlanck else model
     x, sigma = 3 * torch.randn(n, d, generator=generator), torch.logspace(-1, 1, n)
     size = d * sigma**2 * (sigma**2 + 0.16) ** -2 * (1 + x.square().sum(1))
     residual = kind(derivative=engine).residual(f, x, sigma)
@@ -77,9 +75,8 @@ def test_equals_nested_gradients(
         torch.autograd.grad(each.sum(), list(f.parameters()), allow_unused=True)
         for each in (losses, expected)
     )
-    for a, b in zip(found, slopes, strict=True):
-        zero = torch.zeros(())
-        torch.testing.assert_close(zero if a is None else a, zero if b is None else b)
+    for p, *each in zip(f.parameters(), found, slopes, strict=True):
+        torch.testing.assert_close(*(torch.zeros_like(p) if g is None else g for g in each))
 
 
 def test_finite_differences_converge(generator: Generator) -> None:
@@ -94,7 +91,7 @@ def test_finite_differences_converge(generator: Generator) -> None:
 
 
 def test_a_drift_of_the_level_is_seen_and_a_constant_is_not(generator: Generator) -> None:
-    """A multiple of $\\log σ$ adds its factor to the residual."""
+    r"""A multiple of $\log σ$ adds its factor to the residual."""
     model = NoisyMixture(2)
     x, sigma = torch.randn(5, 2, generator=generator), torch.linspace(0.1, 2, 5)
     drifting = lambda x, sigma: model(x, sigma) + 0.3 * sigma.log() + 5
