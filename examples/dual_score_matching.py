@@ -177,7 +177,7 @@ for (name, model), style in zip(models.items(), ("C0--", "C2-.", "C1-"), strict=
     axes[1].plot(axis, values, style, label=name)
 axes[0].set(xlabel="noise level $σ$", ylabel="error of the log-density (nats)")
 axes[1].set(xlabel="$x_1$", ylabel="log-density at $σ = 0.1$", ylim=(-22, 8), xlim=(-3.2, 3.2))
-axes[0].legend()
+axes[0].legend(loc="upper right")
 plt.show()
 
 # %%
