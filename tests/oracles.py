@@ -29,6 +29,15 @@ class Gaussian(nn.Module):
     def score(self, x: Tensor, *cond: Tensor) -> Tensor:
         return -self.a * x
 
+    def noisy(self, x: Tensor, sigma: Tensor, *cond: Tensor) -> Tensor:
+        """The log-density of noisy data if `a` is one, at all levels."""
+        variance = 1 + sigma**2
+        d = x[0].numel()
+        return self.log_density(x) / variance - d * variance.log() / 2
+
+    def noisy_score(self, x: Tensor, sigma: Tensor, *cond: Tensor) -> Tensor:
+        return -self.a * x / (1 + sigma.view(-1, *[1] * (x.ndim - 1)) ** 2)
+
     def layers(self, x: Tensor) -> list[nn.Module]:
         """The same density as a network that works layer by layer."""
         return [nn.Flatten(), _HalfSquare(self.a)]
@@ -94,6 +103,31 @@ def mean_flow(times: Tensor, unequal: float) -> Expected:
         return unequal * mean((times - times[:, None]).abs()) + (1 - unequal) * mean(0.0)
 
     return expected
+
+
+def dual_dsm(levels: Tensor) -> Expected:
+    r"""The mean for `Gaussian.noisy`, in terms of the share $ρ = σ²/(1 + σ²)$ of the noise.
+
+    In $x$: $1 + ρ(a² - 2a)$. In the level the residual is $ρ(aq - d) - (r - d)$ where $q$ and $r$
+    are $χ²_d$ with the covariance $2dρ$, so half its mean square per dimension is
+    $1 + ρ²(a² - 2a) + dρ²(a - 1)²/2$.
+    """
+    share = levels**2 / (1 + levels**2)
+    return lambda a, d: (
+        2 + (share + share**2) * (a**2 - 2 * a) + d * share**2 * (a - 1) ** 2 / 2
+    ).mean()
+
+
+def fokker_planck(levels: Tensor) -> Expected:
+    r"""The mean for `Gaussian.noisy`: the residual is $a(1 - a)ρq + dρ(a - 1)$, $q ∼ χ²_d$."""
+    share = levels**2 / (1 + levels**2)
+    return lambda a, d: ((share * (a - 1)) ** 2 * ((d + 2) * a**2 - 2 * d * a + d) / 2).mean()
+
+
+def score_fokker_planck(levels: Tensor) -> Expected:
+    r"""The mean for `Gaussian.noisy_score`: the residual is $2a(1 - a) σ²y/(1 + σ²)²$."""
+    share = levels**2 / (1 + levels**2)
+    return lambda a, d: (4 * a**2 * (1 - a) ** 2 * share**3).mean()
 
 
 def naive(radius: float) -> Expected:

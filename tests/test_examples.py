@@ -111,6 +111,15 @@ def test_the_page_of_mean_flow_samples_in_one_step() -> None:
     assert min(page["errors"]) > 10 * page["exact"], "in float32 Taylor mode is more accurate"
 
 
+@pytest.mark.nightly
+def test_the_page_of_dual_score_matching_has_the_log_density_at_all_levels() -> None:
+    page = run_page("dual_score_matching.py")
+    assert max(page["found"]["DSM"]) > 1
+    for name in ("DualDSM", "DSM + 0.1 FokkerPlanck"):
+        assert max(page["found"][name]) < 0.2
+    assert page["left"] == pytest.approx(0.8, abs=0.03)
+
+
 def test_the_service_finds_what_is_wrong_and_stops(capsys: pytest.CaptureFixture[str]) -> None:
     """The example itself compares the answer with the scores of the model."""
     example = runpy.run_path(str(EXAMPLES / "service.py"))

@@ -10,11 +10,14 @@ from .annealed import Annealed, AnnealedDSM
 from .contrastive import MPF, NCE, NaiveFD
 from .denoising import DSM, MultiscaleDSM, ScoreDSM, SlicedDSM
 from .directions import Sliced, average_over_directions
+from .dual import DualDSM
 from .exact import SM
 from .flow import FlowMatching, LogitNormalTimes, MeanFlow, UniformTimes
+from .fokker_planck import FokkerPlanck, ScoreFokkerPlanck
 from .latent import SUMO
 from .layerwise import ApproximateBackprop, CurvaturePropagation
 from .likelihood import MLE
+from .missing import GaussianProposal, MissingDSM
 from .penalties import FisherInformation, GradientPenalty
 from .sliced import SSM, SSMVR, ViaScore
 
@@ -31,14 +34,19 @@ __all__ = [
     "AnnealedDSM",
     "ApproximateBackprop",
     "CurvaturePropagation",
+    "DualDSM",
     "FisherInformation",
     "FlowMatching",
+    "FokkerPlanck",
+    "GaussianProposal",
     "GradientPenalty",
     "LogitNormalTimes",
     "MeanFlow",
+    "MissingDSM",
     "MultiscaleDSM",
     "NaiveFD",
     "ScoreDSM",
+    "ScoreFokkerPlanck",
     "Sliced",
     "SlicedDSM",
     "UniformTimes",
