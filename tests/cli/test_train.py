@@ -135,10 +135,10 @@ def test_end_of_the_training_is_explained(iterations: int, best: int, expected: 
 
 
 def test_default_number_of_iterations_belongs_to_the_rows() -> None:
-    """1,297 of the 1,320 rows are trained on, for at most 700 iterations."""
-    training = replace(SUMMARY.training, iterations=700, validation_losses=((700, 1.0),))
+    """1,297 of the 1,320 rows are trained on, for at most 600 iterations."""
+    training = replace(SUMMARY.training, iterations=600, validation_losses=((600, 1.0),))
     model = SimpleNamespace(training=training, file=SUMMARY.file)
-    assert "--iterations 1400." in _training_sentence(model, None)  # type: ignore[arg-type]
+    assert "--iterations 1200." in _training_sentence(model, None)  # type: ignore[arg-type]
 
 
 def test_result_is_printed_in_the_order_of_interest(

@@ -269,7 +269,7 @@ def test_wrong_arguments_are_refused() -> None:
     flow = flow_of_velocity(score, STANDARD)
     with pytest.raises(ValueError, match=r"directions must be at least 4.*but is 1"):
         log_likelihood(flow, x, directions=1)
-    with pytest.raises(ValueError, match="score must return the shape of its input"):
+    with pytest.raises(ValueError, match="must return the shape of its input"):
         log_likelihood(flow_of_velocity(lambda x, t: x.sum(1), STANDARD), x)
     infinite = flow_of_velocity(lambda x, t: x / (1 - t[:, None]), STANDARD)
     with pytest.raises(SolverError, match="Use a larger tolerance"):

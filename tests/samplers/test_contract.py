@@ -202,7 +202,7 @@ def test_invalid_numbers_of_steps_are_refused(steps: int) -> None:
 
 def test_models_of_the_wrong_shape_are_refused() -> None:
     x = torch.zeros(2, 3)
-    with pytest.raises(ValueError, match="score must return the shape of its input"):
+    with pytest.raises(ValueError, match="must return the shape of its input"):
         langevin(lambda x: x.sum(1), x, 1, 0.1)
     with pytest.raises(ValueError, match="log_density must return shape"):
         hmc(lambda x: x.sum(1, keepdim=True), x, 1)
