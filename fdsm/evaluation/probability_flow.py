@@ -27,10 +27,10 @@ from ..derivatives.autodiff import score_of
 from ..derivatives.checks.arguments import as_normalized, check_values, checked_score
 from ..derivatives.exact import EXACT
 from ..noise import require_levels
-from ..operators import laplacian
+from ..operators import divergence, laplacian
 from ..operators.arguments import STEP
 from ..projections import Sphere, draw_directions
-from ..tensors import dimension, dot, per_example, tile
+from ..tensors import dimension, per_example, tile
 from ..typing import Derivative, LogDensity, NormalizedDensity, Score
 from .dormand_prince import integrate
 from .measurement import Measurement, mean_of
@@ -175,13 +175,9 @@ def flow_of_velocity(
     """
     velocity = checked_score(velocity)
 
-    def product(x: Tensor, center: Tensor, *rows: Tensor) -> Tensor:
-        """Return $v(x)^T (x - c)$. At $c = x$ half its Laplacian is the divergence of $v$."""
-        return dot(velocity(x, *rows), x - center)
-
     def traces(x: Tensor, v: Tensor | None, t: Tensor, *cond: Tensor) -> Tensor:
         if v is None:
-            return laplacian(product, x, x, t, *cond, derivative=derivative)[None] / 2
+            return divergence(velocity, x, t, *cond, derivative=derivative)[None]
         copies = (tile(row, len(v)) for row in (t, *cond))
         _, slopes = derivative.quadratic(velocity, tile(x, len(v)), v.flatten(0, 1), *copies)
         return _trace(slopes, v)

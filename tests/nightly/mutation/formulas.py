@@ -81,7 +81,7 @@ FORMULAS = (
     Mutation("stochastic diagonal: no dimension", "operators/second_order.py", "return estimate * (dimension(x) /", "return estimate * (1 /", "tests/operators"),
     Mutation("flow: σ instead of σ²", "evaluation/probability_flow.py", "return -per_example(sigma.square(), x) * score", "return -per_example(sigma, x) * score", "tests/evaluation/test_probability_flow.py"),
     Mutation("flow: sign of the Laplacian", "evaluation/probability_flow.py", "return -sigma.square() * trace", "return sigma.square() * trace", "tests/evaluation/test_probability_flow.py"),
-    Mutation("flow: no ½ in the divergence", "evaluation/probability_flow.py", "derivative=derivative)[None] / 2", "derivative=derivative)[None]", "tests/evaluation/test_probability_flow.py"),
+    Mutation("divergence: no ½", "operators/second_order.py", "return doubled / 2", "return doubled", "tests/operators"),
     Mutation("flow: sign of the change of samples", "evaluation/probability_flow.py", "log_prob(noise).double() - change", "log_prob(noise).double() + change", "tests/evaluation/test_probability_flow.py"),
     Mutation("flow: no dimension of random directions", "evaluation/probability_flow.py", "(dimension(x) / DIRECTIONS", "(1 / DIRECTIONS", "tests/evaluation/test_probability_flow.py"),
     Mutation("flow: error without its correction", "evaluation/probability_flow.py", "math.sqrt((1 + SKEWNESS / (n - 3)) / n)", "math.sqrt(1 / n)", "tests/evaluation/test_probability_flow.py"),
