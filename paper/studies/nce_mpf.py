@@ -52,19 +52,19 @@ class OneSidedMPF(Sliced):
         Pang et al. (2020), https://arxiv.org/abs/2007.03317, App. B.7.
 
     Attributes:
-        evaluation: Evaluates the density at the nodes.
+        derivative: Evaluates the density at the nodes.
         projection: The distribution of `v`.
         directions: Number of directions per example; always one.
     """
 
-    evaluation: FiniteDifference = FiniteDifference()
+    derivative: FiniteDifference = FiniteDifference()
     projection: Projection = Sphere(0.1)
     directions: int = 1
 
     def at(self, f: LogDensity, x: Tensor, v: Tensor, *cond: Tensor) -> Tensor:
         """Return $J(x, v)$ for one direction per example."""
         v = v[0] if v.ndim > x.ndim else v
-        center, plus = self.evaluation.values(f, x, v, (0, 1), *cond)
+        center, plus = self.derivative.values(f, x, v, (0, 1), *cond)
         flow: Tensor = ((plus - center) / 2).expm1()
         return 4 * flow / self.projection.second_moment(x)
 
