@@ -171,7 +171,7 @@ def flows(d: int, model: str) -> tuple[ProbabilityFlow, ProbabilityFlow]:
 
 
 def costs(d: int, model: str, rows: int = BATCH, repeats: int = REPEATS) -> Costs:
-    """Return the costs of both, measured in turn."""
+    """Return the time and memory of both methods, measured alternately."""
     x = torch.randn(rows, d)
     exact, loop = (torch.no_grad()(partial(flow.log_prob, x)) for flow in flows(d, model))
     torch.testing.assert_close(exact(), loop(), rtol=0, atol=1e-2)

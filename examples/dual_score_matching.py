@@ -111,7 +111,7 @@ def train(data: Tensor, weight: float, penalty: float = 0.0, steps: int = 2000) 
 
 
 def constant(model: NoisyDensity, data: Tensor) -> Tensor:
-    """Return what normalizes the model at the largest level."""
+    """Return the constant that normalizes the model, from the largest noise level."""
     noisy = data + LARGEST * torch.randn_like(data)
     sigma = torch.full((len(data),), LARGEST)
     with torch.no_grad():

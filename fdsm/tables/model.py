@@ -56,7 +56,7 @@ from .summary import UNUSUAL_P, FileRecord, Summary, Training, as_written, summa
 
 FORMAT = "fdsm table 2"
 TRAINING_ROWS = 200_000
-"""Largest number of rows that the network is trained on. Its last iteration has seen as many."""
+"""Largest number of rows for encoder and network, about as many as 2,000 batches draw."""
 CALIBRATION_ROWS = 100_000
 """Largest number of held-out rows that outlier scores are calibrated on."""
 VALUE_ROWS = 100_000

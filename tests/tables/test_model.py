@@ -253,6 +253,18 @@ def test_training_rows_are_not_their_own_neighbors_if_asked(quick_training: None
     assert left_out.score.mean() > known.score.mean() + 0.08
 
 
+def test_many_rows_are_sampled_for_training_but_not_for_relations(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(model, "TRAINING_ROWS", 100)
+    a, b = np.random.default_rng(0).normal(size=(2, 400)).round(3)
+    trained = TableModel.fit({"a": a, "b": b, "c": a + b}, iterations=5)
+    assert trained.file.rows == 400
+    assert len(trained.detector.calibration.folds) == 100
+    assert trained.smallest_p_value == pytest.approx(1 / 101)
+    assert [relation.checked for relation in trained.relations.relations] == [400]
+
+
 # Loss
 
 

@@ -141,7 +141,7 @@ def require_rows(shape: torch.Size, x: Tensor) -> None:
 
 
 def one_point_hint(x: Tensor) -> str:
-    """Return what to do if `x` was meant as one point; empty if it has two dimensions or more."""
+    """Return a hint to pass one point as a batch, or empty text if `x` is a batch of points."""
     if x.ndim > 1:
         return ""
     return (

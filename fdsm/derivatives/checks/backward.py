@@ -32,7 +32,7 @@ class WrongGradientWarning(UserWarning):
 
 
 def explained(error: RuntimeError) -> RuntimeError:
-    """Return what to do about an error of autograd, if it is a missing double backward."""
+    """Return an error of autograd, with advice added if a double backward is missing."""
     text, *_ = str(error).splitlines() or [""]
     missing = text.startswith("derivative for") or "double backward" in text
     return RuntimeError(NO_DOUBLE_BACKWARD + text) if missing else error

@@ -152,7 +152,7 @@ class OutlierDetector:
         self,
         log_densities: LogDensities,
         x: Tensor,
-        broken: Tensor | None = None,
+        contradictions: Tensor | None = None,
         gaps: Tensor | None = None,
         *,
         leave_one_out: bool = False,
@@ -167,7 +167,7 @@ class OutlierDetector:
         Args:
             log_densities: The log-densities that the detector was calibrated with.
             x: Rows, shape `(N, D)`. NaN in missing cells.
-            broken: Surprise of broken relations and new categories of each row, shape `(N,)`.
+            contradictions: Surprise of broken relations and new categories, shape `(N,)`.
             gaps: Surprise of the missing cells of each row, shape `(N,)`.
             leave_one_out: Whether copies of training rows are these rows, which are not their own
                 neighbors. If the training rows are different, they always are.
@@ -178,7 +178,7 @@ class OutlierDetector:
             itself.fill_(-1)
         parts = _Parts(log_densities, self.neighbors, self.known_values, self.conditionals)
         measures, cells = parts.of_rows(x, itself, progress)
-        return torch.cat([measures, _of_cells(self._log_p(cells), broken, gaps)])
+        return torch.cat([measures, _of_cells(self._log_p(cells), contradictions, gaps)])
 
     def cell_surprises(self, x: Tensor) -> Tensor:
         """Return the mean surprise of each cell over the folds, shape `(N, D) -> (N, C)`.

@@ -62,12 +62,13 @@ class GapPatterns:
         return {row.tobytes() for row in self.patterns[self.counts > 1].numpy()}
 
     def reason(self, is_missing: Tensor) -> tuple[int, str]:
-        """Return the column to name for a new combination, shape `(C,)`, and what is said of it.
+        """Return the column that is missing in the fewest training rows, and a text about its gap.
 
-        It is the one that is missing in the fewest training rows.
+        Args:
+            is_missing: The missing cells of a row with a new combination, shape `(C,)`.
         """
         gaps = (self.patterns * self.counts[:, None]).sum(0)
         j = int(gaps.where(is_missing.cpu(), self.counts.sum() + 1).argmin())
         if not int(gaps[j]):
-            return j, "is missing, as in no training row"
-        return j, "is missing, in no training row together with the same other cells"
+            return j, "missing, but present in all training rows"
+        return j, "missing; no training row has gaps in the same cells"

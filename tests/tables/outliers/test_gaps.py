@@ -48,8 +48,8 @@ def test_new_combinations_are_as_rare_among_new_rows_as_estimated() -> None:
 @pytest.mark.parametrize(
     ("gaps", "column", "text"),
     [
-        (["amount"], "amount", "is missing, as in no training row"),
-        (["note", "size"], "size", "is missing, in no training row together with the same"),
+        (["amount"], "amount", "missing, but present in all training rows"),
+        (["note", "size"], "size", "missing; no training row has gaps in the same cells"),
     ],
 )
 def test_a_gap_where_there_never_was_one_is_the_reason(
@@ -84,4 +84,4 @@ def test_an_unknown_category_is_no_gap() -> None:
     assert scored.p_value[0] > 0.05
     assert scored.p_value[1] < 0.05
     assert scored.reasons[0][0].value == "'c' does not occur in the training data"
-    assert scored.reasons[1][0].value == "is missing, as in no training row"
+    assert scored.reasons[1][0].value == "missing, but present in all training rows"
