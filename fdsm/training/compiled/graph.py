@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_pre_hook
+from torch.nn.parallel import DistributedDataParallel
 
 from ...derivatives.checks.observation import random_state, restore_random_state
 from ...derivatives.checks.precision import full_precision
@@ -267,13 +269,20 @@ class StepGraph:
 
         Raises:
             NotCompilable: If drawing them again does not lead to the same random state and the
-                same loss, an evaluation has changed the model, or the optimizer does not have all
-                parameters with a gradient.
+                same loss, an evaluation has changed the model, several processes share it, or the
+                optimizer does not have all parameters with a gradient.
         """
-        with random_state_kept(generator, self._device) as states:
+        kinds: set[type] = set()
+        called = register_module_forward_pre_hook(lambda module, _: kinds.add(type(module)))
+        with random_state_kept(generator, self._device) as states, called:
             with RecordedDraws(generator) as record:
                 losses = self._update.loss(*batch, generator, progress)
             after = states()
+        if DistributedDataParallel in kinds:
+            raise NotCompilable(
+                "the loss calls DistributedDataParallel, which averages gradients of several "
+                "processes, and a graph would not"
+            )
         with random_state_kept(generator, self._device) as states:
             for draw in record.draws:
                 draw(generator)

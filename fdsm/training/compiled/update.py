@@ -37,8 +37,8 @@ class CompiledUpdate(Update):
     - A step is not compiled, and one `CompileWarning` says why, if the loss reads numbers from a
       tensor (`if x.sum() > 0`, `t.tolist()`), draws random numbers inside the model (dropout) or
       not with the generator of the step, changes buffers or attributes, has a gradient for
-      parameters without optimizer, if modules or parameters have hooks, or without a C++
-      compiler. Model, optimizer and random numbers are then as before.
+      parameters without optimizer, if modules or parameters have hooks, if the model is wrapped
+      for several processes (DDP, FSDP2), or without a C++ compiler. Model, optimizer and random numbers are then as before.
     - When the step is compiled and before its 2nd, 4th, 8th, … update, loss and gradient are
       compared with those of eager torch. A difference beyond rounding raises `RuntimeError`.
 
