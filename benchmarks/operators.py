@@ -179,7 +179,7 @@ def _jet_cases(task: OperatorProblem, peers: frozenset[str]) -> dict[Case, Build
         return {}
     from .peers import jet_operators
 
-    operators = {
+    operators: dict[tuple[str, str, str], Operator] = {
         (name, "jet", "torch-jet"): operator
         for name, operator in jet_operators.OPERATORS.items()
         if (name, GRADIENTS, "torch") in task.operators

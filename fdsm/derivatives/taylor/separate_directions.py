@@ -166,9 +166,9 @@ def _expand(
     for k in range(2, max(truncation.orders) + 1):
         power = _times(power, n, truncation)
         for degree, part in power.items():
-            for total, factors, more in sums:
+            for total, factors, growth in sums:
                 block = total[truncation.block(degree)]
-                block.addcmul_(part, factors[k], value=k + 1 if more else 1)
+                block.addcmul_(part, factors[k], value=1 + growth * k)
     return y, sums[1][0] if others is not None else None
 
 
