@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     option(
         "--peers",
         action="store_true",
-        help="Compare with torchebm, JAX and folx, where they are installed.",
+        help="Compare with torchebm, JAX, folx and torch-jet, where they are installed.",
     )
     option(
         "--check",

@@ -6,7 +6,7 @@ Reference:
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 
@@ -96,8 +96,8 @@ def korteweg_de_vries(f: nn.Module, z: Tensor) -> Tensor:
 
 def navier_stokes(f: nn.Module, z: Tensor) -> Tensor:
     """Return the residual from one call of the network; see `nested_operators`."""
-    found = partials(f, z, ["", "x", "y", "t", "xx", "yy"], names="xyt")
-    value, x, y, t, xx, yy = (term.unbind(1) for term in found.values())
+    terms = partials(f, z, ["", "x", "y", "t", "xx", "yy"], names="xyt")
+    value, x, y, t, xx, yy = (term.unbind(1) for term in terms.values())
     first, second = (x[0], y[0], x[1], y[1]), (xx[0], yy[0], xx[1], yy[1])
     return nested.navier_stokes_residual(value[:2], first, t[:2], (x[2], y[2]), second)
 
@@ -138,13 +138,13 @@ FIELDS = (
 
 
 def groups(
-    peers: frozenset[str] = frozenset(), problems: Sequence[OperatorProblem] | None = None
+    peers: frozenset[str] = frozenset(), problems: Sequence[OperatorProblem] = PROBLEMS
 ) -> list[Group]:
     """Return the operators to compare on each problem, with and without a gradient.
 
     Args:
         peers: Other packages to compare with.
-        problems: Networks, batches and operators. Default: all.
+        problems: Networks, batches and operators.
 
     Returns:
         One group for each problem.
@@ -152,11 +152,16 @@ def groups(
     return [
         Group(
             task.problem.name,
-            {**torch_cases(task), **_folx_cases(task, peers)},
+            {**torch_cases(task), **_folx_cases(task, peers), **_jet_cases(task, peers)},
             task.problem.repeats,
         )
-        for task in ((*PROBLEMS, *FIELDS) if problems is None else problems)
+        for task in problems
     ]
+
+
+def field_groups(peers: frozenset[str] = frozenset()) -> list[Group]:
+    """Return the operators on functions with several outputs."""
+    return groups(peers, FIELDS)
 
 
 def torch_cases(task: OperatorProblem) -> dict[Case, Build]:
@@ -167,6 +172,19 @@ def torch_cases(task: OperatorProblem) -> dict[Case, Build]:
         loss = bound(partial(_mean, operator))
         cases[Case(name + WITH_GRADIENT, method, by)] = partial(gradient_step, loss, task.problem)
     return cases
+
+
+def _jet_cases(task: OperatorProblem, peers: frozenset[str]) -> dict[Case, Build]:
+    if "jet" not in peers:
+        return {}
+    from .peers import jet_operators
+
+    operators: dict[tuple[str, str, str], Operator] = {
+        (name, "jet", "torch-jet"): operator
+        for name, operator in jet_operators.OPERATORS.items()
+        if (name, GRADIENTS, "torch") in task.operators
+    }
+    return torch_cases(replace(task, operators=operators))
 
 
 def _folx_cases(task: OperatorProblem, peers: frozenset[str]) -> dict[Case, Build]:

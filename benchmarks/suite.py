@@ -39,6 +39,7 @@ BENCHMARKS = (
     Benchmark("orders", orders.groups, orders.REFERENCES),
     Benchmark("directions", directions.groups, directions.REFERENCES),
     Benchmark("operators", operators.groups, operators.REFERENCES),
+    Benchmark("fields", operators.field_groups, operators.REFERENCES),
     Benchmark("memory", memory.groups, memory.REFERENCES, memory.measure_memory, "bytes"),
 )
 

@@ -2,7 +2,7 @@
 
 from importlib.util import find_spec
 
-PACKAGES = ("torchebm", "jax", "folx")
+PACKAGES = ("torchebm", "jax", "folx", "jet")
 
 
 def installed() -> frozenset[str]:
@@ -29,5 +29,5 @@ def missing_message(importable: frozenset[str]) -> str:
         return ""
     return (
         f"Not installed, so left out: {', '.join(missing)}. Install them into an environment of "
-        "their own: pip install jax jaxlib folx torchebm"
+        "their own: pip install jax jaxlib folx torchebm jet-for-pytorch"
     )

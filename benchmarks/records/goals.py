@@ -119,6 +119,19 @@ GOALS = (
         )
     ),
     *(
+        Goal(f"{mode} / {method if by == 'torch' else by}", "fields", task.problem.name,
+             (Case(mode, ours),), (Case(mode, method, by),), limit)
+        for task, name, ours, peers in (
+            *((task, operators.JVP, "jvp", ((operators.FORWARD, "torch", 1.1),))
+              for task in operators.FIELDS[:2]),
+            *((task, name, "partials", ((operators.GRADIENTS, "torch", 0.5),
+                                        ("jet", "torch-jet", 1.0)))
+              for task, name in zip(operators.FIELDS[2:], (operators.KDV, operators.NAVIER_STOKES),
+                                    strict=True)),
+        )
+        for (method, by, limit), mode in product(peers, (name, name + operators.WITH_GRADIENT))
+    ),
+    *(
         Goal(text, "memory", problem, ours, theirs, limit)
         for problem, (text, ours, theirs, limit) in product((SMALL_256, LARGE, RESNET), (
             ("memory of FD-SSM / SSM", _gradient("FD-SSM"), _gradient("SSM"), 0.67),

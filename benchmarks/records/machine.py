@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fdsm.serialize import Json
 
-PACKAGES = ("fdsm", "torch", "jax", "jaxlib", "folx", "torchebm")
+PACKAGES = ("fdsm", "torch", "jax", "jaxlib", "folx", "torchebm", "jet-for-pytorch")
 
 
 def describe_machine() -> dict[str, Json]:

@@ -55,6 +55,18 @@ def test_implementations_on_fields_agree(one: OperatorProblem) -> None:
     torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.parametrize("one", SMALL_FIELDS[2:], ids=lambda one: one.problem.name)
+def test_residuals_of_torch_jet_agree(one: OperatorProblem) -> None:
+    jet_operators = pytest.importorskip("benchmarks.peers.jet_operators", exc_type=ImportError)
+    (group,) = operators.groups(frozenset({"jet"}), [one])
+    assert {case.by for case in group.cases} == {"fdsm", "torch", "torch-jet"}
+    model, x = one.problem.build()
+    model, x = model.double(), x.double()
+    (name, *_), operator = next(iter(one.operators.items()))
+    theirs = jet_operators.OPERATORS[name](model, x)
+    torch.testing.assert_close(theirs, operator(model, x), rtol=1e-10, atol=1e-12)
+
+
 def test_stochastic_operators_estimate_the_laplacian() -> None:
     """Along random signs the curvature of $-‖x‖²/2$ is minus the dimension, exactly."""
     x = torch.zeros(4, 3)

@@ -6,10 +6,10 @@ from benchmarks.peers.packages import installed, missing_message
 
 def test_missing_packages_are_named_with_a_command() -> None:
     message = missing_message(frozenset({"torchebm"}))
-    assert "left out: jax, folx." in message
-    assert message.endswith("pip install jax jaxlib folx torchebm")
+    assert "left out: jax, folx, jet." in message
+    assert message.endswith("pip install jax jaxlib folx torchebm jet-for-pytorch")
     assert "\n" not in message
-    assert missing_message(frozenset({"torchebm", "jax", "folx"})) == ""
+    assert missing_message(frozenset({"torchebm", "jax", "folx", "jet"})) == ""
 
 
 @pytest.mark.parametrize(

@@ -110,11 +110,11 @@ class _Composition(ClosedForm):
         keeping = truncation.propagation.keeping and needed
         value, rest = (u[0], u[1:]) if slopes is None else (u, slopes[:, None])
         terms = expansion(value, max(truncation.orders) + keeping)
-        weights = [k * term for k, term in enumerate(terms[1:], 1)] if keeping else None
+        slopes_of = terms[1:] if keeping else None
         if scale is not None:
             rest = rest / scale
-            weights = weights and [term / scale for term in weights]
-        y, w = _expand(terms, weights, rest, truncation)
+            slopes_of = slopes_of and [term / scale for term in slopes_of]
+        y, w = _expand(terms, slopes_of, rest, truncation)
         ctx.save_for_backward(u, slopes, w)
         ctx.truncation, ctx.slope = truncation, slope
         return y
@@ -137,28 +137,28 @@ class _Composition(ClosedForm):
 
 
 def _expand(
-    terms: Sequence[Tensor], weights: Sequence[Tensor] | None, rest: Tensor, truncation: Truncation
+    terms: Sequence[Tensor], others: Sequence[Tensor] | None, rest: Tensor, truncation: Truncation
 ) -> tuple[Tensor, Tensor | None]:
-    r"""Return $y = \sum_k g_k n^k$ for a series $n$ without a value, and the same for weights.
+    r"""Return $\sum_k g_k n^k$ and $\sum_k (k + 1) h_k n^k$ for a series $n$ without a value.
 
     Args:
         terms: The factors $g_0, g_1, …$.
-        weights: Other factors.
+        others: The factors $h_0, h_1, …$.
         rest: The coefficients of $n$, which broadcast against the factors.
         truncation: Which coefficients there are.
 
     Returns:
         The coefficients of both sums.
     """
-    sums = [
-        (factors, terms[0].new_empty(truncation.rows(truncation.order), *terms[0].shape))
-        for factors in (terms, weights)
-        if factors is not None
-    ]
-    for factors, y in sums:
-        y[0] = factors[0]
-        torch.mul(rest, factors[1], out=y[1 : 1 + len(rest)])
-        y[1 + len(rest) :].zero_()
+    rows, shape = truncation.rows(truncation.order), terms[0].shape
+    y = terms[0].new_empty(rows, *shape)
+    sums = [(y, terms, 0)]
+    if others is not None:
+        sums.append((torch.empty_like(y), [others[0], 2 * others[1], *others[2:]], 1))
+    for total, factors, _ in sums:
+        total[0] = factors[0]
+        torch.mul(rest, factors[1], out=total[1 : 1 + len(rest)])
+        total[1 + len(rest) :].zero_()
     degree = truncation.degree(1 + len(rest))
     spans = (truncation.block(k) for k in range(1, degree + 1))
     n = {k: rest[block.start - 1 : block.stop - 1] for k, block in enumerate(spans, 1)}
@@ -166,9 +166,10 @@ def _expand(
     for k in range(2, max(truncation.orders) + 1):
         power = _times(power, n, truncation)
         for degree, part in power.items():
-            for factors, y in sums:
-                y[truncation.block(degree)].addcmul_(part, factors[k])
-    return sums[0][1], sums[1][1] if weights is not None else None
+            for total, factors, growth in sums:
+                block = total[truncation.block(degree)]
+                block.addcmul_(part, factors[k], value=1 + growth * k)
+    return y, sums[1][0] if others is not None else None
 
 
 def _times(

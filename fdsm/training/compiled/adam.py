@@ -103,7 +103,7 @@ class AdamState:
 
         They are inputs of the graph: inside, they would be computed for each weight.
         """
-        t = self.tensors[-1][0].item() + 1
+        t = self.tensors[-1].tolist()[0] + 1
         for group in self._optimizer.param_groups:
             beta1, beta2 = group["betas"]
             yield from (float(group["lr"]), 1 - beta1**t, math.sqrt(1 - beta2**t))

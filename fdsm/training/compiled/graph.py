@@ -1,13 +1,15 @@
 """The graph of an update, traced and compiled."""
 
 import warnings
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_pre_hook
+from torch.nn.parallel import DistributedDataParallel
 
 from ...derivatives.checks.observation import random_state, restore_random_state
 from ...derivatives.checks.precision import full_precision
@@ -78,7 +80,6 @@ class StepGraph:
         self._dtype = self._weights[0].dtype
         tensors = chain(update.module.named_parameters(), update.module.named_buffers())
         self._fixed = {name: t for name, t in tensors if name not in self._names}
-        self._captured: list[Tensor] = []
         self._dependencies = Dependencies(update, self._device)
         if obstacle := self._dependencies.obstacle():
             raise NotCompilable(obstacle)
@@ -87,6 +88,10 @@ class StepGraph:
             used = [self._weights[i] for i in self._used]
             self._adam = AdamState.of(update.optimizer, used)
             self._means = [] if self._adam is None else _means(update, self._weights)
+            self._lasting = [*chain(*self._lasting_groups())]
+            dtype = torch.promote_types(self._dtype, torch.float32)  # NumPy has no bfloat16
+            self._numbers = torch.tensor([*self._current_numbers(progress)], dtype=dtype)
+            self._array = self._numbers.numpy()
             with random_state_kept(generator, self._device):
                 graph = self._trace(batch, generator, progress)
             flipped = tuple(t.flip(0) for t in batch)
@@ -195,34 +200,31 @@ class StepGraph:
         if self._update.average is not None:
             self._update.average.update()
 
-    def _groups(
-        self, batch: Batch, generator: torch.Generator | None, progress: float
-    ) -> tuple[Iterable[Tensor], ...]:
-        """Return the inputs of the graph in groups."""
-        average, adam = self._update.average, self._adam
-        share = 0.0 if average is None else average.next_weight
-        numbers = [progress, share, *(() if adam is None else adam.numbers())]
-        return (
-            batch,
-            [draw(generator) for draw in self._draws],
-            [torch.tensor(numbers, dtype=self._dtype, device=self._device)],
-            self._weights,
-            self._fixed.values(),
-            () if adam is None else adam.tensors,
-            self._means,
-            self._captured,
-        )
+    def _lasting_groups(self) -> tuple[Collection[Tensor], ...]:
+        """Return the inputs of the graph that are the same tensors at every step, in groups."""
+        state = () if self._adam is None else self._adam.tensors
+        return self._weights, self._fixed.values(), state, self._means
+
+    def _current_numbers(self, progress: float) -> Iterator[float]:
+        average = self._update.average
+        yield progress
+        yield 0.0 if average is None else average.next_weight
+        if self._adam is not None:
+            yield from self._adam.numbers()
 
     def _inputs(
         self, batch: Batch, generator: torch.Generator | None, progress: float
     ) -> list[Tensor]:
-        return list(chain(*self._groups(batch, generator, progress)))
+        drawn = [draw(generator) for draw in self._draws]
+        self._array[:] = [*self._current_numbers(progress)]  # faster than a new tensor
+        numbers = self._numbers.to(self._device, self._dtype)
+        return [*batch, *drawn, numbers, *self._lasting]
 
     def _step(self, groups: Sequence[Sequence[Tensor]], reads: RefusedReads) -> tuple[Tensor, ...]:
         """Update the weights in terms of operations on tensors alone, so that it can be traced."""
         from torch.func import functional_call
 
-        batch, drawn, (numbers,), weights, fixed, state, means, _ = groups
+        batch, drawn, (numbers,), weights, fixed, state, means = groups
         progress, share = numbers[:2].unbind()
         leaves = [w.detach().requires_grad_() for w in weights]
         with torch.enable_grad(), GivenDraws(drawn), reads:
@@ -267,13 +269,20 @@ class StepGraph:
 
         Raises:
             NotCompilable: If drawing them again does not lead to the same random state and the
-                same loss, an evaluation has changed the model, or the optimizer does not have all
-                parameters with a gradient.
+                same loss, an evaluation has changed the model, several processes share it, or the
+                optimizer does not have all parameters with a gradient.
         """
-        with random_state_kept(generator, self._device) as states:
+        kinds: set[type] = set()
+        called = register_module_forward_pre_hook(lambda module, _: kinds.add(type(module)))
+        with random_state_kept(generator, self._device) as states, called:
             with RecordedDraws(generator) as record:
                 losses = self._update.loss(*batch, generator, progress)
             after = states()
+        if DistributedDataParallel in kinds:
+            raise NotCompilable(
+                "the loss calls DistributedDataParallel, which averages gradients of several "
+                "processes, and a graph would not"
+            )
         with random_state_kept(generator, self._device) as states:
             for draw in record.draws:
                 draw(generator)
@@ -304,15 +313,16 @@ class StepGraph:
     def _trace(
         self, batch: Batch, generator: torch.Generator | None, progress: float
     ) -> "GraphModule":
-        groups = [list(group) for group in self._groups(batch, generator, progress)]
+        lengths = [len(batch), len(self._draws), 1, *map(len, self._lasting_groups())]
 
         def step(*inputs: Tensor) -> tuple[Tensor, ...]:
             remaining = iter(inputs)
-            return self._step([list(islice(remaining, len(group))) for group in groups], reads)
+            return self._step([list(islice(remaining, length)) for length in lengths], reads)
 
         reads = RefusedReads()
-        traced = Traced(step, [*chain(*groups)], reads)
-        self._captured, self._full_precision = traced.captured, traced.full_precision
+        traced = Traced(step, self._inputs(batch, generator, progress), reads)
+        self._lasting += traced.captured
+        self._full_precision = traced.full_precision
         self._eps = max(torch.finfo(dtype).eps for dtype in reads.dtypes)
         return traced.graph
 

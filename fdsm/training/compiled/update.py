@@ -37,8 +37,9 @@ class CompiledUpdate(Update):
     - A step is not compiled, and one `CompileWarning` says why, if the loss reads numbers from a
       tensor (`if x.sum() > 0`, `t.tolist()`), draws random numbers inside the model (dropout) or
       not with the generator of the step, changes buffers or attributes, has a gradient for
-      parameters without optimizer, if modules or parameters have hooks, or without a C++
-      compiler. Model, optimizer and random numbers are then as before.
+      parameters without optimizer, if modules or parameters have hooks, if the model is wrapped
+      for several processes (DDP, FSDP2), or without a C++ compiler. Model, optimizer and random
+      numbers are then as before.
     - When the step is compiled and before its 2nd, 4th, 8th, … update, loss and gradient are
       compared with those of eager torch. A difference beyond rounding raises `RuntimeError`.
 
@@ -142,7 +143,8 @@ def compiled_step(
 ) -> Callable[..., dict[str, Tensor]]:
     """Return a training step, compiled as one graph, for a training loop of your own.
 
-    With Adam the first call runs eagerly and the second compiles, which takes 5 to 30 seconds.
+    With Adam the first call runs eagerly and the second compiles. For a small network that takes
+    about 30 seconds, or 5 if the same step was compiled before on this machine.
     If the model or the optimizer changes later, the step runs eagerly, after a warning. Numbers
     that the loss reads elsewhere, such as global variables, must not change during training: pass
     them as a condition, a tensor. See `CompiledUpdate` for details.

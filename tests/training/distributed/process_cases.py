@@ -2,6 +2,7 @@
 
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +12,8 @@ import torch.multiprocessing as mp
 from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
-from fdsm import DSM, SSM, Autodiff
+from fdsm import DSM, SSM, Autodiff, FiniteDifference
+from fdsm.training import compiled_step
 from fdsm.training.distributed import (
     DistributedLoss,
     UnsynchronizedGradients,
@@ -83,6 +85,27 @@ def own_loop_refusals(rank: int, size: int) -> list[str]:
     return messages
 
 
+def compiled_step_of_wrapped(rank: int, size: int) -> tuple[list[str], list[Tensor]]:
+    """Train a wrapped model eagerly, then with a compiled step. Return warnings and weights.
+
+    After some steps the wrapper does not change its attributes any more.
+    """
+    model = network("FD-SSM", torch.float64)
+    wrapped = DistributedDataParallel(model)
+    optimizer = torch.optim.Adam(model.parameters())
+    objective = given(SSM(FiniteDifference()).at)
+    (x, v), *others = STEPS.chunk(size, 2)[rank].unbind(1)
+    for _ in range(3):
+        optimizer.zero_grad()
+        objective(wrapped, x, v).mean().backward()
+        optimizer.step()
+    step = compiled_step(objective, wrapped, optimizer)
+    with warnings.catch_warnings(record=True, action="always") as caught:
+        for x, v in others:
+            step(x, v)
+    return [str(warning.message) for warning in caught], [p.detach() for p in model.parameters()]
+
+
 CASES: dict[str, Callable[[int, int], object]] = {
     case.__name__: case
     for case in (
@@ -91,6 +114,7 @@ CASES: dict[str, Callable[[int, int], object]] = {
         own_loop,
         own_generators,
         own_loop_refusals,
+        compiled_step_of_wrapped,
     )
 }
 

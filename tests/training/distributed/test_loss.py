@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 import torch
 
-from fdsm import DSM, SSM, Autodiff
+from fdsm import DSM, SSM, Autodiff, FiniteDifference
 from fdsm.training.distributed import DistributedLoss
 
 from .gradient_cases import network
@@ -39,6 +39,19 @@ def test_gradients_that_are_not_averaged_are_noticed(by_rank: dict[str, list[Any
     for message in by_rank["gradient_outside"]:
         assert "gradients differ between the processes" in message
         assert "DistributedLoss" in message
+
+
+def test_a_compiled_step_does_not_leave_out_the_average(by_rank: dict[str, list[Any]]) -> None:
+    model, objective = network("FD-SSM", torch.float64), SSM(FiniteDifference())
+    optimizer = torch.optim.Adam(model.parameters())
+    for i in (0, 0, 0, 1, 2):
+        optimizer.zero_grad()
+        objective.at(model, *STEPS[:, i]).mean().backward()
+        optimizer.step()
+    for (message,), weights in by_rank["compiled_step_of_wrapped"]:
+        assert "runs eagerly: the loss calls DistributedDataParallel" in message
+        for actual, expected in zip(weights, model.parameters(), strict=True):
+            assert (actual - expected).abs().max() < 1e-9
 
 
 def test_a_process_group_is_needed() -> None:
