@@ -70,7 +70,9 @@ TARGETS: tuple[Target, ...] = (
             f"Parkinsons {row} longer": RowInfo(baseline="Parkinsons SSM")
             for row in ("SSM", "FD-SSM")
         },
+        {"cpu": 10, "paper": 3},
     ),
+    StudyTarget("kernels", "Table 1: sensitivity to CPU kernels", "kernels"),
     StudyTarget(
         "sensitivity",
         "Sec. 6.1: sensitivity of FD-SSM to the step size",
@@ -84,6 +86,11 @@ TARGETS: tuple[Target, ...] = (
     StudyTarget("gap", "Table 1: possible causes of the gap on Parkinsons", "parkinsons_gap"),
     StudyTarget("normalizer", "Table 1: four estimates of log Z on Parkinsons", "log_partition"),
     StudyTarget("table1_times", "Table 1: step times in detail", "table1_times"),
+    StudyTarget(
+        "published_sizes_table1",
+        "Table 1: time and memory of a step, as ratios",
+        "published_sizes.table1",
+    ),
     TableTarget(
         "table2",
         "Table 2: deep energy-based models",
@@ -103,6 +110,11 @@ TARGETS: tuple[Target, ...] = (
                 "Taylor-SSM": ("SSM",),
             },
         ),
+    ),
+    StudyTarget(
+        "published_sizes_table2",
+        "Table 2: time and memory of a step at the published size",
+        "published_sizes.table2",
     ),
     TableTarget(
         "table3",
@@ -124,6 +136,11 @@ TARGETS: tuple[Target, ...] = (
             },
         ),
         {"cpu": 3, "paper": 5},
+    ),
+    StudyTarget(
+        "published_sizes_table3",
+        "Table 3: time and memory of a step at the published size",
+        "published_sizes.table3",
     ),
     TableTarget(
         "table4",
@@ -161,6 +178,11 @@ TARGETS: tuple[Target, ...] = (
             },
         ),
         {"cpu": 2, "paper": 1},
+    ),
+    StudyTarget(
+        "published_sizes_table5",
+        "Table 5: time and memory of a step at the published size",
+        "published_sizes.table5",
     ),
     TableTarget(
         "table6",

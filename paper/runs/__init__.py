@@ -4,7 +4,7 @@ from .evaluate import evaluate
 from .recipe_file import UnknownRecipeError, recipe_from_file
 from .run import Run, RunError, UnfinishedRunError, UntrustedFileError, environment_info
 from .saved_model import SavedModel
-from .step_cost import StepCost, measure_step_costs
+from .step_cost import StepCost, TimedRun, measure_step_costs
 from .train import TrainingInterrupted, train
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "RunError",
     "SavedModel",
     "StepCost",
+    "TimedRun",
     "TrainingInterrupted",
     "UnfinishedRunError",
     "UnknownRecipeError",
