@@ -49,7 +49,7 @@ SCALE = "trace + half squared norm, summed over dimensions"
 BASE_SCALE = 2.0
 """Standard deviation of the base measure."""
 _ROWS = 100
-CHAINS, MOVES = 300, 100
+CHAINS, MOVES = 200, 50
 """Number of HMC chains that start at training rows, and of their moves after the burn-in."""
 
 
