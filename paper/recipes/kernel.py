@@ -189,7 +189,7 @@ class KernelFamily(Recipe):
             metrics[f"effective_sample_size{ending}"] = Measurement(
                 log_partition.effective_sample_size, settings={"partition_samples": count}
             )
-        metrics["nll_both_ends"] = _likelihood_from_both_ends(f, test, train, near, n, generator)
+        metrics["nll_both_ends"] = likelihood_from_both_ends(f, test, train, near, n, generator)
         return metrics
 
     def sample(
@@ -260,7 +260,7 @@ def _likelihood(f: LogDensity, x: Tensor, log_partition: LogPartition) -> Measur
     )
 
 
-def _likelihood_from_both_ends(
+def likelihood_from_both_ends(
     f: LogDensity,
     x: Tensor,
     rows: Tensor,
@@ -268,7 +268,19 @@ def _likelihood_from_both_ends(
     count: int,
     generator: Generator,
 ) -> Measurement:
-    """Return the likelihood with a normalizer from samples of the proposal and of the density."""
+    """Return the negative log-likelihood, normalized from samples of proposal and density.
+
+    Args:
+        f: The density, not normalized, `(N, D) -> (N,)`.
+        x: Test rows.
+        rows: Training rows, at which the chains start that sample the density.
+        proposal: The proposal.
+        count: Number of samples of the proposal.
+        generator: Random generator.
+
+    Returns:
+        The likelihood. Its settings contain all estimates of log Z and whether they agree.
+    """
     order = torch.randperm(len(rows), generator=generator, device=generator.device)
     chains = hmc(
         f,
