@@ -236,7 +236,7 @@ TARGETS: tuple[Target, ...] = (
 )
 """The targets of the paper, in the order of a report."""
 
-DEMOS: tuple[TableTarget, ...] = (
+DEMOS: tuple[Target, ...] = (
     TableTarget(
         "toy_densities",
         "Demonstration: known densities in the plane",
@@ -251,6 +251,16 @@ DEMOS: tuple[TableTarget, ...] = (
             "FD-DSM ring": RowInfo("SSM ring"),
             "SM ring": RowInfo("SSM ring"),
         },
+    ),
+    TableTarget(
+        "digits",
+        "Demonstration: MNIST at its own resolution",
+        ("digits",),
+        {"FD-SSM": RowInfo(), "FD-SSMVR": RowInfo()},
+        {"cpu": 1, "paper": 1},
+    ),
+    StudyTarget(
+        "digit_samples", "Demonstration: samples of digits, read by a classifier", "digit_samples"
     ),
 )
 """Targets that are not in the paper. Reproducing everything does not include them."""
