@@ -108,6 +108,7 @@ TARGETS: tuple[Target, ...] = (
                 "FD-SSM": ("SSM", -3.33e7, 230, 3.4e9),
                 "Taylor-DSM": ("DSM",),
                 "Taylor-SSM": ("SSM",),
+                "Taylor-SSM 1": ("SSM",),
             },
         ),
     ),
@@ -133,6 +134,7 @@ TARGETS: tuple[Target, ...] = (
                 "FD-SSM": ("SSM", (-2425, 100), (1647, 306), 26.4),
                 "MLE": ("SSM", (-1236, 525), (791, 14), 24.3),
                 "Taylor-SSM": ("SSM",),
+                "Taylor-SSM 1": ("SSM",),
             },
         ),
         {"cpu": 3, "paper": 5},
@@ -227,6 +229,9 @@ TARGETS: tuple[Target, ...] = (
         {"cpu": 1, "paper": 1},
     ),
     StudyTarget("figure4", "Figure 4: loss against training time", "figure4"),
+    StudyTarget(
+        "loss_against_time", "Tables 2, 3 and 5: loss against training time", "loss_against_time"
+    ),
     StudyTarget(
         "lemma2", "Lemma 2: angle between finite-difference and exact gradients", "lemma2"
     ),

@@ -20,6 +20,7 @@ from urllib.parse import quote
 
 from fdsm.atomic_io import replace_file
 from fdsm.measurement import Measurement, format_number
+from fdsm.serialize import Json
 
 from .catalogue import claim, published, target_infos
 from .report import (
@@ -238,6 +239,25 @@ class Results:
         """Return whether a study has been run and has a number."""
         studies = [record for record in self.collection.studies if record.target == study]
         return any(name in record.numbers for record in studies)
+
+    def is_published(self, target: str, row: str, metric: str) -> bool:
+        """Return whether the paper has a number."""
+        return metric in published(target, row)
+
+    def measured(self, target: str, row: str, metric: str) -> bool:
+        """Return whether all finished seeds of a row have a metric."""
+        finished = self._group(target, row).finished
+        return bool(finished) and all(metric in run.metrics for run in finished)
+
+    def agreement(self, target: str, data: str, metric: str) -> str:
+        """Return in how many runs on some data the estimates behind a metric agree."""
+        runs = [run for group in self._groups(target, data) for run in group.finished]
+        verdicts = [run.metrics[metric].settings.get("consistent") for run in runs]
+        return f"{verdicts.count(True)} of {len(verdicts)}"
+
+    def setting(self, study: str, name: str, setting: str) -> Json:
+        """Return a setting of a number of a study, such as the number of timed steps."""
+        return self._number(study, name).settings[setting]
 
     def _difference(self, target: str, row: str, other: str, metric: str) -> Measurement:
         for name in (row, other):
