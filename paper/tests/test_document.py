@@ -44,6 +44,11 @@ def rendered(results: Path, text: str) -> str:
         ('published("sensitivity", "0.05", "nll")', "13.51"),
         ('number("figure2", "autodiff_growth")', "2.90 ± 0.10"),
         ('real("figure2", "autodiff_growth") < 3', "True"),
+        ('measured("table1", "RedWine SSM", "nll")', "True"),
+        ('measured("table1", "RedWine SSM", "fid")', "False"),
+        ('is_published("table1", "RedWine SSM", "nll")', "True"),
+        ('is_published("table1", "RedWine FD-SSM-all", "nll")', "False"),
+        ('setting("figure2", "autodiff_growth", "to")', "8"),
         ('samples("figure3", "MNIST FD-DSM")',
          "![MNIST FD-DSM, seed 0](../results/figure3/MNIST%20FD-DSM/0/samples.png)"),
     ],
@@ -231,3 +236,12 @@ def test_a_difference_counts_if_it_exceeds_two_errors(results: Path) -> None:
     """13.0 and 13.2 against 13.4 twice: the mean is -0.3, the error 0.1."""
     text = '{{ differs("table1", "RedWine FD-SSM", "RedWine FD-SSM-all", "nll") }}'
     assert rendered(results, text).strip() == "True"
+
+
+def test_runs_whose_estimates_agree_are_counted(results: Path) -> None:
+    """Of eight runs, one agrees and one does not; the others say nothing."""
+    folder = results / "table1" / "RedWine SSM"
+    for seed, consistent in (("0", True), ("1", False)):
+        edit(folder / seed / "result.json", {"metrics.nll.settings": {"consistent": consistent}})
+    text = rendered(results, '{{ agreement("table1", "RedWine", "nll") }}')
+    assert text.strip() == "1 of 8"
