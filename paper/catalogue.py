@@ -70,7 +70,9 @@ TARGETS: tuple[Target, ...] = (
             f"Parkinsons {row} longer": RowInfo(baseline="Parkinsons SSM")
             for row in ("SSM", "FD-SSM")
         },
+        {"cpu": 10, "paper": 3},
     ),
+    StudyTarget("kernels", "Table 1: sensitivity to CPU kernels", "kernels"),
     StudyTarget(
         "sensitivity",
         "Sec. 6.1: sensitivity of FD-SSM to the step size",
@@ -84,6 +86,11 @@ TARGETS: tuple[Target, ...] = (
     StudyTarget("gap", "Table 1: possible causes of the gap on Parkinsons", "parkinsons_gap"),
     StudyTarget("normalizer", "Table 1: four estimates of log Z on Parkinsons", "log_partition"),
     StudyTarget("table1_times", "Table 1: step times in detail", "table1_times"),
+    StudyTarget(
+        "published_sizes_table1",
+        "Table 1: time and memory of a step, as ratios",
+        "published_sizes.table1",
+    ),
     TableTarget(
         "table2",
         "Table 2: deep energy-based models",
@@ -101,8 +108,14 @@ TARGETS: tuple[Target, ...] = (
                 "FD-SSM": ("SSM", -3.33e7, 230, 3.4e9),
                 "Taylor-DSM": ("DSM",),
                 "Taylor-SSM": ("SSM",),
+                "Taylor-SSM 1": ("SSM",),
             },
         ),
+    ),
+    StudyTarget(
+        "published_sizes_table2",
+        "Table 2: time and memory of a step at the published size",
+        "published_sizes.table2",
     ),
     TableTarget(
         "table3",
@@ -121,9 +134,15 @@ TARGETS: tuple[Target, ...] = (
                 "FD-SSM": ("SSM", (-2425, 100), (1647, 306), 26.4),
                 "MLE": ("SSM", (-1236, 525), (791, 14), 24.3),
                 "Taylor-SSM": ("SSM",),
+                "Taylor-SSM 1": ("SSM",),
             },
         ),
         {"cpu": 3, "paper": 5},
+    ),
+    StudyTarget(
+        "published_sizes_table3",
+        "Table 3: time and memory of a step at the published size",
+        "published_sizes.table3",
     ),
     TableTarget(
         "table4",
@@ -161,6 +180,11 @@ TARGETS: tuple[Target, ...] = (
             },
         ),
         {"cpu": 2, "paper": 1},
+    ),
+    StudyTarget(
+        "published_sizes_table5",
+        "Table 5: time and memory of a step at the published size",
+        "published_sizes.table5",
     ),
     TableTarget(
         "table6",
@@ -206,6 +230,9 @@ TARGETS: tuple[Target, ...] = (
     ),
     StudyTarget("figure4", "Figure 4: loss against training time", "figure4"),
     StudyTarget(
+        "loss_against_time", "Tables 2, 3 and 5: loss against training time", "loss_against_time"
+    ),
+    StudyTarget(
         "lemma2", "Lemma 2: angle between finite-difference and exact gradients", "lemma2"
     ),
     StudyTarget("theorem2", "Theorem 2: stochastic gradient descent on FD-SSM", "theorem2"),
@@ -214,7 +241,7 @@ TARGETS: tuple[Target, ...] = (
 )
 """The targets of the paper, in the order of a report."""
 
-DEMOS: tuple[TableTarget, ...] = (
+DEMOS: tuple[Target, ...] = (
     TableTarget(
         "toy_densities",
         "Demonstration: known densities in the plane",
@@ -229,6 +256,16 @@ DEMOS: tuple[TableTarget, ...] = (
             "FD-DSM ring": RowInfo("SSM ring"),
             "SM ring": RowInfo("SSM ring"),
         },
+    ),
+    TableTarget(
+        "digits",
+        "Demonstration: MNIST at its own resolution",
+        ("digits",),
+        {"FD-SSM": RowInfo(), "FD-SSMVR": RowInfo()},
+        {"cpu": 1, "paper": 1},
+    ),
+    StudyTarget(
+        "digit_samples", "Demonstration: samples of digits, read by a classifier", "digit_samples"
     ),
 )
 """Targets that are not in the paper. Reproducing everything does not include them."""

@@ -20,16 +20,19 @@ from urllib.parse import quote
 
 from fdsm.atomic_io import replace_file
 from fdsm.measurement import Measurement, format_number
+from fdsm.serialize import Json
 
 from .catalogue import claim, published, target_infos
 from .report import (
     ONE_SEED,
     STEP_TIME,
     Collection,
+    Experiment,
     Group,
     PublishedValue,
     RunRecord,
     StudyRecord,
+    deviation_name,
     escape,
     format_duration,
     format_mean,
@@ -73,7 +76,7 @@ def render(template: Path, results: Path, *, link_from: Path | None = None) -> s
     Raises:
         MissingResultError: If it asks for a result that does not exist.
     """
-    collection = read_folders([results], target_infos())
+    collection = _with_kernel_deviations(read_folders([results], target_infos()))
     document = Results(results, link_from or template.parent, collection)
     names = [name for name in vars(Results) if not name.startswith("_")]
     functions = {
@@ -222,13 +225,51 @@ class Results:
         Raises:
             MissingResultError: If the rows have no seed in common.
         """
+        return typeset(str(self._difference(target, row, other, metric)))
+
+    def differs(self, target: str, row: str, other: str, metric: str) -> bool:
+        """Return whether the difference between two rows exceeds two of its errors.
+
+        Conclusions in a template depend on it.
+        """
+        difference = self._difference(target, row, other, metric)
+        return abs(difference.value) > 2 * (difference.error or math.inf)
+
+    def has(self, study: str, name: str) -> bool:
+        """Return whether a study has been run and has a number."""
+        studies = [record for record in self.collection.studies if record.target == study]
+        return any(name in record.numbers for record in studies)
+
+    def is_published(self, target: str, row: str, metric: str) -> bool:
+        """Return whether the paper has a number."""
+        return metric in published(target, row)
+
+    def measured(self, target: str, row: str, metric: str) -> bool:
+        """Return whether all finished seeds of a row have a metric."""
+        finished = self._group(target, row).finished
+        return bool(finished) and all(metric in run.metrics for run in finished)
+
+    def agreement(self, target: str, data: str, metric: str) -> str:
+        """Return in how many runs on some data the estimates behind a metric agree."""
+        runs = [run for group in self._groups(target, data) for run in group.finished]
+        verdicts = [run.metrics[metric].settings.get("consistent") for run in runs]
+        return f"{verdicts.count(True)} of {len(verdicts)}"
+
+    def setting(self, study: str, name: str, setting: str) -> Json:
+        """Return a setting of a number of a study, such as the number of timed steps."""
+        return self._number(study, name).settings[setting]
+
+    def _difference(self, target: str, row: str, other: str, metric: str) -> Measurement:
         for name in (row, other):
             self.mean(target, name, metric)
         first, second = (self._group(target, name).by_seed(metric) for name in (row, other))
         differences = [first[seed].value - second[seed].value for seed in first if seed in second]
         if not differences:
             raise MissingResultError(f"{row!r} and {other!r} of {target} have no seed in common")
-        return typeset(str(mean_of_numbers(differences)))
+        difference = mean_of_numbers(differences)
+        for group in (self._group(target, row), self._group(target, other)):
+            difference = group.with_deviation(difference, metric, len(differences))
+        return difference
 
     def claim(self, subject: str, quantity: str) -> str:
         """Return a number that the text of the paper claims, such as a speed-up."""
@@ -343,6 +384,32 @@ class Results:
 
     def _link(self, path: Path) -> str:
         return quote(Path(os.path.relpath(path, self.link_from)).as_posix())
+
+
+def _with_kernel_deviations(collection: Collection) -> Collection:
+    """Return the results with the sensitivity to CPU kernels in the errors of Table 1."""
+    kernels = {
+        name: number.value
+        for study in collection.studies
+        if study.target == "kernels"
+        for name, number in study.numbers.items()
+    }
+
+    def completed(group: Group, data: str) -> Group:
+        metrics = {metric for run in group.runs for metric in run.metrics}
+        names = {metric: deviation_name(data, metric) for metric in metrics}
+        return replace(group, deviations={m: kernels[n] for m, n in names.items() if n in kernels})
+
+    sections = tuple(
+        replace(
+            section,
+            groups=tuple(completed(group, section.data) for group in section.groups),
+        )
+        if isinstance(section, Experiment) and section.target == "table1"
+        else section
+        for section in collection.sections
+    )
+    return replace(collection, sections=sections)
 
 
 def _list(names: Iterable[str]) -> str:

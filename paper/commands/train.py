@@ -43,6 +43,9 @@ RecipeOption = Annotated[
 DISK_FULL_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 """Errors of a disk that is full, and of the largest size of a file or of all files of a user."""
 
+SHEETS = 4
+"""Number of sheets of samples that are written while images are trained."""
+
 FsdpOption = Annotated[
     Literal["root", "layers"] | None, arg(metavar="{root,layers}", help_behavior_hint="")
 ]
@@ -135,7 +138,7 @@ def _recipe_and_data(
     data: str, name: str | None, scale: "Scale", reading: Sequence[str], changes: Sequence[str]
 ) -> "tuple[Recipe, Dataset, dict[str, str]]":
     """Return the recipe, its data, and the origin for `Run`."""
-    from ..recipes import image_recipe
+    from ..recipes import image_recipe, padded_size
     from ..recipes.settings import change_settings
 
     if name is not None:
@@ -152,6 +155,9 @@ def _recipe_and_data(
     dataset = source.load()
     log(_describe_data(data, source, dataset))
     recipe = change_settings(image_recipe(source, dataset), changes)
+    if (padded := padded_size(dataset)) is not None:
+        height, width = dataset.train.shape[2:]
+        log(f"Images are padded from {height} × {width} to {padded} × {padded} for the network.")
     dataset = replace(dataset, transform=recipe.data.transform.fit(dataset.train))
     log(
         "Recipe: energy-based model, denoising score matching, at most "
@@ -213,7 +219,11 @@ def _describe_data(name: str, source: "Source", data: "Dataset") -> str:
     parts = {"training": data.train, "validation": data.validation, "test": data.test}
     counts = ", ".join(f"{len(rows):,} {part}" for part, rows in parts.items() if len(rows))
     total, size = sum(map(len, parts.values())), getattr(source, "size", None)
-    resized = f" (resized to {size} × {size}; see --set data.size)" if size else ""
+    resized = (
+        f" (their central squares, resized to {size} × {size}; see --set data.size)"
+        if size
+        else ""
+    )
     shape = tuple(data.train.shape[1:])
     return f"Read {name}: {total:,} rows of shape {shape}{resized}; {counts}."
 
@@ -297,16 +307,25 @@ def _train_and_evaluate(
     tensorboard: bool,
     json: bool,
 ) -> None:
+    from ..runs import SHEET_FOLDER
     from ..runs import train as train_run
     from ..runs.distributed import lost_processes_explained, train_together
 
     done = run.checkpoints.numbered() if (run.folder / "config.json").exists() else ()
     continuing = f", continuing at iteration {int(done[0].stem):,}" if done else ""
     log(f"Training in {run.folder}{continuing}{parts_sentence(parallel)}")
+    is_image = len(data.shape) == 3
+    if is_image and parallel.parts == 1:
+        log(f"Samples are shown while training in {run.folder / SHEET_FOLDER}")
     try:
         if parallel.parts == 1:
             saved: SavedModel | None = train_run(
-                run, data, console=console(), tensorboard=tensorboard, compile=compile
+                run,
+                data,
+                console=console(),
+                tensorboard=tensorboard,
+                compile=compile,
+                sheets=SHEETS if is_image else 0,
             )
         else:
             saved = train_together(run, data, parallel, console=console(), tensorboard=tensorboard)

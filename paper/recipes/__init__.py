@@ -14,7 +14,7 @@ from .ebm import (
 )
 from .flow import Flow
 from .frechet import Frechet, RandomFeatures, for_test, for_training, for_validation, images_of
-from .images import image_recipe
+from .images import image_recipe, padded_size
 from .kernel import BASE_SCALE, KernelFamily, adapt_proposal
 from .networks import (
     MLP,
@@ -65,6 +65,7 @@ __all__ = [
     "for_validation",
     "image_recipe",
     "images_of",
+    "padded_size",
     "require_parameters",
     "seeded",
 ]

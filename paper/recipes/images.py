@@ -5,7 +5,7 @@ from dataclasses import replace
 from fdsm.noise import Geometric
 from fdsm.objectives import AnnealedDSM, ViaScore
 
-from ..data import Affine, Chain, Dataset, Source
+from ..data import Affine, Chain, Dataset, Pad, Source
 from .noise_conditional import NoiseConditionalEBM
 from .recipe import TrainingPlan
 
@@ -21,7 +21,8 @@ def image_recipe(source: Source, data: Dataset) -> NoiseConditionalEBM:
         data: The images. Their number determines the length of the training.
 
     Returns:
-        The recipe. Its transform scales images to values from -1 to 1.
+        The recipe. Its transform adds a black border if the network needs larger images, and
+        scales values from -1 to 1.
 
     Raises:
         ValueError: If the data are not images.
@@ -30,7 +31,9 @@ def image_recipe(source: Source, data: Dataset) -> NoiseConditionalEBM:
         raise ValueError("there is no default recipe for data that are not images: give --recipe")
     rows = len(data.train)
     iterations = 1000 if rows < 1000 else 2000 if rows < 100_000 else 4000
-    transform = Chain((source.transform, Affine(2.0, -1.0)))
+    size = padded_size(data)
+    border = () if size is None else (Pad(size),)
+    transform = Chain((*border, source.transform, Affine(2.0, -1.0)))
     return NoiseConditionalEBM(
         "images",
         ViaScore(AnnealedDSM(LEVELS)),
@@ -38,6 +41,7 @@ def image_recipe(source: Source, data: Dataset) -> NoiseConditionalEBM:
         levels=LEVELS,
         plan=TrainingPlan(
             iterations,
+            num_samples=100,
             batch=min(64, rows),
             validate_every=iterations // 40,
             checkpoint_every=iterations // 8,
@@ -45,3 +49,16 @@ def image_recipe(source: Source, data: Dataset) -> NoiseConditionalEBM:
         ),
         validation_rows=100,
     )
+
+
+def padded_size(data: Dataset) -> int | None:
+    """Return the height and width of images with a border, or `None` if they need none.
+
+    The network needs squares whose size is a multiple of eight.
+
+    Args:
+        data: The images.
+    """
+    *_, height, width = data.train.shape
+    size = -(-max(height, width) // 8) * 8
+    return None if height == width == size else size

@@ -4,7 +4,7 @@
 for the terminal, and `write_page(collection, path)` writes a self-contained HTML page.
 """
 
-from .aggregate import Collection, Experiment, Group, mean_of_numbers
+from .aggregate import Collection, Experiment, Group, deviation_name, mean_of_numbers
 from .figure import Line, Panel
 from .format import format_duration, format_published, format_ratio, metric_info, typeset
 from .page import period, write_page
@@ -27,6 +27,7 @@ __all__ = [
     "RunRecord",
     "StudyRecord",
     "TargetInfo",
+    "deviation_name",
     "escape",
     "format_duration",
     "format_mean",

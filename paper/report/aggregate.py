@@ -7,7 +7,7 @@ test data. All seeds share the test data, so this error does not shrink with the
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from statistics import fmean, stdev
 
 from fdsm.measurement import Measurement
@@ -25,11 +25,14 @@ class Group:
         label: A name that is unique in the experiment.
         runs: The runs, ordered by seed.
         info: Published numbers and baseline of the row.
+        deviations: Standard deviations of a run, by metric, due to sources that are measured
+            separately. They are part of the errors of means.
     """
 
     label: str
     runs: tuple[RunRecord, ...]
     info: RowInfo = RowInfo()
+    deviations: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def first(self) -> RunRecord:
@@ -79,7 +82,22 @@ class Group:
             of one seed is its measurement, with the error of that measurement.
         """
         measured = list(self.by_seed(metric).values())
-        return (mean_of_measurements(measured) or Measurement(math.nan)), len(measured)
+        mean = mean_of_measurements(measured) or Measurement(math.nan)
+        return self.with_deviation(mean, metric, len(measured)), len(measured)
+
+    def with_deviation(self, mean: Measurement, metric: str, count: int) -> Measurement:
+        """Return a mean whose error includes the deviation of the metric, if there is one.
+
+        Args:
+            mean: The mean.
+            metric: Name of the metric.
+            count: Number of seeds of the mean.
+        """
+        if metric not in self.deviations or not count:
+            return mean
+        return replace(
+            mean, error=math.hypot(mean.error or 0.0, self.deviations[metric] / math.sqrt(count))
+        )
 
     def test_set_error(self, metric: str) -> float:
         """Return the mean of the errors of the measurements, or NaN if they have none."""
@@ -175,6 +193,11 @@ class Collection:
     def runs(self) -> tuple[RunRecord, ...]:
         """All runs."""
         return tuple(run for group in self.groups for run in group.runs)
+
+
+def deviation_name(data: str, metric: str) -> str:
+    """Return the name, in a study, of the standard deviation of a run on some data."""
+    return f"standard deviation of a run, {data}, {metric}"
 
 
 def mean_of_numbers(values: Sequence[float]) -> Measurement:

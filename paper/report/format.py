@@ -184,6 +184,9 @@ METRICS: Mapping[str, Metric] = {
         Metric("nll", "NLL", "nats", "Negative log-likelihood per test row.", "lower"),
         Metric("nll_near_data", "NLL, proposal near data", "nats",
                "NLL with log Z estimated from a proposal near the training rows.", "lower"),
+        Metric("nll_both_ends", "NLL, both ends", "nats",
+               "NLL with log Z estimated from samples of a proposal and of the model. The error "
+               "includes half the difference to the estimate from the proposal alone.", "lower"),
         Metric("effective_sample_size", "effective samples", "",
                "Effective number of samples in the estimate of log Z.", "higher"),
         Metric("effective_sample_size_near_data", "effective samples, proposal near data", "",

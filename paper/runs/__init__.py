@@ -4,14 +4,16 @@ from .evaluate import evaluate
 from .recipe_file import UnknownRecipeError, recipe_from_file
 from .run import Run, RunError, UnfinishedRunError, UntrustedFileError, environment_info
 from .saved_model import SavedModel
-from .step_cost import StepCost, measure_step_costs
-from .train import TrainingInterrupted, train
+from .step_cost import StepCost, TimedRun, measure_step_costs
+from .train import SHEET_FOLDER, TrainingInterrupted, train
 
 __all__ = [
+    "SHEET_FOLDER",
     "Run",
     "RunError",
     "SavedModel",
     "StepCost",
+    "TimedRun",
     "TrainingInterrupted",
     "UnfinishedRunError",
     "UnknownRecipeError",

@@ -8,6 +8,7 @@ checkpoints/        weights, optimizer, random state and position; the most rece
 model.safetensors   the trained model and the fitted transform
 result.json         metrics of the test rows
 samples.npy         samples; samples.png if they are images
+samples_in_training pictures of samples, if a user trains on images
 density_grid.npz    log-density and score on a grid, for data in two dimensions
 ```
 """
@@ -39,7 +40,7 @@ from .recipe_file import load_file
 FORMAT = 2
 """Version of the layout of `config.json`."""
 
-WRITTEN = ("checkpoints", "samples", "tensorboard", ".lock")
+WRITTEN = ("checkpoints", "samples", "samples_in_training", "tensorboard", ".lock")
 """Folders and files of a run that later commands write to without replacing them."""
 
 

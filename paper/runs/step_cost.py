@@ -56,7 +56,7 @@ def measure_step_costs(runs: Sequence[Run], rounds: int = ROUNDS) -> list[StepCo
         Median times and peak memory of each run.
     """
     loaded: list[tuple[Source, Dataset]] = []
-    timed = {str(i): _TimedRun(run, _load(run.recipe.data, loaded)) for i, run in enumerate(runs)}
+    timed = {str(i): TimedRun(run, _load(run.recipe.data, loaded)) for i, run in enumerate(runs)}
     device = torch.device(runs[0].device if runs else "cpu")
     saved_bytes = {}
     for name, timed_run in timed.items():
@@ -100,7 +100,7 @@ def _load(source: Source, loaded: list[tuple[Source, Dataset]]) -> Dataset:
     return loaded[-1][1]
 
 
-class _TimedRun:
+class TimedRun:
     """The untrained model, the step and the batches of a run."""
 
     def __init__(self, run: Run, data: Dataset) -> None:
@@ -114,12 +114,15 @@ class _TimedRun:
         self.iteration, self.batch = 0, torch.empty(0)
 
     def load_batch(self) -> None:
+        """Load the batch of the next step."""
         self.batch = self.batches(self.iteration, self.generator)
         self.iteration += 1
 
     def step(self) -> Mapping[str, Tensor]:
+        """Take the timed part of a step."""
         return self.timed_part(self.batch, self.generator)
 
     def validate(self) -> dict[str, float]:
+        """Compute the validation metrics."""
         generator = self.run.generator("validate")
         return self.run.recipe.validate(self.model, self.data, generator)

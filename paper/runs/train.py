@@ -38,10 +38,16 @@ from ..data import Dataset
 from ..lock import exclusive
 from .compile_decision import estimate_saving
 from .run import Run, new_config
+from .samples import save_sample_file
 from .saved_model import SavedModel
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+SHEET_FOLDER = "samples_in_training"
+"""Name of the folder in a run with pictures of samples, one for each of some iterations."""
+SHEET_SAMPLES = 25
+"""Number of samples in a picture."""
 
 Compile = Literal["auto", "on", "off"]
 """Whether to compile the training step. `"auto"`: if it saves more time than it takes."""
@@ -54,6 +60,7 @@ def train(
     console: "Console | None" = None,
     tensorboard: bool = False,
     compile: Compile = "off",
+    sheets: int = 0,
 ) -> SavedModel:
     """Train a run to the end, continuing from its last checkpoint if there is one.
 
@@ -64,6 +71,8 @@ def train(
         tensorboard: Whether to write TensorBoard event files too.
         compile: Whether to compile the training step. A run that is continued with `"auto"`
             keeps what was decided before, so that its result stays the same.
+        sheets: Number of pictures of samples to write while training, for images. They do not
+            change the result.
 
     Returns:
         The trained model. A run that has finished before is only read.
@@ -83,7 +92,7 @@ def train(
             message = training.choose_compilation(compile)
             if console is not None and message:
                 console.print(message, highlight=False, soft_wrap=True)
-            training.run_iterations(console, tensorboard=tensorboard)
+            training.run_iterations(console, tensorboard=tensorboard, sheets=sheets)
         return training.save_model()
 
 
@@ -190,12 +199,15 @@ class Training:
             f"{estimate.compile_seconds:.0f} s. Change it with --compile."
         )
 
-    def run_iterations(self, console: "Console | None", *, tensorboard: bool) -> None:
+    def run_iterations(
+        self, console: "Console | None", *, tensorboard: bool, sheets: int = 0
+    ) -> None:
         """Train to the last iteration, or until validation stops it.
 
         Args:
             console: Console for a progress bar.
             tensorboard: Whether to write event files.
+            sheets: Number of pictures of samples to write.
 
         Raises:
             TrainingInterrupted: After a signal.
@@ -210,6 +222,9 @@ class Training:
         if plan.validate_every:
             callbacks.append(self.validation)
         callbacks.append(SaveCheckpoint(self._save, plan.checkpoint_every))
+        if sheets:
+            every = max(1, plan.iterations // sheets)
+            callbacks.append(lambda event: self._draw_sheet() if event.every(every) else None)
         title = f"{self.run.name} seed {self.run.seed}"
         with nullcontext() if console is None else ProgressBar(title, console) as bar:
             self._fit(callbacks if bar is None else [*callbacks, bar])
@@ -315,6 +330,21 @@ class Training:
         metrics = self.run.recipe.validate(model, self.data, self.run.generator("validate"))
         model.train()
         return metrics
+
+    def _draw_sheet(self) -> None:
+        """Write a picture of samples, named after the iteration."""
+        model = self.average.model if self.average is not None else self.model
+        generator = self.run.generator("sheet")
+        model.eval()
+        y = self.run.recipe.sample(model, self.data.shape, SHEET_SAMPLES, generator, iter)
+        model.train()
+        folder = self.run.folder / SHEET_FOLDER
+        create_folder(folder)
+        save_sample_file(
+            folder / f"{self.iteration:08d}.png",
+            self.data.inverse_transform(y.cpu()),
+            float(self.data.train.max()),
+        )
 
     def _save_best(self, event: IterationEvent) -> None:
         model = self.average.model if self.average is not None else self.model

@@ -139,6 +139,12 @@ _ROWS: tuple[tuple[str, Objective, _Family, str], ...] = (
         _SLICED,
         "Not in the paper: exact derivatives along four directions of length 0.05.",
     ),
+    (
+        "Taylor-SSM 1",
+        SSM(Taylor(), _SPHERE),
+        _SLICED,
+        "Not in the paper: exact derivatives along one direction of length 0.05.",
+    ),
 )
 """Name, objective and family of each row, and provenance that only this row has."""
 

@@ -78,6 +78,12 @@ _ROWS: tuple[tuple[str, Any, _Rate, str], ...] = (
         _OURS,
         "Not in the paper: Taylor-mode derivatives along four directions.",
     ),
+    (
+        "Taylor-SSM 1",
+        SSM(Taylor(), Sphere(0.1)),
+        _OURS,
+        "Not in the paper: Taylor-mode derivatives along one direction.",
+    ),
 )
 """Name, objective, learning rate and whether the row is in the paper."""
 

@@ -44,6 +44,11 @@ def rendered(results: Path, text: str) -> str:
         ('published("sensitivity", "0.05", "nll")', "13.51"),
         ('number("figure2", "autodiff_growth")', "2.90 ± 0.10"),
         ('real("figure2", "autodiff_growth") < 3', "True"),
+        ('measured("table1", "RedWine SSM", "nll")', "True"),
+        ('measured("table1", "RedWine SSM", "fid")', "False"),
+        ('is_published("table1", "RedWine SSM", "nll")', "True"),
+        ('is_published("table1", "RedWine FD-SSM-all", "nll")', "False"),
+        ('setting("figure2", "autodiff_growth", "to")', "8"),
         ('samples("figure3", "MNIST FD-DSM")',
          "![MNIST FD-DSM, seed 0](../results/figure3/MNIST%20FD-DSM/0/samples.png)"),
     ],
@@ -207,3 +212,36 @@ def test_module_is_a_command(results: Path, tmp_path: Path) -> None:
     )
     assert done.stdout == "o.md\n"
     assert (tmp_path / "o.md").read_text() == "2.90 ± 0.10"
+
+
+def test_errors_of_table_1_include_the_sensitivity_to_kernels(results: Path) -> None:
+    """Two seeds: 0.1² + 0.5² / 2 = 0.135, and for a difference 0.1² + 2 · 0.5² / 2 = 0.26."""
+    value = '{{ value("table1", "RedWine FD-SSM", "nll") }}'
+    difference = '{{ difference("table1", "RedWine FD-SSM", "RedWine SSM", "nll") }}'
+    differs = '{{ differs("table1", "RedWine FD-SSM", "RedWine SSM", "nll") }}'
+    has = '{{ has("kernels", "standard deviation of a run, RedWine, nll") }}'
+    texts = [value, difference, differs, has]
+    without = [rendered(results, text).strip() for text in texts]
+    assert without == ["13.10 ± 0.10", "−0.20 ± 0.10", "False", "False"]
+    number = {"value": 0.5, "error": None, "settings": {}}
+    findings = {"standard deviation of a run, RedWine, nll": number}
+    write_study(results / "kernels", findings={"numbers": findings, "panels": []})
+    included = [rendered(results, text).strip() for text in texts]
+    assert included == ["13.10 ± 0.37", "−0.20 ± 0.51", "False", "True"]
+    table = rendered(results, '{{ table("table1", columns=["nll"], rows=["RedWine FD-SSM"]) }}')
+    assert "13.10 ± 0.37" in table
+
+
+def test_a_difference_counts_if_it_exceeds_two_errors(results: Path) -> None:
+    """13.0 and 13.2 against 13.4 twice: the mean is -0.3, the error 0.1."""
+    text = '{{ differs("table1", "RedWine FD-SSM", "RedWine FD-SSM-all", "nll") }}'
+    assert rendered(results, text).strip() == "True"
+
+
+def test_runs_whose_estimates_agree_are_counted(results: Path) -> None:
+    """Of eight runs, one agrees and one does not; the others say nothing."""
+    folder = results / "table1" / "RedWine SSM"
+    for seed, consistent in (("0", True), ("1", False)):
+        edit(folder / seed / "result.json", {"metrics.nll.settings": {"consistent": consistent}})
+    text = rendered(results, '{{ agreement("table1", "RedWine", "nll") }}')
+    assert text.strip() == "1 of 8"

@@ -14,12 +14,25 @@ from paper.reproduce import reproduce
 from paper.run_store import RunStore
 from paper.runs import Run
 
+PENDING = {
+    *("table1", "table2", "table3", "kernels", "loss_against_time"),
+    *("published_sizes_table2", "published_sizes_table5"),
+}
+"""Targets with rows, seeds or studies whose results are not committed yet."""
+
 KEPT = Path(__file__).parents[1] / "results"
 RUNS = sorted(path.parent for path in KEPT.rglob("config.json"))
 STUDIES = sorted(KEPT.rglob("study.json"))
 
 
-@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+@pytest.mark.parametrize(
+    "target",
+    [
+        pytest.param(t, marks=[pytest.mark.xfail(strict=True)]) if t.name in PENDING else t
+        for t in TARGETS
+    ],
+    ids=lambda target: target.name,
+)
 def test_nothing_is_run_or_rewritten(target: Target, tmp_path: Path) -> None:
     """A setting that was renamed or changed in the code, but not in the results, is an error."""
     shutil.copytree(KEPT / target.name, tmp_path / target.name)

@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 import fdsm.training.checkpoint as checkpoint
 from fdsm.training import IterationEvent
 from paper.__main__ import main
+from paper.runs import SHEET_FOLDER, Run, SavedModel, train
 from paper.runs.train import Training
 from paper.tables import table2
 from paper.tests.recipes.recipe_cases import tiny
@@ -27,7 +29,10 @@ def test_images_are_trained_with_the_default_recipe(
     photos: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _, log = run_text(["train", str(photos), *QUICK], capsys)
-    assert f"Read {photos}: 40 rows of shape (3, 8, 8) (resized to 8 × 8; see --set" in log
+    assert (
+        f"Read {photos}: 40 rows of shape (3, 8, 8) (their central squares, resized to 8 × 8; see"
+        in log
+    )
     assert "denoising score matching, at most 6 iterations of 32 rows" in log
     for line in ("Training in runs/photos", "Trained 6 iterations in ", "Drawing 4 samples ..."):
         assert line in log
@@ -52,6 +57,38 @@ def test_array_in_a_file_is_chosen_by_its_name(
     assert not Path("runs").exists()
     result = run_json(["train", "two.npz", "--set=data.key=x", *quick], capsys)
     assert result["run"] == "runs/two"
+
+
+def test_images_are_padded_and_samples_have_their_size(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Images of 6 × 10 become 16 × 16 for the network. Samples are cut out again."""
+    images = np.random.default_rng(0).integers(0, 256, (40, 6, 10), dtype=np.uint8)
+    np.save(tmp_path / "images.npy", images)
+    quick = [option for option in QUICK if "size" not in option]
+    _, log = run_text(["train", "images.npy", *quick], capsys)
+    assert "Images are padded from 6 × 10 to 16 × 16 for the network." in log
+    assert config("runs/images")["shape"] == [1, 16, 16]
+    assert np.load("runs/images/samples.npy").shape == (4, 1, 6, 10)
+    assert config("runs/images")["recipe"]["data"]["transform"]["steps"][0]["size"] == 16
+
+
+def test_sheets_show_samples_while_images_are_trained(
+    photos: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Four sheets in eight iterations; the model is the one without sheets."""
+    command = ["train", str(photos), *QUICK, "--iterations=8"]
+    _, log = run_text(command, capsys)
+    assert "Samples are shown while training in runs/photos/samples_in_training" in log
+    sheets = sorted(Path("runs/photos/samples_in_training").iterdir())
+    assert [sheet.name for sheet in sheets] == [f"{i:08d}.png" for i in (2, 4, 6, 8)]
+    with Image.open(sheets[0]) as picture:
+        assert picture.size == (322, 322)  # five by five images of 8 × 8 with borders, 7 times
+    run = Run.open(Path("runs/photos"))
+    alone = train(Run(tmp := Path("alone"), run.recipe, run.seed), compile="off")
+    assert not (tmp / SHEET_FOLDER).exists()
+    for name, weight in SavedModel.load(run).model.state_dict().items():
+        assert torch.equal(weight, alone.model.state_dict()[name])
 
 
 def test_a_row_of_the_paper_is_trained_on_other_images(
@@ -236,7 +273,6 @@ def test_wrong_command_lines_are_explained(
         (["gaussian-ring"], "no default recipe for data that are not images: give --recipe"),
         (["--resume", "nowhere"], "is not the folder of a run: it has no config.json"),
         (["--recipe", TINY, "--set", "optimizer.lr=1e30", *SHORT], "learning rate"),
-        (["PHOTOS", "--set", "data.size=12"], "multiples of 8"),
     ],
 )
 def test_data_and_settings_that_do_not_fit_are_explained(

@@ -18,7 +18,7 @@ from fdsm.samplers import GaussianMixtureProposal, importance_log_partition
 from fdsm.training import GradientStep
 from paper.data import Dataset, GaussianDensity, Source, SyntheticData
 from paper.recipes import KernelFamily, TrainingPlan
-from paper.recipes.kernel import LocalGaussians, adapt_proposal
+from paper.recipes.kernel import LocalGaussians, adapt_proposal, likelihood_from_both_ends
 
 from .recipe_cases import fit_model, silent, splits
 
@@ -111,6 +111,9 @@ def test_family_without_kernels_has_the_likelihood_of_its_base_measure() -> None
         near.settings["effective_sample_size"] == metrics["effective_sample_size_near_data"].value
     )
     assert 400 < metrics["effective_sample_size_near_data"].value < 2000
+    ends = metrics["nll_both_ends"]
+    assert ends.value == pytest.approx(truth, abs=0.1)
+    assert ends.settings["consistent"]
     losses = -3 / 4 + squares / 32
     assert metrics["exact_sm_loss"].value == pytest.approx(losses.mean().item())
     assert metrics["exact_sm_loss_median"].value == pytest.approx(losses.median().item(), abs=0.02)
@@ -167,6 +170,21 @@ def test_adapted_proposal_finds_a_density_away_from_the_rows(generator: Generato
         assert abs(found.value) < 4 * found.error
         sizes.append(found.effective_sample_size)
     assert sizes[1] > 5 * sizes[0]
+
+
+def test_a_mode_that_the_proposal_misses_is_noticed_from_the_other_end(
+    generator: Generator,
+) -> None:
+    """The density is N(0, I) + N(8, I), so log Z = log 2, and the proposal is N(0, I)."""
+    proposal = GaussianMixtureProposal(torch.zeros(1, 2), 1.0)
+    f = lambda x: torch.logaddexp(proposal.log_prob(x), proposal.log_prob(x - 8))
+    rows = torch.randn(400, 2, generator=generator) + 8 * (torch.arange(400) % 2)[:, None]
+    x = torch.zeros(2, 2)
+    found = likelihood_from_both_ends(f, x, rows, proposal, 2000, generator)
+    assert found.value == pytest.approx(math.log(2) + math.log(2 * math.pi), abs=0.1)
+    assert found.settings["forward"] == pytest.approx(0, abs=0.01)
+    assert not found.settings["consistent"]
+    assert found.error == pytest.approx(math.log(2) / 2, abs=0.1)
 
 
 def test_trained_family_reaches_the_smallest_loss_of_a_gaussian() -> None:

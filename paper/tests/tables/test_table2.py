@@ -16,7 +16,7 @@ from paper.data.transforms import Chain, Noise
 from paper.recipes import EBM, ResNet
 from paper.tables import table2
 
-SLICED = {"SSM", "SSMVR", "FD-SSM*", "FD-SSM", "Taylor-SSM"}
+SLICED = {"SSM", "SSMVR", "FD-SSM*", "FD-SSM", "Taylor-SSM", "Taylor-SSM 1"}
 
 
 def images(row: EBM) -> Dataset:
@@ -89,7 +89,7 @@ def test_rows_are_in_the_order_of_the_paper() -> None:
     for table in (table2.CPU, table2.PAPER):
         assert [row.name for row in table] == [
             "DSM", "FD-DSM*", "FD-DSM", "SSM", "SSMVR", "FD-SSM*", "FD-SSM",
-            "Taylor-DSM", "Taylor-SSM",
+            "Taylor-DSM", "Taylor-SSM", "Taylor-SSM 1",
         ]  # fmt: skip
 
 
@@ -116,7 +116,7 @@ def test_provenance_states_what_differs_between_rows() -> None:
         assert ("ε is 0.05" in row.provenance) == finite
         assert ("one by one" in row.provenance) == (row.name in {"FD-DSM*", "FD-SSM*"})
         assert ("Noise of 0.005" in row.provenance) == (row.name in SLICED)
-        assert ("Not in the paper" in row.provenance) == (row.name in {"Taylor-DSM", "Taylor-SSM"})
+        assert ("Not in the paper" in row.provenance) == row.name.startswith("Taylor")
     for row in table2.CPU:
         plan = f"{row.plan.iterations:,} iterations with a batch size of {row.plan.batch}"
         assert plan in row.provenance

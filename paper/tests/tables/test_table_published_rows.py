@@ -39,6 +39,7 @@ def test_table_3_has_the_published_flow_and_learning_rates() -> None:
     assert {row.name: row.optimizer.lr for row in table3.PAPER} == {
         "FD-SSM": 1e-3, "Approx BP": 1e-4, "CP": 1e-3, "DSM 0.1": 1e-3, "DSM 1.74": 1e-3,
         "SSM": 1e-4, "SSMVR": 1e-4, "MLE": 1e-4, "Taylor-SSM": 1e-3,
+        "Taylor-SSM 1": 1e-3,
     }  # fmt: skip
 
 
