@@ -171,7 +171,7 @@ def test_held_out_rows_are_compared_with_the_rows_of_the_other_folds(
             torch.stack([neighbors.log_distances(y[None], itself)[0, k] for y in filled]).mean(0)
         )
     torch.testing.assert_close(calibration.center[0], torch.cat(values).median())
-    assert calibration.weights[0].tolist() == pytest.approx([1.0, 0.0, 0.4, 0.5, 0.0])
+    assert calibration.weights[0].tolist() == pytest.approx([1.0, 0.0, 0.4, 0.25, 0.0])
 
 
 def test_all_rows_of_a_table_calibrate_the_p_values(mixed: TableModel, tmp_path: Path) -> None:

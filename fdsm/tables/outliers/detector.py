@@ -19,7 +19,7 @@ from .training_errors import find_errors
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-NEW_VALUES, CELLS = 0.4, 0.5
+NEW_VALUES, CELLS = 0.4, 0.25
 """Weights of new values and of the most surprising cell in the test of the whole row. That of
 distances is 1. See docs/outliers.md."""
 CELL_SHARE, SMALL_DISTANCE, CONTRADICTIONS = 0.2, 0.02, 0.1

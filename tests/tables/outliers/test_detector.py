@@ -28,7 +28,7 @@ def p_values(detector: OutlierDetector, x: Tensor) -> Tensor:
 
 
 def test_measures_of_held_out_rows_are_those_of_their_fold(generator: Generator) -> None:
-    """Distances have weight 1, new values 0.4 and the largest cell 0.5.
+    """Distances have weight 1, new values 0.4 and the largest cell 0.25.
 
     The other tests are of the largest cell alone, of small distances, and of contradictions.
     """
@@ -47,7 +47,7 @@ def test_measures_of_held_out_rows_are_those_of_their_fold(generator: Generator)
         torch.zeros(1, 300),
     ])
     weights = torch.tensor([
-        [1.0, 0.0, 0.4, 0.5, 0.0],
+        [1.0, 0.0, 0.4, 0.25, 0.0],
         [0.0, 0.0, 0.0, 1.0, 0.0],
         [0.0, -1.0, 0.0, 0.0, 0.0],
         [0.0, 0.0, 0.0, 0.0, 1.0],
