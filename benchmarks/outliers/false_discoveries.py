@@ -178,21 +178,20 @@ CASES = {
 }
 
 
-def simulate(case: Case, seed: int) -> dict[str, float]:
+def simulate(case: Case, seed: int, iterations: int | None = None) -> dict[str, float]:
     """Train a model, and return shares of small p-values and false discovery proportions.
-
-    P-values do not depend on the density, so its training is one iteration.
 
     Args:
         case: The distribution.
         seed: Random seed.
+        iterations: Number of training iterations. Default: that of the estimator.
 
     Returns:
         The results of one fit.
     """
     random = np.random.default_rng(seed)
     with warnings.catch_warnings(action="ignore"):
-        model = fdsm.ScoreMatchingDensity(iterations=1, random_state=seed)
+        model = fdsm.ScoreMatchingDensity(iterations=iterations, random_state=seed)
         model.fit(case.change(case.draw(random, case.n)))
     normal = case.draw(random, SETS * max(a for a, _ in COMPOSITIONS))
     errors = case.draw(random, SETS * max(b for _, b in COMPOSITIONS))

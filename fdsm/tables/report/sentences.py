@@ -163,7 +163,10 @@ def density_sentence(comparison: Comparison) -> str:
     words = joined([f"{verdict} {joined(names)}" for verdict, names in verdicts.items()])
     sentence = f"On held-out rows it is {words}."
     if "worse than" in verdicts:
-        sentence += " The scores do not use it. Do not rely on log_density."
+        sentence += (
+            " The scores still work, because most of their order comes from distances between "
+            "rows. Do not rely on log_density."
+        )
     return sentence
 
 

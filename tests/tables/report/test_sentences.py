@@ -111,7 +111,8 @@ def test_references_are_compared_in_words() -> None:
     assert comparison is not None
     assert density_sentence(comparison) == (
         "On held-out rows it is better than a Gaussian and worse than a Gaussian mixture. The "
-        "scores do not use it. Do not rely on log_density."
+        "scores still work, because most of their order comes from distances between rows. Do not "
+        "rely on log_density."
     )
     gaussian, mixture = comparison.references
     similar = replace(comparison, references=(gaussian, replace(mixture, is_better=False)))
