@@ -1,8 +1,8 @@
 r"""The density of a table: an ensemble of energy-based models, trained by cross-fitting.
 
 The rows are divided at random into folds. Member $k$ of the ensemble learns from all rows outside
-fold $k$. So every row is held out once, for early stopping and for the comparison with other
-densities. No row is lost to a test set.
+fold $k$. So every row is held out once: for early stopping, for the calibration of outlier scores
+and for the comparison with other densities. No row is lost to a test set.
 """
 
 import math
@@ -48,8 +48,9 @@ FOLDS = 4
 LEVELS = LogUniform(2.0, 0.05)
 """Noise levels of the training, in standard deviations of the columns."""
 SAMPLING_LEVELS = Geometric(LEVELS.first, LEVELS.last, 100)
-DENSITY_LEVEL = 0.1
-"""Noise level of the density of a table."""
+SCORED_LEVELS = (0.1, 0.2, 0.4)
+"""Noise levels at which the log-density is read for outlier scores. The first is that of
+`log_density`."""
 
 
 @dataclass(frozen=True)
@@ -151,9 +152,9 @@ class Ensemble:
         return ProductOfMembers(self.network)
 
     @property
-    def log_density(self) -> AtNoiseLevel:
-        """The mean log-density of the members at `DENSITY_LEVEL`, `(N, D) -> (N,)`."""
-        return AtNoiseLevel(MeanOfMembers(self.network), DENSITY_LEVEL)
+    def log_density(self) -> LogDensity:
+        """The mean log-density of the members at the first scored level, `(N, D) -> (N,)`."""
+        return AtNoiseLevel(MeanOfMembers(self.network), SCORED_LEVELS[0])
 
     @property
     def score(self) -> Score:
@@ -161,8 +162,15 @@ class Ensemble:
         return score_of(MeanOfMembers(self.network))
 
     def member_log_density(self, index: int) -> LogDensity:
-        """Return the log-density of a member at `DENSITY_LEVEL`, `(N, D) -> (N,)`."""
-        return AtNoiseLevel(OneMember(self.network, index), DENSITY_LEVEL)
+        """Return the log-density of a member at the first scored level, `(N, D) -> (N,)`."""
+        return AtNoiseLevel(OneMember(self.network, index), SCORED_LEVELS[0])
+
+    def member_log_densities(self, x: Tensor) -> Tensor:
+        """Return log-densities at the scored levels, shape `(K, N, D) -> (L, K, N)`."""
+        with torch.no_grad():
+            x = x.expand(FOLDS, -1, -1)
+            levels = [x.new_full(x.shape[:2], sigma) for sigma in SCORED_LEVELS]
+            return torch.stack([self.network(x, sigma) for sigma in levels])
 
     def losses(self, x: Tensor, generator: torch.Generator) -> Tensor:
         """Return the objective of rows of which each member has its own, `(K, B, D) -> (B,)`."""

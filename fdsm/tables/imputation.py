@@ -61,21 +61,6 @@ class Imputation:
         return torch.cat(parts, 1)
 
 
-def split_by_gaps(x: Tensor, size: int) -> list[Tensor]:
-    """Return the indices of rows in blocks that have either no gaps or gaps in every row.
-
-    Args:
-        x: Rows, shape `(N, D)`. NaN in missing cells.
-        size: Largest number of rows of a block.
-    """
-    incomplete = x.isnan().any(1)
-    return [
-        block
-        for is_chosen in (~incomplete, incomplete)
-        for block in torch.split(is_chosen.nonzero().flatten(), size)
-    ]
-
-
 def _complete(x: Tensor, rows: Tensor, count: int) -> Tensor:
     distance = _mean_difference(x, rows)
     result = x.expand(count, *x.shape).clone()

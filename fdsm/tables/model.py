@@ -30,8 +30,8 @@ from .comparison import classifier_auc, compare_densities
 from .conditionals import CellView, Conditionals
 from .encoder import EncodeColumns, Encoder
 from .ensemble import (
-    DENSITY_LEVEL,
     FOLDS,
+    SCORED_LEVELS,
     Ensemble,
     choose_objective,
     default_iterations,
@@ -45,7 +45,7 @@ from .frame import TableFile, frame_from, read_table
 from .gibbs import redraw
 from .given import Given
 from .heavy_tails import NormalizeTails
-from .imputation import Imputation, fill_within_folds, split_by_gaps
+from .imputation import Imputation, fill_within_folds
 from .imputing import fill_frames, imputation_generators
 from .normalization import flow_log_partition
 from .outliers import OutlierDetector, Reason
@@ -54,15 +54,13 @@ from .schema import Categorical, DateTime, TableSchema, copies_sentence, trainin
 from .scoring import ScoredTable, explain_frame, score_frames, table_frames
 from .summary import UNUSUAL_P, FileRecord, Summary, Training, as_written, summarize
 
-FORMAT = "fdsm table 3"
+FORMAT = "fdsm table 2"
 TRAINING_ROWS = 200_000
 """Largest number of rows for encoder and network, about as many as 2,000 batches draw."""
 CALIBRATION_ROWS = 100_000
 """Largest number of held-out rows that outlier scores are calibrated on."""
 VALUE_ROWS = 100_000
 """Largest number of training rows whose values are remembered."""
-DENSITY_ROWS = 2048
-"""Number of rows whose log-density is computed at once."""
 SWEEPS = 5
 """How often each cell of a sample is drawn again given the other cells."""
 ROUNDS = 10
@@ -233,6 +231,7 @@ class TableModel:
         )
         del completed  # as large as the table
         detector = _calibrate(
+            ensemble,
             conditionals,
             relations,
             codes,
@@ -293,27 +292,8 @@ class TableModel:
 
     def outlier_score(self, x: Tensor) -> Tensor:
         """Return the outlier score of inputs, shape `(N, D) -> (N,)`."""
-        return self.detector.calibration.score(self.detector.measures(x))
-
-    def log_density(self, x: Tensor, progress: Progress = lambda steps: steps) -> Tensor:
-        """Return the log-density of inputs up to its constant, shape `(N, D) -> (N,)`.
-
-        That of a row with missing cells is averaged over several completions.
-
-        Args:
-            x: Inputs, float64. NaN in missing cells.
-            progress: Wraps the loop over blocks of rows, to show progress.
-        """
-        result = torch.empty(len(x), dtype=x.dtype, device=x.device)
-        blocks = split_by_gaps(x, DENSITY_ROWS)
-        for i in progress(range(len(blocks))):
-            rows = x[blocks[i]]
-            has_gaps = bool(rows.isnan().any())
-            completions = self.imputation.completions(rows) if has_gaps else rows[None]
-            with torch.no_grad():
-                values = self._exact.log_density(completions.flatten(0, 1))
-            result[blocks[i]] = values.view(len(completions), -1).mean(0)
-        return result
+        measures = self.detector.measures(self._exact.member_log_densities, x)
+        return self.detector.calibration.score(measures)
 
     def problem_surprise(self, name: str) -> float:
         """Return how surprising a cell with an unknown category or an unreadable value is.
@@ -361,16 +341,16 @@ class TableModel:
         if problems is not None:
             broken = torch.maximum(broken, problems.nan_to_num(0.0))
             gaps = gaps.where(problems.isnan(), 0.0)
-        inputs = self.inputs(codes)
         measures = self.detector.measures(
-            inputs,
+            self._exact.member_log_densities,
+            self.inputs(codes),
             broken,
             gaps,
             leave_one_out=leave_one_out,
             progress=progress,
         )
         log_z = 0.0 if self.log_partition is None else self.log_partition[0]
-        log_density = self.log_density(inputs).cpu() + self.encoder.log_det(codes).cpu() - log_z
+        log_density = -measures[0].mean(0).cpu() + self.encoder.log_det(codes).cpu() - log_z
         score, p_value = calibration.score(measures), calibration.p_value(measures)
         return RowScores(score.cpu(), p_value.cpu(), log_density)
 
@@ -607,7 +587,7 @@ class TableModel:
             self.ensemble.member_log_density(0),
             inputs[(folds != 0).to(self.device)],
             inputs[(folds == 0).to(self.device)],
-            noise=DENSITY_LEVEL,
+            noise=SCORED_LEVELS[0],
             generator=_generator(self.training.seed, "references", self.device),
         )
         calibration = self.detector.calibration
@@ -834,13 +814,14 @@ def _broken(relations: Relations, codes: Tensor, *, leave_one_out: bool) -> Tens
 
 
 def _calibrate(
+    ensemble: Ensemble,
     conditionals: Conditionals,
     relations: Relations,
     codes: Tensor,
     inputs: Tensor,
     progress: Progress,
 ) -> OutlierDetector:
-    """Return the detector, calibrated on the held-out rows of each fold."""
+    """Return the detector of an ensemble, calibrated on the held-out rows of each fold."""
     # The rows are in random order, so the first ones are a random sample.
     count = min(len(codes), CALIBRATION_ROWS)
     values = inputs[:VALUE_ROWS].clone()
@@ -848,6 +829,7 @@ def _calibrate(
     for j in conditionals.view.dates:
         values[:, conditionals.view.encoder.blocks[j]] = torch.nan
     return OutlierDetector.fit(
+        ensemble.member_log_densities,
         conditionals,
         inputs[:count],
         fold_of_rows(len(codes))[:count].to(inputs.device),

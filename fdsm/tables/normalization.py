@@ -20,7 +20,7 @@ from ..samplers import (
     importance_log_weights,
     log_mean_exp,
 )
-from .ensemble import DENSITY_LEVEL, LEVELS, Ensemble
+from .ensemble import LEVELS, SCORED_LEVELS, Ensemble
 
 MAX_COLUMNS = 30
 """Largest number of columns. The time grows with it, and so does the spread of the weights."""
@@ -55,7 +55,7 @@ def flow_log_partition(
     flow = flow_of_log_density(
         MeanOfMembers(ensemble.network),
         GaussianMixtureProposal(x, LEVELS.first),
-        (LEVELS.first, DENSITY_LEVEL),
+        (LEVELS.first, SCORED_LEVELS[0]),
         tolerance=TOLERANCE,
     )
     weigh = partial(importance_log_weights, ensemble.log_density, flow)

@@ -14,6 +14,7 @@ from fdsm.tables.frame import read_table
 from fdsm.tables.heavy_tails import NormalizeTails
 from fdsm.tables.imputation import Imputation, fill_within_folds
 from fdsm.tables.outliers import OutlierDetector
+from fdsm.tables.outliers.detector import LogDensities
 from fdsm.tables.relations import Relations
 from fdsm.tables.schema import TableSchema, training_rows
 from fdsm.tables.summary import FileRecord, Training
@@ -62,11 +63,11 @@ def plain_view(columns: int) -> CellView:
     return CellView(Encoder(EncodeColumns((0,) * columns, zero, zero + 1), tails), ())
 
 
-def fit_detector(rows: Tensor, folds: Tensor) -> OutlierDetector:
+def fit_detector(log_densities: LogDensities, rows: Tensor, folds: Tensor) -> OutlierDetector:
     """Return the detector of rows of numbers, without relations."""
     view = plain_view(rows.shape[1])
     conditionals = Conditionals.fit(view, fill_within_folds(rows, folds).rows, folds)
-    return OutlierDetector.fit(conditionals, rows, folds, rows)
+    return OutlierDetector.fit(log_densities, conditionals, rows, folds, rows)
 
 
 class StandardNormal(nn.Module):
@@ -97,7 +98,7 @@ def normal_model(path: Path) -> TableModel:
         plain_view(2).encoder,
         Imputation.fit(rows),
         ensemble,
-        fit_detector(rows, folds),
+        fit_detector(ensemble.member_log_densities, rows, folds),
         Relations((), (0.0, 0.0)),
         None,
         FileRecord(file.name, len(rows), sha256=file.sha256),

@@ -370,12 +370,18 @@ def test_chains_start_at_the_density_of_the_largest_level(
     torch.testing.assert_close(start.T.cov(), 5 * torch.eye(2).float(), atol=0.2, rtol=0)  # 1 + 2²
 
 
-def test_log_density_is_the_mean_of_the_members_at_noise_one_tenth(
+def test_log_densities_are_read_at_the_scored_levels(
     trained: tuple[Ensemble, History, Tensor],
 ) -> None:
     density, _, rows = trained
     x = rows[:7]
-    members = [AtNoiseLevel(OneMember(density.network, k), 0.1)(x) for k in range(4)]
-    torch.testing.assert_close(density.log_density(x), torch.stack(members).mean(0))
-    torch.testing.assert_close(density.member_log_density(2)(x), members[2])  # type: ignore[operator]
-    assert torch.stack(members).std(0).min() > 0
+    values = density.member_log_densities(x.expand(4, -1, -1))
+    assert values.shape == (3, 4, 7)
+    assert not values.requires_grad
+    for level, sigma in enumerate((0.1, 0.2, 0.4)):
+        for k in range(4):
+            expected = AtNoiseLevel(OneMember(density.network, k), sigma)(x)
+            torch.testing.assert_close(values[level, k], expected)
+    torch.testing.assert_close(density.log_density(x), values[0].mean(0))
+    torch.testing.assert_close(density.member_log_density(2)(x), values[0, 2])
+    assert values[0].std(0).min() > 0

@@ -17,7 +17,7 @@ from pyarrow import parquet
 from torch import Tensor
 
 import fdsm
-from fdsm.models import AtNoiseLevel, NoiseConditionalEnsemble, OneMember
+from fdsm.models import NoiseConditionalEnsemble
 from fdsm.tables import ModelError, ScoredTable, TableModel, choose_objective, model
 from fdsm.tables.ensemble import fold_of_rows
 from fdsm.tables.explain import as_number
@@ -103,11 +103,9 @@ def test_log_density_is_the_mean_of_the_members_and_has_the_volume_of_the_encode
     """At noise 0.1, of rows in the space of the data."""
     rows = torch.randn(20, 2, generator=torch.Generator().manual_seed(3)).double()
     x = numbers.encoder(rows)
-    members = [AtNoiseLevel(OneMember(numbers.ensemble.network, k), 0.1)(x) for k in range(4)]
+    members = numbers.ensemble.member_log_densities(x.expand(4, -1, -1))
     assert numbers.log_partition is not None
-    expected = (
-        torch.stack(members).mean(0) + numbers.encoder.log_det(rows) - numbers.log_partition[0]
-    )
+    expected = members[0].mean(0) + numbers.encoder.log_det(rows) - numbers.log_partition[0]
     log_density = numbers.score_codes(rows).log_density
     torch.testing.assert_close(log_density, expected, rtol=1e-5, atol=1e-5)
 
@@ -115,10 +113,17 @@ def test_log_density_is_the_mean_of_the_members_and_has_the_volume_of_the_encode
 def test_log_density_of_rows_with_missing_cells_is_the_mean_over_completions(
     numbers: TableModel,
 ) -> None:
+    """Cells are filled from rows outside each fold, for the member of the fold."""
     rows = torch.tensor([[0.3, torch.nan], [torch.nan, 1.2]]).double()
-    filled = numbers.imputation.completions(numbers.inputs(rows))
-    assert len(filled.unique(dim=0)) > 1
-    values = [numbers.ensemble.log_density(part.float()) for part in filled]
+    neighbors = numbers.detector.neighbors
+    x = numbers.inputs(rows)
+    values = []
+    for k in range(4):
+        donors = neighbors.rows[neighbors.folds != k]
+        filled = Imputation.fit(donors).completions(x).float()
+        values += [
+            numbers.ensemble.member_log_densities(part.expand(4, -1, -1))[0, k] for part in filled
+        ]
     assert numbers.log_partition is not None
     expected = torch.stack(values).mean(0) + numbers.encoder.log_det(rows)
     log_density = numbers.score_codes(rows).log_density + numbers.log_partition[0]
@@ -156,22 +161,24 @@ def test_scores_do_not_depend_on_the_default_dtype(
 # Calibration
 
 
-def test_held_out_rows_are_compared_with_the_rows_of_the_other_folds(
+def test_members_score_the_rows_that_they_have_not_seen(
     mixed: TableModel, mixed_table: Path
 ) -> None:
+    """The first measure is minus the log-density at noise 0.1, by the member of the fold."""
     x = mixed.encoder(codes_of(mixed, mixed_table))
     folds = fold_of_rows(len(x))
-    calibration, neighbors = mixed.detector.calibration, mixed.detector.neighbors
+    calibration = mixed.detector.calibration
     assert torch.equal(calibration.folds, folds)
     values = []
     for k in range(4):
         filled = Imputation.fit(x[folds != k]).completions(x[folds == k])
-        itself = (folds == k).nonzero()[:, 0][None]
-        values.append(
-            torch.stack([neighbors.log_distances(y[None], itself)[0, k] for y in filled]).mean(0)
-        )
-    torch.testing.assert_close(calibration.center[0], torch.cat(values).median())
-    assert calibration.weights[0].tolist() == pytest.approx([1.0, 0.0, 0.4, 0.25, 0.0])
+        members = [mixed.ensemble.member_log_densities(y.expand(4, -1, -1)) for y in filled]
+        values.append(-torch.stack(members).mean(0)[:, k])
+    medians = torch.cat(values, 1).double().median(1).values
+    torch.testing.assert_close(calibration.center[:3], medians, rtol=1e-4, atol=1e-4)
+    whole_row = [0.5 / 3] * 3 + [1.0, 0.4, 0.5, 0.0]
+    assert calibration.weights[0].tolist() == pytest.approx(whole_row)
+    assert calibration.weights[2].tolist() == pytest.approx([-1 / 3] * 3 + [0.0] * 4)
 
 
 def test_all_rows_of_a_table_calibrate_the_p_values(mixed: TableModel, tmp_path: Path) -> None:
@@ -388,7 +395,7 @@ def test_the_record_of_a_model_says_how_it_was_trained(numbers: TableModel) -> N
 def test_each_log_density_is_computed_once(
     mixed: TableModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Reasons need none."""
+    """At three noise levels. Four of the five columns of an unusual row are replaced once."""
     rows = mixed_rows(30, seed=3)
     path = write_rows(tmp_path / "new.csv", rows)
     evaluated: list[int] = []
@@ -400,15 +407,16 @@ def test_each_log_density_is_computed_once(
 
     monkeypatch.setattr(NoiseConditionalEnsemble, "forward", counted)
     mixed.score(path, reasons=0)
-    assert sum(evaluated) == 30
+    assert sum(evaluated) == 3 * 30
     rows[5][5] = ""
     evaluated.clear()
     mixed.score(write_rows(path, rows), reasons=0)
-    assert sum(evaluated) == 29 + 5  # five completions
+    assert sum(evaluated) == 3 * (29 + 5)  # five completions
     evaluated.clear()
     scored = score_file(mixed, path, tmp_path / "scores.csv")
-    assert scored.reasons
-    assert sum(evaluated) == 29 + 5
+    explained = int((scored.p_value <= 0.1).sum())
+    assert 0 < explained < 10
+    assert sum(evaluated) == 3 * (29 + 5 + explained * (1 + 4))
 
 
 @pytest.mark.parametrize(("kept", "reads"), [(True, 1), (False, 2)])

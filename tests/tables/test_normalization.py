@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Generator, Tensor, nn
 
-from fdsm.tables.ensemble import DENSITY_LEVEL, Ensemble, choose_objective
+from fdsm.tables.ensemble import SCORED_LEVELS, Ensemble, choose_objective
 from fdsm.tables.normalization import MAX_COLUMNS, MAX_ERROR, flow_log_partition
 
 
@@ -20,7 +20,7 @@ class Noisy(nn.Module):
         self.factor = factor
 
     def forward(self, x: Tensor, sigma: Tensor) -> Tensor:
-        wrong = torch.where(sigma > DENSITY_LEVEL + 1e-6, 1.0, self.factor)
+        wrong = torch.where(sigma > SCORED_LEVELS[0] + 1e-6, 1.0, self.factor)
         return 7 - wrong * x.square().sum(-1) / (2 * (1 + sigma.square()))
 
 
@@ -34,7 +34,7 @@ def test_constant_of_noisy_normal_rows(d: int, generator: Generator) -> None:
     estimate = flow_log_partition(ensemble(), x, generator)
     assert estimate is not None
     value, error = estimate
-    truth = 7 + d / 2 * math.log(2 * math.pi * (1 + DENSITY_LEVEL**2))
+    truth = 7 + d / 2 * math.log(2 * math.pi * (1 + SCORED_LEVELS[0] ** 2))
     assert error < MAX_ERROR
     assert abs(value - truth) < 4 * error + 0.01  # the tolerance of the flow
 

@@ -1,5 +1,6 @@
-"""Outlier scores of rows of a table."""
+"""Outlier scores of rows of a table in the space of a model."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Self
 
@@ -8,7 +9,6 @@ from torch import Tensor
 
 from ...samplers import Progress
 from ..conditionals import CellView, Conditionals
-from ..imputation import split_by_gaps
 from .calibration import Calibration
 from .gaps import GapPatterns
 from .known_values import KnownValues, new_category_surprise
@@ -19,12 +19,12 @@ from .training_errors import find_errors
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-NEW_VALUES, CELLS = 0.4, 0.25
-"""Weights of new values and of the most surprising cell in the test of the whole row. That of
-distances is 1. See docs/outliers.md."""
-CELL_SHARE, SMALL_DISTANCE, CONTRADICTIONS = 0.2, 0.02, 0.1
-"""Shares of the significance level that are spent on surprising cells, suspiciously small
-distances and contradictions."""
+LOG_DENSITY, NEW_VALUES, CELLS = 0.5, 0.4, 0.5
+"""Weights of the log-density, new values and the most surprising cell in the test of the whole
+row. That of distances is 1. See docs/outliers.md."""
+CELL_SHARE, HIGH_DENSITY, CONTRADICTIONS = 0.2, 0.02, 0.1
+"""Shares of the significance level that are spent on surprising cells, suspiciously high density
+and contradictions."""
 CELL_ROWS = 1000
 """From $n$ rows, the share of surprising cells is multiplied by $n / (n + 1000)$: what is
 surprising in a cell is learned from many rows."""
@@ -32,19 +32,21 @@ CHUNK = 2048
 """Number of rows that are compared at once."""
 REFERENCE_ROWS = 5000
 """Largest number of training rows that new rows are compared with."""
+LogDensities = Callable[[Tensor], Tensor]
+"""Log-densities at L noise levels by the models of K folds: `(K, N, D) -> (L, K, N)`."""
 
 
 @dataclass(frozen=True)
 class OutlierDetector:
-    r"""Outlier scores from the training rows.
+    r"""Outlier scores from a log-density and from the training rows themselves.
 
-    The measures of a row are the mean log-distance to the five nearest rows, that to the fifth,
-    the surprise of new values, that of the most surprising cell given the others, and that of
-    contradictions: broken relations and categories that never occurred. `Calibration` combines
-    them in four tests: of the whole row by the mean distance, new values and the cell, of the cell
-    alone, of a suspiciously small distance to the fifth row, as of a sensor that is stuck at the
-    mean, and of contradictions alone. They are as unusual as they are rare among held-out rows,
-    however many columns a table has.
+    The measures of a row are minus the log-density at each noise level, which share one weight,
+    the mean log-distance to the nearest rows, the surprise of new values, that of the most
+    surprising cell given the others, and that of contradictions: broken relations and categories
+    that never occurred. `Calibration` combines them in four tests: of the whole row by all
+    measures, of its cells, of suspiciously high density, since a copy of a training row is no
+    surprise, and of contradictions alone. They are as unusual as they are rare among held-out
+    rows, however many columns a table has.
 
     The surprise of a cell is $-\log_{10}$ of the probability that a held-out row has a more
     surprising one in this column. Fold $k$ learns it from the rows of the other folds, so its own
@@ -73,6 +75,7 @@ class OutlierDetector:
     @classmethod
     def fit(
         cls,
+        log_densities: LogDensities,
         conditionals: Conditionals,
         rows: Tensor,
         folds: Tensor,
@@ -83,6 +86,7 @@ class OutlierDetector:
         """Calibrate a detector on held-out rows.
 
         Args:
+            log_densities: The log-densities. The model of fold `k` has not seen rows of fold `k`.
             conditionals: Each cell given the others, by the same folds.
             rows: Held-out rows, shape `(n, D)`, in random order. NaN in missing cells. New rows
                 are compared with the first 5,000.
@@ -103,7 +107,7 @@ class OutlierDetector:
             if levels:  # new categories are contradictions
                 numbers[:, block] = torch.nan
         known_values = KnownValues.fit(numbers)
-        parts = _Parts(neighbors, known_values, conditionals)
+        parts = _Parts(log_densities, neighbors, known_values, conditionals)
         measures, cells = parts.of_held_out_rows(rows, folds, progress)
         kept = ~find_errors(cells[:, ~conditionals.by_equality])
         num_folds = neighbors.num_folds
@@ -120,16 +124,18 @@ class OutlierDetector:
         gaps = GapPatterns.fit(is_missing)
         of_gaps = gaps.surprise(is_missing, leave_one_out=True)
         own = torch.cat([measures, _of_cells(cells, contradictions, of_gaps)])
+        levels = len(own) - 4
+        density = [1 / levels] * levels
         weights = own.new_tensor([
-            [1.0, 0.0, NEW_VALUES, CELLS, 0.0],
-            [0.0, 0.0, 0.0, 1.0, 0.0],
-            [0.0, -1.0, 0.0, 0.0, 0.0],
-            [0.0, 0.0, 0.0, 0.0, 1.0],
+            [*(LOG_DENSITY * w for w in density), 1.0, NEW_VALUES, CELLS, 0.0],
+            [*[0.0] * levels, 0.0, 0.0, 1.0, 0.0],
+            [*(-w for w in density), 0.0, 0.0, 0.0, 0.0],
+            [*[0.0] * levels, 0.0, 0.0, 0.0, 1.0],
         ])
-        # Surprises that most rows do not have are not stretched.
-        smallest_scale = own.new_tensor([0.0, 0.0, 1.0, 0.0, 1.0])
+        smallest_scale = own.new_zeros(len(own))
+        smallest_scale[[-3, -1]] = 1.0  # surprises that most rows do not have are not stretched
         of_cells = CELL_SHARE * len(rows) / (len(rows) + CELL_ROWS)
-        others = of_cells, SMALL_DISTANCE, CONTRADICTIONS
+        others = of_cells, HIGH_DENSITY, CONTRADICTIONS
         calibration = Calibration.fit(
             own,
             folds,
@@ -144,6 +150,7 @@ class OutlierDetector:
 
     def measures(
         self,
+        log_densities: LogDensities,
         x: Tensor,
         contradictions: Tensor | None = None,
         gaps: Tensor | None = None,
@@ -151,13 +158,14 @@ class OutlierDetector:
         leave_one_out: bool = False,
         progress: Progress = lambda steps: steps,
     ) -> Tensor:
-        """Return the measures of rows by each fold, shape `(N, D) -> (5, K, N)`.
+        """Return the measures of rows by each fold, shape `(N, D) -> (M, K, N)`.
 
-        The measures of rows with missing cells are averaged over several completions. So a missing
-        cell contributes what its likely values contribute on average, and rows with and without
-        missing cells can be compared.
+        The first measures are minus the log-densities. The measures of rows with missing cells are
+        averaged over several completions. So a missing cell contributes what its likely values
+        contribute on average, and rows with and without missing cells can be compared.
 
         Args:
+            log_densities: The log-densities that the detector was calibrated with.
             x: Rows, shape `(N, D)`. NaN in missing cells.
             contradictions: Surprise of broken relations and new categories, shape `(N,)`.
             gaps: Surprise of the missing cells of each row, shape `(N,)`.
@@ -168,7 +176,7 @@ class OutlierDetector:
         itself = self.neighbors.index_of(x)
         if not (leave_one_out or self.neighbors.are_different):
             itself.fill_(-1)
-        parts = _Parts(self.neighbors, self.known_values, self.conditionals)
+        parts = _Parts(log_densities, self.neighbors, self.known_values, self.conditionals)
         measures, cells = parts.of_rows(x, itself, progress)
         return torch.cat([measures, _of_cells(self._log_p(cells), contradictions, gaps)])
 
@@ -248,19 +256,25 @@ def _present(column: Tensor) -> Tensor:
 class _Parts:
     """What rows are compared with."""
 
+    log_densities: LogDensities
     neighbors: Neighbors
     known_values: KnownValues
     conditionals: Conditionals
 
     def of_rows(self, x: Tensor, itself: Tensor, progress: Progress) -> tuple[Tensor, Tensor]:
-        """Return the measures of rows by each fold, `(3, K, N)`, and of cells, `(K, N, C)`.
+        """Return the measures of rows by each fold, `(M, K, N)`, and of cells, `(K, N, C)`.
 
         Args:
             x: Rows, shape `(N, D)`. NaN in missing cells.
             itself: Index of each row among those of `neighbors`, or -1, shape `(N,)`.
             progress: Wraps the loop over blocks of rows.
         """
-        blocks = split_by_gaps(x, CHUNK)
+        incomplete = x.isnan().any(1)
+        blocks = [
+            block
+            for is_chosen in (~incomplete, incomplete)
+            for block in torch.split(is_chosen.nonzero().flatten(), CHUNK)
+        ]
         parts = []
         for i in progress(range(len(blocks))):
             rows, own = x[None, blocks[i]], itself[None, blocks[i]]
@@ -270,7 +284,7 @@ class _Parts:
     def of_held_out_rows(
         self, rows: Tensor, folds: Tensor, progress: Progress
     ) -> tuple[Tensor, Tensor]:
-        """Return the measures of held-out rows by their fold, `(3, n)`, and of cells `(n, C)`."""
+        """Return measures of held-out rows by the model of their fold, `(M, n)`, `(n, C)`."""
         blocks: list[Tensor] = []
         incomplete = rows.isnan().any(1)
         for is_chosen in (~incomplete, incomplete):
@@ -278,7 +292,7 @@ class _Parts:
                 (is_chosen & (folds == k)).nonzero().flatten()
                 for k in range(self.neighbors.num_folds)
             ]
-            # All folds are evaluated together, so folds with fewer rows are padded.
+            # The models of all folds are evaluated together, so folds with fewer rows are padded.
             index = torch.nn.utils.rnn.pad_sequence(of_fold, batch_first=True, padding_value=-1)
             blocks += torch.split(index, CHUNK, 1)
         parts = []
@@ -293,7 +307,7 @@ class _Parts:
     def _compare(
         self, x: Tensor, itself: Tensor, is_training_row: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Return the measures of rows by each fold, shape `(3, K, N)`, and of cells `(K, N, C)`.
+        """Return the measures of rows by each fold, shape `(M, K, N)`, and of cells `(K, N, C)`.
 
         Args:
             x: Rows, shape `(1, N, D)`, or other ones for each fold, shape `(K, N, D)`.
@@ -301,18 +315,24 @@ class _Parts:
             is_training_row: Whether its values are counted in `known_values`, same shape.
 
         Returns:
-            The mean and the largest log-distance and the surprise of new values, and the surprise
-            of each cell, NaN if it is missing.
+            Minus the log-densities, the mean log-distance and the surprise of new values, and the
+            surprise of each cell, NaN if it is missing.
         """
         shape = self.neighbors.num_folds, x.shape[1]
         new_values = self.known_values.surprise(x.flatten(0, 1), is_training_row.flatten()).sum(1)
         new_values = new_values.view(itself.shape).expand(1, *shape)
         completions = self.neighbors.completions(x)
-        distances = [self.neighbors.log_distances(filled, itself) for filled in completions]
-        measures = torch.cat([torch.stack(distances).mean(0), new_values])
+        measures = torch.stack([
+            torch.cat([
+                -self.log_densities(filled.expand(*shape, -1)),
+                self.neighbors.mean_log_distance(filled, itself).expand(1, *shape),
+                new_values,
+            ])
+            for filled in completions
+        ])
         cells = torch.stack([self.conditionals.surprise(filled) for filled in completions])
         is_missing = self.conditionals.view.is_missing(x).expand(*shape, -1)
-        return measures, cells.mean(0).masked_fill(is_missing, torch.nan)
+        return measures.mean(0), cells.mean(0).masked_fill(is_missing, torch.nan)
 
 
 def _in_order(parts: list[tuple[Tensor, Tensor, Tensor]]) -> tuple[Tensor, Tensor]:

@@ -20,10 +20,9 @@ CHUNK = 1024
 
 @dataclass(frozen=True)
 class Neighbors:
-    r"""Logarithms of the distances to the nearest training rows outside a fold.
+    r"""The mean logarithm of the distances to the nearest training rows outside a fold.
 
-    $$a_k(x) = \frac{1}{5} \sum_{i=1}^{5} \log(‖x - r_{(i)}‖_1 + 10^{-3}), \qquad
-      b_k(x) = \log(‖x - r_{(5)}‖_1 + 10^{-3})$$
+    $$a_k(x) = \frac{1}{5} \sum_{i=1}^{5} \log(‖x - r_{(i)}‖_1 + 10^{-3})$$
 
     Here $r_{(1)}, r_{(2)}, …$ are the nearest rows outside fold $k$. Up to a factor and constant,
     $-a_k$ is the nearest-neighbor estimate of the log-density (Loftsgaarden and Quesenberry,
@@ -42,7 +41,7 @@ class Neighbors:
         >>> rows = torch.tensor([[0.0], [4.0], [1.0], [3.0]])
         >>> neighbors = Neighbors(rows, torch.tensor([0, 0, 1, 1]))
         >>> x = torch.tensor([[2.0]])
-        >>> neighbors.log_distances(x[None], neighbors.index_of(x)[None])[0].exp()
+        >>> neighbors.mean_log_distance(x[None], neighbors.index_of(x)[None]).exp()
         tensor([[1.0010],
                 [2.0010]], dtype=torch.float64)
     """
@@ -75,8 +74,8 @@ class Neighbors:
         pairs = zip(self._donors, rows_of_folds, strict=True)
         return torch.stack([donors.completions(rows) for donors, rows in pairs], 1)
 
-    def log_distances(self, x: Tensor, itself: Tensor) -> Tensor:
-        """Return $a_k(x)$ and $b_k(x)$ for each fold.
+    def mean_log_distance(self, x: Tensor, itself: Tensor) -> Tensor:
+        """Return $a_k(x)$ for each fold.
 
         Args:
             x: Complete rows for each fold, shape `(K, N, D)` or `(1, N, D)`.
@@ -84,11 +83,10 @@ class Neighbors:
                 is not its own neighbor.
 
         Returns:
-            The mean and the largest log-distances, shape `(2, K, N)`. Larger values are farther
-            from the rows.
+            The mean log-distances, shape `(K, N)`. Larger values are farther from the rows.
         """
         parts = zip(x.split(CHUNK, 1), itself.split(CHUNK, 1), strict=True)  # type: ignore[no-untyped-call]
-        return torch.cat([self._log_distances(*part) for part in parts], 2)
+        return torch.cat([self._mean_log_distance(*part) for part in parts], 1)
 
     def index_of(self, x: Tensor) -> Tensor:
         """Return the index of the training row that equals each row, or -1, `(N, D) -> (N,)`."""
@@ -145,7 +143,7 @@ class Neighbors:
         ]
         return torch.cat(parts, -1).to(x)
 
-    def _log_distances(self, x: Tensor, itself: Tensor) -> Tensor:
+    def _mean_log_distance(self, x: Tensor, itself: Tensor) -> Tensor:
         distances = self._distances(x)
         fold, copies = (itself >= 0).expand(distances.shape[:2]).nonzero(as_tuple=True)
         itself = itself.expand(distances.shape[:2])
@@ -162,9 +160,8 @@ class Neighbors:
             if bool((outside.sum(1) < count).any()):
                 chosen = distances[own][:, self.folds != k]
             smallest = chosen.topk(count, largest=False).values.double()
-            logarithms = (smallest + SMALLEST_DISTANCE).log()
-            values.append(torch.stack([logarithms.mean(1), logarithms[:, -1:].mean(1)]))
-        return torch.stack(values, 1)
+            values.append((smallest + SMALLEST_DISTANCE).log().mean(1))
+        return torch.stack(values)
 
 
 def _as_bytes(x: Tensor) -> list[bytes]:

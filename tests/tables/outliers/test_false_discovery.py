@@ -100,16 +100,17 @@ def test_rate_is_kept_on_heavy_tails(law: str, tables: int) -> None:
     """
     random = np.random.default_rng(0)
     draw = lambda n: torch.from_numpy(HEAVY_TAILS[law](random, n))
+    flat = lambda x: torch.zeros(1, *x.shape[:2])
     quantiles = torch.tensor([0.005, 0.995])
     low, high = draw(20_000).flatten().quantile(quantiles)
     proportions, small, smallest = [], [], []
     for _ in range(tables):
         encoder = Encoder.fit(table := draw(200), (0,) * 5)
         rows = encoder(table)
-        detector = fit_detector(rows, torch.arange(200) % 4)
+        detector = fit_detector(flat, rows, torch.arange(200) % 4)
         new = draw(1000)
         new[:50, 0] += 2 * (high - low)
-        p = detector.calibration.p_value(detector.measures(encoder(new)))
+        p = detector.calibration.p_value(detector.measures(flat, encoder(new)))
         small.append((p[50:] <= 0.01).double().mean())
         smallest.append((p[50:] < 1.5 / 201).double().mean())
         for i in range(10):

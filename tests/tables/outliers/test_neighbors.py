@@ -31,7 +31,7 @@ def test_distances_are_those_to_rows_outside_the_fold(n: int, generator: Generat
     """With three folds of three rows there are six rows outside, and with 60 rows 40."""
     rows, folds = torch.randn(n, 3, generator=generator), torch.arange(n) % 3
     x = torch.randn(20, 3, generator=generator)
-    values = Neighbors(rows, folds).log_distances(x[None], new(x)[None])[0]
+    values = Neighbors(rows, folds).mean_log_distance(x[None], new(x)[None])
     for k in range(3):
         expected = [by_loops(row, rows[folds != k]) for row in x]
         assert values[k].tolist() == pytest.approx(expected, abs=1e-5)  # distances are float32
@@ -56,7 +56,7 @@ def test_one_hot_vectors_are_compared_as_a_whole(dtype: torch.dtype, generator: 
         rtol=1e-5,
         atol=1e-5,
     )
-    values = one_hot.log_distances(x[None], new(x)[None])[0]
+    values = one_hot.mean_log_distance(x[None], new(x)[None])
     for k in range(3):
         expected = [by_loops(row, rows[folds != k]) for row in x]
         assert values[k].tolist() == pytest.approx(expected, rel=1e-5)
@@ -65,14 +65,14 @@ def test_one_hot_vectors_are_compared_as_a_whole(dtype: torch.dtype, generator: 
 def test_with_few_rows_outside_a_fold_all_but_one_count() -> None:
     rows, folds = torch.tensor([[0.0], [1.0], [5.0], [7.0]]), torch.tensor([0, 1, 1, 1])
     x = torch.tensor([[2.0]])
-    values = Neighbors(rows, folds).log_distances(x[None], new(x)[None])[0]
+    values = Neighbors(rows, folds).mean_log_distance(x[None], new(x)[None])
     assert values[0].tolist() == pytest.approx([by_loops(x[0], rows[1:], 2)])
 
 
 def test_a_row_is_not_its_own_neighbor(generator: Generator) -> None:
     rows, folds = torch.randn(40, 3, generator=generator), torch.arange(40) % 2
     local = Neighbors(rows, folds)
-    values = local.log_distances(rows[None], local.index_of(rows)[None])[0]
+    values = local.mean_log_distance(rows[None], local.index_of(rows)[None])
     for i, row in enumerate(rows):
         other = 1 - i % 2  # in the model of the other fold, the row is a training row
         expected = by_loops(row, rows[folds != other], itself=i // 2)
@@ -85,7 +85,7 @@ def test_copies_have_a_finite_value_and_count_as_neighbors() -> None:
     """Two other rows at distance zero, so log 0.001."""
     rows = torch.ones(6, 1)
     local = Neighbors(rows, torch.arange(6) % 2)
-    values = local.log_distances(rows[None], local.index_of(rows)[None])[0]
+    values = local.mean_log_distance(rows[None], local.index_of(rows)[None])
     torch.testing.assert_close(values, torch.full((2, 6), math.log(1e-3)), rtol=1e-6, atol=1e-6)
 
 
@@ -140,9 +140,9 @@ def test_rows_in_chunks_have_the_same_values(
 ) -> None:
     local = Neighbors(torch.randn(50, 2, generator=generator), torch.arange(50) % 4)
     x = torch.randn(23, 2, generator=generator)
-    whole = local.log_distances(x[None], new(x)[None])[0]
+    whole = local.mean_log_distance(x[None], new(x)[None])
     monkeypatch.setattr(neighbors, "CHUNK", 4)
-    torch.testing.assert_close(local.log_distances(x[None], new(x)[None])[0], whole)
+    torch.testing.assert_close(local.mean_log_distance(x[None], new(x)[None]), whole)
 
 
 def test_minus_d_times_the_value_estimates_the_log_density(generator: Generator) -> None:
@@ -151,6 +151,6 @@ def test_minus_d_times_the_value_estimates_the_log_density(generator: Generator)
     sparse = torch.rand(1000, 2, generator=generator) + 5  # a quarter of the density
     local = Neighbors(torch.cat([dense, sparse]), torch.arange(5000) % 4)
     a, b = (0.1 + 0.8 * torch.rand(500, 2, generator=generator) + shift for shift in (0, 5))
-    mean_a, mean_b = (local.log_distances(x[None], new(x)[None])[0].mean() for x in (a, b))
+    mean_a, mean_b = (local.mean_log_distance(x[None], new(x)[None]).mean() for x in (a, b))
     difference = 2 * (mean_b - mean_a)
     assert difference.item() == pytest.approx(math.log(4), abs=0.1)
