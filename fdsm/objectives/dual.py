@@ -40,7 +40,8 @@ class DualDSM:
 
     Reference:
         Guth, Kadkhodaie and Simoncelli (2025), Learning normalized image densities via dual score
-        matching, https://arxiv.org/abs/2506.05310, for the energy $-f$ and other weights.
+        matching, https://arxiv.org/abs/2506.05310 (v3), for the energy $-f$ and other weights:
+        the first term in Eq. 3, the second in Eq. 4 and 5.
 
     Attributes:
         levels: The noise levels $σ$. The largest should exceed the scale of the data.

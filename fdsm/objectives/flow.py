@@ -134,7 +134,9 @@ class MeanFlow:
 
     Reference:
         Geng et al. (2025), Mean flows for one-step generative modeling,
-        https://arxiv.org/abs/2505.13447, Algorithm 1, Eq. 6 to 11 and 22.
+        https://arxiv.org/abs/2505.13447, Algorithm 1 and 2: the average velocity in Eq. 3, the
+        identity in Eq. 6, its derivative in Eq. 8, the loss and the target in Eq. 9 to 11, the
+        weight in Eq. 22.
 
     Attributes:
         derivative: The engine of the derivative. Default: Taylor mode, or autodiff for models with

@@ -47,8 +47,10 @@ class FokkerPlanck:
     unbiased, and may be negative.
 
     Reference:
-        Lai et al. (2023), FP-Diffusion, https://arxiv.org/abs/2210.04296.
-        Plainer et al. (2025), https://arxiv.org/abs/2506.17139, for energies.
+        Lai et al. (2023), FP-Diffusion, https://arxiv.org/abs/2210.04296: the Fokker-Planck
+        equation of noisy data.
+        Plainer et al. (2025), https://arxiv.org/abs/2506.17139: its logarithm as a penalty of
+        energies.
 
     Attributes:
         levels: The noise levels $σ$.
@@ -164,7 +166,8 @@ class ScoreFokkerPlanck(FokkerPlanck):
     autograd.
 
     Reference:
-        Lai et al. (2023), FP-Diffusion, https://arxiv.org/abs/2210.04296, with another weight.
+        Lai et al. (2023), FP-Diffusion, https://arxiv.org/abs/2210.04296: the "score FPE", with
+        another weight.
 
     Attributes:
         levels: The noise levels $σ$.

@@ -127,7 +127,8 @@ class MissingDSM:
 
     Reference:
         Givens, Liu and Reeve (2025), Score matching with missing data,
-        https://arxiv.org/abs/2506.00557.
+        https://arxiv.org/abs/2506.00557: the marginal score in Eq. 2, its importance-weighted
+        estimate in Eq. 6 and 7, the denoising loss in Appendix A.1.3, Eq. 15.
 
     Attributes:
         sigma: The noise level $σ$.
