@@ -9,6 +9,7 @@ layers.
 
 import argparse
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -39,9 +40,9 @@ from .memory import peak_bytes
 RESULTS = Path(__file__).parent / "results/likelihood"
 DIMENSIONS = (2, 16, 64)
 LEVELS = (50.0, 0.01)
-MIXTURES, ROWS = 4, 100
+MIXTURES, ROWS = 4, 50
 DIRECTIONS = 16
-WIDTH, BATCH, REPEATS = 128, 256, 3
+WIDTH, BATCH, REPEATS = 128, 128, 3
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,9 @@ class Mixture:
 
 def accuracy(d: int, model: str, directions: int | None) -> Accuracy:
     """Return the errors on random mixtures, with a quarter of the rows in the tails."""
+    print(
+        f"accuracy: {d} dimensions, {model}, {directions or 'exact'}", file=sys.stderr, flush=True
+    )
     generator = Generator().manual_seed(d)
     build = {"energy": flow_of_log_density, "score": flow_of_score}[model]
     errors, stated = torch.empty(2, MIXTURES, ROWS)
@@ -176,6 +180,7 @@ def flows(d: int, model: str) -> tuple[ProbabilityFlow, ProbabilityFlow]:
 
 def costs(d: int, model: str, rows: int = BATCH, repeats: int = REPEATS) -> Costs:
     """Return the time and memory of both methods, measured alternately."""
+    print(f"costs: {d} dimensions, {model}", file=sys.stderr, flush=True)
     x = torch.randn(rows, d)
     pair = flows(d, model)
     exact, loop = (torch.no_grad()(partial(flow.log_prob, x)) for flow in pair)

@@ -7,7 +7,7 @@ import torch
 from torch import Generator, Tensor
 
 from ..derivatives import as_log_density, score_of
-from ..derivatives.checks.arguments import check_data, check_noise
+from ..derivatives.checks.arguments import check_data, check_noise, require_noise
 from ..noise import LogUniform
 from ..tensors import dimension, dot, per_example, randn_like
 from ..typing import LogDensity, NoiseLevels
@@ -64,6 +64,7 @@ class DualDSM:
     weight: float = 1.0
 
     def __post_init__(self) -> None:
+        require_noise(self.levels)
         if not 0 <= self.weight < math.inf:
             raise ValueError(f"the weight must not be negative, but got {self.weight}")
 

@@ -18,6 +18,7 @@ from ..derivatives.checks.arguments import (
     check_noise,
     checked_score,
     require_engine,
+    require_noise,
 )
 from ..derivatives.exact import EXACT
 from ..operators import jvp
@@ -98,6 +99,9 @@ class FlowMatching:
 
     times: NoiseLevels = UniformTimes()
 
+    def __post_init__(self) -> None:
+        require_noise(self.times, "times")
+
     def __call__(
         self, velocity: Score, x: Tensor, /, *cond: Tensor, generator: Generator | None = None
     ) -> Tensor:
@@ -168,6 +172,7 @@ class MeanFlow:
 
     def __post_init__(self) -> None:
         require_engine(self.derivative)
+        require_noise(self.times, "times")
         if not 0 <= self.unequal <= 1:
             raise ValueError(f"unequal must be a share from 0 to 1, but got {self.unequal}")
         if not (0 <= self.p < math.inf and 0 < self.c < math.inf):

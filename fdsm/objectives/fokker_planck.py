@@ -21,12 +21,14 @@ from ..derivatives.checks.arguments import (
     checked_density,
     checked_score,
     require_engine,
+    require_noise,
     require_projection,
 )
 from ..derivatives.exact import EXACT
 from ..noise import LogUniform
 from ..operators import divergence, jvp, laplacian
 from ..operators.second_order import SIGNS
+from ..projections import require_directions
 from ..tensors import dimension, dot, per_example, randn_like
 from ..typing import Derivative, NoiseLevels, Projection
 
@@ -77,8 +79,11 @@ class FokkerPlanck:
     projection: Projection = SIGNS
 
     def __post_init__(self) -> None:
+        require_noise(self.levels)
         require_engine(self.derivative)
         require_projection(self.projection)
+        if self.directions is not None:
+            require_directions(self.directions)
 
     def __call__(
         self,

@@ -148,6 +148,11 @@ class MissingDSM:
 
     def __post_init__(self) -> None:
         require_levels(self.sigma)
+        if not hasattr(self.proposal, "fill"):
+            raise TypeError(
+                "proposal must draw missing cells, such as GaussianProposal.fit(x, noise=sigma), "
+                f"but got {self.proposal!r}"
+            )
         if self.draws < 1:
             raise ValueError(f"there must be at least one draw per estimate, but got {self.draws}")
 
