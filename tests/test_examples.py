@@ -118,6 +118,8 @@ def test_the_page_of_dual_score_matching_has_the_log_density_at_all_levels() -> 
     for name in ("DualDSM", "DSM + 0.1 FokkerPlanck"):
         assert max(page["found"][name]) < 0.2
     assert page["left"] == pytest.approx(0.8, abs=0.03)
+    for d, error in ((16, 1), (64, 6)):
+        assert page["largest"][d, "DualDSM"] < min(error, page["largest"][d, "DSM"] / 2)
 
 
 def test_the_service_finds_what_is_wrong_and_stops(capsys: pytest.CaptureFixture[str]) -> None:

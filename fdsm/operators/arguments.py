@@ -77,7 +77,7 @@ def prepare(
     function = with_arguments(as_log_density(f), shared) if shared else f
     if x.ndim == 1:
         with torch.no_grad():  # one point would work as a batch, and fails for its first number
-            function(x[:1], *(row[:1] for row in rows))
+            as_log_density(function)(x[:1], *(row[:1] for row in rows))
     return function, rows
 
 
