@@ -10,10 +10,10 @@ layers.
 import argparse
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from statistics import median
 
@@ -192,6 +192,33 @@ def costs(d: int, model: str, rows: int = BATCH, repeats: int = REPEATS) -> Cost
     return Costs(d, model, median(times["exact"]), median(times["loop"]), *peaks)
 
 
+def measure_costs() -> list[Costs]:
+    """Measure and write the costs of all cases."""
+    with single_threaded():
+        rows = [costs(d, model) for d in DIMENSIONS for model in ("energy", "score")]
+    write("costs", rows)
+    return rows
+
+
+def measure_accuracy() -> list[Accuracy]:
+    """Measure and write the errors of all cases, in float64."""
+    torch.set_default_dtype(torch.float64)
+    rows: list[Accuracy] = []
+    with single_threaded():
+        for directions in (None, DIRECTIONS):
+            for d, model in product(DIMENSIONS, ("energy", "score")):
+                rows.append(accuracy(d, model, directions))
+                write("accuracy", rows)
+    return rows
+
+
+def write(name: str, rows: Sequence[Accuracy | Costs]) -> None:
+    """Write results."""
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    text = json.dumps([asdict(row) for row in rows], indent=1) + "\n"
+    (RESULTS / f"{name}.json").write_text(text, encoding="utf8")
+
+
 def tables(accuracies: list[Accuracy], measured: list[Costs]) -> tuple[Table, Table]:
     """Return the results as tables."""
     errors = Table("d", "model", "directions", "largest error", "largest stated", "covered")
@@ -212,18 +239,5 @@ def tables(accuracies: list[Accuracy], measured: list[Costs]) -> tuple[Table, Ta
 def main(arguments: list[str] | None = None) -> None:
     """Run all cases, write the results and print them."""
     argparse.ArgumentParser(prog="python -m benchmarks likelihood").parse_args(arguments)
-    with single_threaded():
-        measured = [costs(d, model) for d in DIMENSIONS for model in ("energy", "score")]
-        torch.set_default_dtype(torch.float64)
-        accuracies = [
-            accuracy(d, model, directions)
-            for directions in (None, DIRECTIONS)
-            for d in DIMENSIONS
-            for model in ("energy", "score")
-        ]
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    for name, rows in (("accuracy", accuracies), ("costs", measured)):
-        text = json.dumps([asdict(row) for row in rows], indent=1) + "\n"
-        (RESULTS / f"{name}.json").write_text(text, encoding="utf8")
-    console = Console(width=120)
-    console.print(*tables(accuracies, measured))
+    measured, accuracies = measure_costs(), measure_accuracy()
+    Console(width=120).print(*tables(accuracies, measured))
