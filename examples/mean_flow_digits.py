@@ -66,6 +66,8 @@ class AverageVelocity(nn.Module):
 # %%
 # Training
 # --------
+# With the weight of ``p=0.5``, examples that are far from the average velocity count less. In so
+# many dimensions this was better than the least squares of ``p=0``.
 
 
 def fit(objective: Objective, model: nn.Module, field: Callable[..., Tensor], steps: int) -> None:
@@ -83,7 +85,7 @@ def fit(objective: Objective, model: nn.Module, field: Callable[..., Tensor], st
 
 flow, mean_flow = AverageVelocity(), AverageVelocity()
 fit(FlowMatching(), flow, lambda z, t: flow(z, t, t), 3000)
-fit(MeanFlow(times=UniformTimes(), unequal=0.75), mean_flow, mean_flow, 3000)
+fit(MeanFlow(times=UniformTimes(), unequal=0.5, p=0.5), mean_flow, mean_flow, 3000)
 
 # %%
 # Samples
@@ -147,3 +149,9 @@ shown["training digits"] = train[:400]
 quality = {name: (read(images), detected(images)) for name, images in shown.items()}
 for name, (share, auc) in quality.items():
     print(f"{name:24} read {share:6.1%}, AUC {auc:.3f}")
+
+# %%
+# One step of flow matching goes to the mean of all digits. One step of mean flow makes different
+# digits, and most of them can be read. They are blurred, and the forest recognizes nearly all of
+# them. Fifty steps of mean flow can be read more often. Those of flow matching are closest to
+# digits for the forest, for fifty times the evaluations.
