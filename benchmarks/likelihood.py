@@ -9,10 +9,11 @@ layers.
 
 import argparse
 import json
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from statistics import median
 
@@ -39,14 +40,14 @@ from .memory import peak_bytes
 RESULTS = Path(__file__).parent / "results/likelihood"
 DIMENSIONS = (2, 16, 64)
 LEVELS = (50.0, 0.01)
-ROWS = 100
+MIXTURES, ROWS = 4, 50
 DIRECTIONS = 16
-WIDTH, BATCH, REPEATS = 128, 256, 3
+WIDTH, BATCH, REPEATS = 128, 128, 3
 
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Errors of log-likelihoods of rows of a mixture, in nats.
+    """Errors of log-likelihoods of rows of mixtures, in nats.
 
     Attributes:
         dimension: The dimension.
@@ -74,7 +75,8 @@ class Costs:
         model: Energy or score.
         seconds: Median CPU time.
         loop_seconds: The same of the loop.
-        peak_bytes: Largest memory that torch allocates.
+        peak_bytes: Largest memory that torch allocates for one divergence. It is the same in all
+            steps of the solver.
         loop_peak_bytes: The same of the loop.
     """
 
@@ -116,18 +118,24 @@ class Mixture:
 
 
 def accuracy(d: int, model: str, directions: int | None) -> Accuracy:
-    """Return the errors on a random mixture, with a quarter of the rows in the tails."""
+    """Return the errors on random mixtures, with a quarter of the rows in the tails."""
+    print(
+        f"accuracy: {d} dimensions, {model}, {directions or 'exact'}", file=sys.stderr, flush=True
+    )
     generator = Generator().manual_seed(d)
-    mixture = Mixture.random(d, generator)
-    base, truth = (mixture.at(sigma) for sigma in LEVELS)
     build = {"energy": flow_of_log_density, "score": flow_of_score}[model]
-    f = mixture.energy if model == "energy" else score_of(mixture.energy)
-    x = truth.sample(ROWS, generator)
-    x[::4] += 3 * d**-0.5 * torch.randn(x[::4].shape, generator=generator)
-    result = log_likelihood(build(f, base, LEVELS), x, directions=directions, generator=generator)
-    errors = (result.log_prob - truth.log_prob(x)).abs()
-    covered = (errors <= 2 * result.error).double().mean().item()
-    return Accuracy(d, model, directions, errors.max().item(), result.error.max().item(), covered)
+    errors, stated = torch.empty(2, MIXTURES, ROWS)
+    for i in range(MIXTURES):
+        mixture = Mixture.random(d, generator)
+        base, truth = (mixture.at(sigma) for sigma in LEVELS)
+        f = mixture.energy if model == "energy" else score_of(mixture.energy)
+        x = truth.sample(ROWS, generator)
+        x[::4] += 3 * d**-0.5 * torch.randn(x[::4].shape, generator=generator)
+        flow = build(f, base, LEVELS)
+        result = log_likelihood(flow, x, directions=directions, generator=generator)
+        errors[i], stated[i] = (result.log_prob - truth.log_prob(x)).abs(), result.error
+    covered = (errors <= 2 * stated).double().mean().item()
+    return Accuracy(d, model, directions, errors.max().item(), stated.max().item(), covered)
 
 
 class ScoreMLP(nn.Module):
@@ -172,15 +180,43 @@ def flows(d: int, model: str) -> tuple[ProbabilityFlow, ProbabilityFlow]:
 
 def costs(d: int, model: str, rows: int = BATCH, repeats: int = REPEATS) -> Costs:
     """Return the time and memory of both methods, measured alternately."""
+    print(f"costs: {d} dimensions, {model}", file=sys.stderr, flush=True)
     x = torch.randn(rows, d)
-    exact, loop = (torch.no_grad()(partial(flow.log_prob, x)) for flow in flows(d, model))
+    pair = flows(d, model)
+    exact, loop = (torch.no_grad()(partial(flow.log_prob, x)) for flow in pair)
     torch.testing.assert_close(exact(), loop(), rtol=0, atol=1e-2)
     functions = {"exact": exact, "loop": loop}
     times = time_interleaved(functions, repeats, torch.device("cpu"), max_seconds=60)
-    return Costs(
-        d, model, median(times["exact"]), median(times["loop"]),
-        peak_bytes(exact), peak_bytes(loop),
-    )  # fmt: skip
+    t = torch.zeros(rows)
+    peaks = (peak_bytes(torch.no_grad()(partial(flow.traces, x, None, t))) for flow in pair)
+    return Costs(d, model, median(times["exact"]), median(times["loop"]), *peaks)
+
+
+def measure_costs() -> list[Costs]:
+    """Measure and write the costs of all cases."""
+    with single_threaded():
+        rows = [costs(d, model) for d in DIMENSIONS for model in ("energy", "score")]
+    write("costs", rows)
+    return rows
+
+
+def measure_accuracy() -> list[Accuracy]:
+    """Measure and write the errors of all cases, in float64."""
+    torch.set_default_dtype(torch.float64)
+    rows: list[Accuracy] = []
+    with single_threaded():
+        for directions in (None, DIRECTIONS):
+            for d, model in product(DIMENSIONS, ("energy", "score")):
+                rows.append(accuracy(d, model, directions))
+                write("accuracy", rows)
+    return rows
+
+
+def write(name: str, rows: Sequence[Accuracy | Costs]) -> None:
+    """Write results."""
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    text = json.dumps([asdict(row) for row in rows], indent=1) + "\n"
+    (RESULTS / f"{name}.json").write_text(text, encoding="utf8")
 
 
 def tables(accuracies: list[Accuracy], measured: list[Costs]) -> tuple[Table, Table]:
@@ -203,18 +239,5 @@ def tables(accuracies: list[Accuracy], measured: list[Costs]) -> tuple[Table, Ta
 def main(arguments: list[str] | None = None) -> None:
     """Run all cases, write the results and print them."""
     argparse.ArgumentParser(prog="python -m benchmarks likelihood").parse_args(arguments)
-    with single_threaded():
-        measured = [costs(d, model) for d in DIMENSIONS for model in ("energy", "score")]
-        torch.set_default_dtype(torch.float64)
-        accuracies = [
-            accuracy(d, model, directions)
-            for directions in (None, DIRECTIONS)
-            for d in DIMENSIONS
-            for model in ("energy", "score")
-        ]
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    for name, rows in (("accuracy", accuracies), ("costs", measured)):
-        text = json.dumps([asdict(row) for row in rows], indent=1) + "\n"
-        (RESULTS / f"{name}.json").write_text(text, encoding="utf8")
-    console = Console(width=120)
-    console.print(*tables(accuracies, measured))
+    measured, accuracies = measure_costs(), measure_accuracy()
+    Console(width=120).print(*tables(accuracies, measured))

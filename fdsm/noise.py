@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import SupportsFloat
 
 import torch
 from torch import Generator, Tensor
@@ -134,8 +135,8 @@ class LogUniform:
 
 
 def require_levels(*levels: float, count: int = 1) -> None:
-    """Raise `ValueError` unless there is at least one level and all are positive."""
-    if not all(0 < sigma < math.inf for sigma in levels):
+    """Raise `ValueError` unless there is at least one level and all are positive numbers."""
+    if not all(isinstance(s, SupportsFloat) and 0 < float(s) < math.inf for s in levels):
         raise ValueError(f"noise levels must be positive numbers, but got {list(levels)}")
     if count < 1:
         raise ValueError(f"there must be at least one noise level, but got a count of {count}")

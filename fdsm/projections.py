@@ -101,10 +101,15 @@ def draw_directions(
     Raises:
         ValueError: If `count` is less than one.
     """
-    if count < 1:
-        raise ValueError(f"there must be at least one direction per example, but got {count}")
+    require_directions(count)
     rows = x if count == 1 else tile(x, count)
     return projection.sample(rows, generator).view(count, *x.shape)
+
+
+def require_directions(count: int) -> None:
+    """Raise `ValueError` unless a number of directions is a positive integer."""
+    if not isinstance(count, int) or count < 1:
+        raise ValueError(f"there must be at least one direction per example, but got {count!r}")
 
 
 def _require_positive(radius: float) -> None:

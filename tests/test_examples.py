@@ -112,12 +112,26 @@ def test_the_page_of_mean_flow_samples_in_one_step() -> None:
 
 
 @pytest.mark.nightly
+def test_the_page_of_digits_reads_samples_of_one_step() -> None:
+    quality = run_page("mean_flow_digits.py")["quality"]
+    read = {name: share for name, (share, _) in quality.items()}
+    detected = {name: auc for name, (_, auc) in quality.items()}
+    assert read["training digits"] > 0.9
+    assert read["mean flow, 1 step"] > 0.5 > 0.35 > read["flow matching, 1 step"]
+    assert read["flow matching, 50 steps"] > 0.6
+    assert detected["flow matching, 50 steps"] < 0.97 < detected["flow matching, 1 step"]
+    assert 0.4 < detected["training digits"] < 0.6
+
+
+@pytest.mark.nightly
 def test_the_page_of_dual_score_matching_has_the_log_density_at_all_levels() -> None:
     page = run_page("dual_score_matching.py")
     assert max(page["found"]["DSM"]) > 1
     for name in ("DualDSM", "DSM + 0.1 FokkerPlanck"):
         assert max(page["found"][name]) < 0.2
     assert page["left"] == pytest.approx(0.8, abs=0.03)
+    for d, error in ((16, 1), (64, 6)):
+        assert page["largest"][d, "DualDSM"] < min(error, page["largest"][d, "DSM"] / 2)
 
 
 def test_the_service_finds_what_is_wrong_and_stops(capsys: pytest.CaptureFixture[str]) -> None:

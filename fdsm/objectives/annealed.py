@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from torch import Generator, Tensor
 
-from ..derivatives.checks.arguments import check_data, checked_score
+from ..derivatives.checks.arguments import check_data, checked_score, require_noise
 from ..noise import Geometric
 from ..tensors import dimension, dot, per_example, randn_like
 from ..typing import NoiseLevels, Objective, Score
@@ -36,6 +36,9 @@ class Annealed:
     objective: Objective = SSMVR()
     levels: NoiseLevels = Geometric(1.0, 0.01, 10)
     relative: bool = False
+
+    def __post_init__(self) -> None:
+        require_noise(self.levels)
 
     def __call__(
         self, score: Score, x: Tensor, /, *cond: Tensor, generator: Generator | None = None
@@ -78,6 +81,9 @@ class AnnealedDSM:
     """
 
     levels: NoiseLevels = Geometric(1.0, 0.01, 10)
+
+    def __post_init__(self) -> None:
+        require_noise(self.levels)
 
     def __call__(
         self, score: Score, x: Tensor, /, *cond: Tensor, generator: Generator | None = None

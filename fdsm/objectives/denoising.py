@@ -17,11 +17,12 @@ from ..derivatives.checks.arguments import (
     checked_score,
     require_density_shape,
     require_engine,
+    require_noise,
     require_projection,
 )
 from ..derivatives.exact import EXACT
 from ..noise import Arithmetic, require_levels
-from ..projections import Sphere, draw_directions
+from ..projections import Sphere, draw_directions, require_directions
 from ..tensors import dimension, dot, per_example, randn_like
 from ..typing import Derivative, LogDensity, NoiseLevels, Projection, Score
 from .directions import average_over_directions
@@ -178,6 +179,7 @@ class SlicedDSM(Denoising):
         require_levels(self.sigma)
         require_engine(self.derivative)
         require_projection(self.projection)
+        require_directions(self.directions)
 
     def with_noise(
         self,
@@ -233,6 +235,9 @@ class MultiscaleDSM:
 
     objective: Denoising = DSM(0.1)
     levels: NoiseLevels = Arithmetic(0.05, 1.2)
+
+    def __post_init__(self) -> None:
+        require_noise(self.levels)
 
     def __call__(
         self,

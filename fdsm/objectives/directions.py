@@ -6,7 +6,7 @@ from collections.abc import Callable
 from torch import Generator, Tensor
 
 from ..derivatives.checks.arguments import check_data, require_engine, require_projection
-from ..projections import draw_directions
+from ..projections import draw_directions, require_directions
 from ..tensors import tile
 from ..typing import Derivative, Projection
 
@@ -54,6 +54,7 @@ class Sliced(ABC):
     def __post_init__(self) -> None:
         require_engine(self.derivative)
         require_projection(self.projection)
+        require_directions(self.directions)
 
     def __call__(
         self,

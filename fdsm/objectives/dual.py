@@ -7,7 +7,7 @@ import torch
 from torch import Generator, Tensor
 
 from ..derivatives import as_log_density, score_of
-from ..derivatives.checks.arguments import check_data, check_noise
+from ..derivatives.checks.arguments import check_data, check_noise, require_noise
 from ..noise import LogUniform
 from ..tensors import dimension, dot, per_example, randn_like
 from ..typing import LogDensity, NoiseLevels
@@ -40,7 +40,8 @@ class DualDSM:
 
     Reference:
         Guth, Kadkhodaie and Simoncelli (2025), Learning normalized image densities via dual score
-        matching, https://arxiv.org/abs/2506.05310, for the energy $-f$ and other weights.
+        matching, https://arxiv.org/abs/2506.05310 (v3), for the energy $-f$ and other weights:
+        the first term in Eq. 3, the second in Eq. 4 and 5.
 
     Attributes:
         levels: The noise levels $σ$. The largest should exceed the scale of the data.
@@ -63,6 +64,7 @@ class DualDSM:
     weight: float = 1.0
 
     def __post_init__(self) -> None:
+        require_noise(self.levels)
         if not 0 <= self.weight < math.inf:
             raise ValueError(f"the weight must not be negative, but got {self.weight}")
 

@@ -18,6 +18,7 @@ from ..derivatives.checks.arguments import (
     check_noise,
     checked_score,
     require_engine,
+    require_noise,
 )
 from ..derivatives.exact import EXACT
 from ..operators import jvp
@@ -98,6 +99,9 @@ class FlowMatching:
 
     times: NoiseLevels = UniformTimes()
 
+    def __post_init__(self) -> None:
+        require_noise(self.times, "times")
+
     def __call__(
         self, velocity: Score, x: Tensor, /, *cond: Tensor, generator: Generator | None = None
     ) -> Tensor:
@@ -134,7 +138,9 @@ class MeanFlow:
 
     Reference:
         Geng et al. (2025), Mean flows for one-step generative modeling,
-        https://arxiv.org/abs/2505.13447, Algorithm 1, Eq. 6 to 11 and 22.
+        https://arxiv.org/abs/2505.13447, Algorithm 1 and 2: the average velocity in Eq. 3, the
+        identity in Eq. 6, its derivative in Eq. 8, the loss and the target in Eq. 9 to 11, the
+        weight in Eq. 22.
 
     Attributes:
         derivative: The engine of the derivative. Default: Taylor mode, or autodiff for models with
@@ -166,6 +172,7 @@ class MeanFlow:
 
     def __post_init__(self) -> None:
         require_engine(self.derivative)
+        require_noise(self.times, "times")
         if not 0 <= self.unequal <= 1:
             raise ValueError(f"unequal must be a share from 0 to 1, but got {self.unequal}")
         if not (0 <= self.p < math.inf and 0 < self.c < math.inf):

@@ -21,12 +21,14 @@ from ..derivatives.checks.arguments import (
     checked_density,
     checked_score,
     require_engine,
+    require_noise,
     require_projection,
 )
 from ..derivatives.exact import EXACT
 from ..noise import LogUniform
 from ..operators import divergence, jvp, laplacian
 from ..operators.second_order import SIGNS
+from ..projections import require_directions
 from ..tensors import dimension, dot, per_example, randn_like
 from ..typing import Derivative, NoiseLevels, Projection
 
@@ -47,8 +49,10 @@ class FokkerPlanck:
     unbiased, and may be negative.
 
     Reference:
-        Lai et al. (2023), FP-Diffusion, https://arxiv.org/abs/2210.04296.
-        Plainer et al. (2025), https://arxiv.org/abs/2506.17139, for energies.
+        Lai et al. (2023), FP-Diffusion, https://arxiv.org/abs/2210.04296: the Fokker-Planck
+        equation of noisy data.
+        Plainer et al. (2025), https://arxiv.org/abs/2506.17139: its logarithm as a penalty of
+        energies.
 
     Attributes:
         levels: The noise levels $σ$.
@@ -75,8 +79,11 @@ class FokkerPlanck:
     projection: Projection = SIGNS
 
     def __post_init__(self) -> None:
+        require_noise(self.levels)
         require_engine(self.derivative)
         require_projection(self.projection)
+        if self.directions is not None:
+            require_directions(self.directions)
 
     def __call__(
         self,
@@ -164,7 +171,8 @@ class ScoreFokkerPlanck(FokkerPlanck):
     autograd.
 
     Reference:
-        Lai et al. (2023), FP-Diffusion, https://arxiv.org/abs/2210.04296, with another weight.
+        Lai et al. (2023), FP-Diffusion, https://arxiv.org/abs/2210.04296: the "score FPE", with
+        another weight.
 
     Attributes:
         levels: The noise levels $σ$.

@@ -127,7 +127,8 @@ class MissingDSM:
 
     Reference:
         Givens, Liu and Reeve (2025), Score matching with missing data,
-        https://arxiv.org/abs/2506.00557.
+        https://arxiv.org/abs/2506.00557: the marginal score in Eq. 2, its importance-weighted
+        estimate in Eq. 6 and 7, the denoising loss in Appendix A.1.3, Eq. 15.
 
     Attributes:
         sigma: The noise level $σ$.
@@ -147,6 +148,11 @@ class MissingDSM:
 
     def __post_init__(self) -> None:
         require_levels(self.sigma)
+        if not hasattr(self.proposal, "fill"):
+            raise TypeError(
+                "proposal must draw missing cells, such as GaussianProposal.fit(x, noise=sigma), "
+                f"but got {self.proposal!r}"
+            )
         if self.draws < 1:
             raise ValueError(f"there must be at least one draw per estimate, but got {self.draws}")
 

@@ -4,6 +4,7 @@ import math
 import sys
 from collections.abc import Callable, Sequence
 
+import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -73,7 +74,11 @@ def prepare(
     for c in shared.values():
         if not isinstance(c, (Tensor, int, float)):
             raise TypeError(f"a condition must be a tensor or a number, but got {c!r}")
-    return (with_arguments(as_log_density(f), shared) if shared else f), rows
+    function = with_arguments(as_log_density(f), shared) if shared else f
+    if x.ndim == 1:
+        with torch.no_grad():  # one point would work as a batch, and fails for its first number
+            as_log_density(function)(x[:1], *(row[:1] for row in rows))
+    return function, rows
 
 
 def refuse_distributed(f: Function) -> None:

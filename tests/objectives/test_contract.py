@@ -12,7 +12,7 @@ from torch import Generator, Tensor
 from torch.distributions import MultivariateNormal, Normal
 
 from fdsm.derivatives import Autodiff, FiniteDifference, MissingRule, Taylor
-from fdsm.noise import Arithmetic, ConstantNoise, Geometric
+from fdsm.noise import Arithmetic, ConstantNoise, Geometric, LogUniform
 from fdsm.objectives import (
     DSM,
     MLE,
@@ -398,3 +398,32 @@ def test_arguments_are_checked_when_an_objective_is_built(build: Callable[..., O
     if build not in {SM, MeanFlow}:
         with pytest.raises(TypeError, match="projection must be a projection such as Sphere"):
             build(FiniteDifference(), Sphere)
+    if build not in {SM, MeanFlow}:
+        for count in (0, "4", 1.5):
+            with pytest.raises(ValueError, match="at least one direction per example, but got"):
+                build(directions=count)
+
+
+WITH_LEVELS = [
+    AnnealedDSM, DualDSM, FokkerPlanck, ScoreFokkerPlanck, FlowMatching, partial(MeanFlow, FD),
+    partial(Annealed, SSMVR()), partial(MultiscaleDSM, DSM(0.1)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("build", WITH_LEVELS)
+@pytest.mark.parametrize("wrong", [0.5, Taylor(), LogUniform])
+def test_levels_are_checked_when_an_objective_is_built(
+    build: Callable[..., Objective], wrong: object
+) -> None:
+    with pytest.raises(
+        TypeError,
+        match=r"(levels|times) must be a distribution such as LogUniform\(10.0, 0.01\), but got",
+    ):
+        build(wrong)
+
+
+@pytest.mark.parametrize("wrong", ["a", Taylor(), 0.0, -1.0, float("inf"), float("nan")])
+def test_a_level_is_a_positive_number(wrong: float) -> None:
+    for build in (DSM, SlicedDSM, ScoreDSM, ConstantNoise):
+        with pytest.raises(ValueError, match="noise levels must be positive numbers, but got"):
+            build(wrong)

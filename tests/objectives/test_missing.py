@@ -150,5 +150,7 @@ def test_wrong_arguments_are_named() -> None:
         MissingDSM(SIGMA, TRUTH)(GaussianModel(MEAN, NOISY), torch.ones(4, 2))
     with pytest.raises(ValueError, match="at least one draw per estimate, but got 0"):
         MissingDSM(SIGMA, TRUTH, 0)
+    with pytest.raises(TypeError, match="proposal must draw missing cells, such as Gaussian"):
+        MissingDSM(SIGMA, torch.zeros(3))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"columns \[1\] are missing in all rows: leave them out"):
         GaussianProposal.fit(torch.tensor([[1.0, torch.nan], [2.0, torch.nan]]))

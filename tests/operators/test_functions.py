@@ -127,6 +127,15 @@ def test_one_point_is_explained(name: str) -> None:
         laplacian(torch.sin, torch.tensor(0.1))
 
 
+def test_one_point_of_a_vector_field_is_not_a_batch_of_numbers() -> None:
+    model = nn.Linear(3, 3, dtype=torch.float64)
+    weighted = lambda x, t, a: a * t * model(x)
+    for f, cond in ((model, ()), (weighted, (V, 0.5))):
+        with pytest.raises(ValueError, match=r"for one point with 3 coordinates use `x\[None\]`"):
+            divergence(f, V, *cond)
+    assert divergence(lambda x, t: t * x.sin(), V, V).allclose(V * V.cos())
+
+
 @operator
 def test_wrong_arguments_are_named(name: str, generator: Generator) -> None:
     x, apply = events((3,), generator), OPERATORS[name]

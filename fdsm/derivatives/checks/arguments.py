@@ -21,6 +21,7 @@ from ...typing import (
     Derivative,
     Function,
     LogDensity,
+    NoiseLevels,
     NormalizedDensity,
     Projection,
     Score,
@@ -209,6 +210,11 @@ def require_projection(projection: Projection) -> None:
     _require_methods(
         "projection", projection, "a projection", "Sphere(0.1)", "sample second_moment"
     )
+
+
+def require_noise(levels: NoiseLevels, name: str = "levels") -> None:
+    """Raise `TypeError` unless `levels` is a distribution of noise levels or times."""
+    _require_methods(name, levels, "a distribution", "LogUniform(10.0, 0.01)", "sample")
 
 
 def _require_methods(name: str, value: object, kind: str, example: str, methods: str) -> None:

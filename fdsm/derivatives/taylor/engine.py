@@ -240,7 +240,9 @@ def _recording(x: Tensor, warned: set[str]) -> Generator[Propagation]:
         yield propagation
         return
     hooks = torch.autograd.graph.saved_tensors_hooks(
-        lambda saved: saved if propagation.keeping else None, lambda saved: saved
+        # A saved result of a function, such as `exp`, would refer to its graph and keep it alive.
+        lambda saved: saved.detach() if propagation.keeping else None,
+        lambda saved: saved,
     )
     with torch.inference_mode(False), torch.enable_grad(), hooks:
         yield propagation

@@ -1,5 +1,8 @@
 """Gradients that a model takes itself are differentiated."""
 
+import gc
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Generator, Tensor, nn
@@ -107,3 +110,17 @@ def test_an_unused_input_has_no_gradient() -> None:
 
     x = torch.ones(2, 3, requires_grad=True)
     Taylor().jet(f, x, torch.ones(2, 3), 1)
+
+
+@pytest.mark.parametrize("function", [torch.exp, torch.tanh, torch.reciprocal, torch.sigmoid])
+def test_nothing_stays_in_memory_without_gradients(function: Callable[[Tensor], Tensor]) -> None:
+    """These functions save their own result, which must not keep the graph alive."""
+    score = score_of(lambda x: function(x).sum(1))
+    x = torch.ones(4, 3)
+    counts = []
+    with torch.no_grad():
+        for _ in range(4):
+            Taylor().quadratic(score, x, x)
+            gc.collect()
+            counts.append(sum(isinstance(o, Tensor) for o in gc.get_objects()))
+    assert counts[1:] == counts[1:2] * 3
