@@ -105,6 +105,8 @@ def test_first_step_of_autoencoders(row: Autoencoder) -> None:
     assert min(moved.values()) > 0
 
 
+# The networks have kinks, and what is measured for the warning depends on the kernels of the CPU.
+@pytest.mark.filterwarnings("ignore::fdsm.derivatives.PrecisionWarning")
 @pytest.mark.parametrize("row", table6_celeba.PAPER, ids=lambda row: row.name)
 def test_first_step_of_convolutional_autoencoders(row: ImageAutoencoder) -> None:
     _, moved = first_step(row, (3, 64, 64))
