@@ -84,7 +84,7 @@ def test_missing_packages_are_named(
 ) -> None:
     monkeypatch.setattr("benchmarks.peers.packages.find_spec", lambda name: None)
     main(["step", "--peers"])
-    assert "left out: torchebm, jax, folx." in capsys.readouterr().err
+    assert "left out: torchebm, jax, folx, jet." in capsys.readouterr().err
 
 
 def test_trainings_are_shown(
