@@ -232,7 +232,8 @@ def fill_gaps(model: "TableModel", codes: Tensor, generator: Generator | None = 
         x = redraw(forests, x, gaps, sweeps=SWEEPS, generator=generator, allowed=allowed)
         filled = model.encoder.inverse(x.cpu())
     # Rounded as they are written, so that relations hold between the written cells.
-    filled = torch.where(gaps, written(model.schema, filled), codes[incomplete])
+    filled = written(model.schema, model.rounded(filled))
+    filled = torch.where(gaps, filled, codes[incomplete])
     result = codes.clone()
     result[incomplete] = restore_relations(model.relations, model.schema, filled, gaps)
     return result

@@ -50,7 +50,7 @@ from .imputing import fill_frames, imputation_generators
 from .normalization import flow_log_partition
 from .outliers import OutlierDetector, Reason
 from .relations import Relations
-from .schema import Categorical, DateTime, TableSchema, copies_sentence, training_rows
+from .schema import Categorical, DateTime, Numeric, TableSchema, copies_sentence, training_rows
 from .scoring import ScoredTable, explain_frame, score_frames, table_frames
 from .summary import UNUSUAL_P, FileRecord, Summary, Training, as_written, summarize
 
@@ -509,7 +509,23 @@ class TableModel:
 
     def _written(self, codes: Tensor) -> Tensor:
         """Return codes as they are after they are written and read again, shape `(N, C)`."""
-        return torch.from_numpy(as_written(self.schema, codes))
+        return torch.from_numpy(as_written(self.schema, self.rounded(codes)))
+
+    def rounded(self, codes: Tensor) -> Tensor:
+        """Return codes without the rounding errors of inputs, which are float32, `(N, C)`.
+
+        Numbers whose decimals are not fixed by the schema are rounded to about a millionth of
+        their standard deviation, so a cell of 9.7 is not 9.700000005.
+        """
+        result = codes.clone()
+        for j, (column, block) in enumerate(
+            zip(self.schema.used, self.encoder.blocks, strict=True)
+        ):
+            if isinstance(column, Numeric) and column.decimals is None and column.levels is None:
+                scale = float(self.encoder.columns.scale[block.start])
+                digits = 6 - math.floor(math.log10(scale))
+                result[:, j] = result[:, j].round(decimals=digits)
+        return result
 
     def real_categories(self) -> dict[int, Tensor]:
         """Return which rows of the forests have a category of their own, by column.

@@ -158,6 +158,20 @@ def test_scores_do_not_depend_on_the_default_dtype(
     assert double.score(mixed_table, reasons=0).p_value.mean() == pytest.approx(0.5, abs=0.1)
 
 
+def test_samples_and_filled_gaps_have_no_rounding_errors(tmp_path: Path) -> None:
+    """A third of a degree has no fixed number of decimals. All other cells have one."""
+    cells = [f"{i % 70 / 10 + 5}" for i in range(200)]
+    cells[7], cells[9] = str(28 / 3), ""
+    path = tmp_path / "alcohol.csv"
+    path.write_text("alcohol,x\n" + "\n".join(f"{c},{i % 13}" for i, c in enumerate(cells)))
+    trained = TableModel.fit(path, iterations=2)
+    drawn = [x for x in trained.sample(100)["alcohol"].to_pylist() if x is not None]
+    filled = float(trained.impute(path)["alcohol"][9].as_py())
+    assert trained.schema.used[0].decimals is None  # type: ignore[union-attr]
+    assert sum(x == round(x, 1) for x in drawn) >= 0.9 * len(drawn)
+    assert filled == round(filled, 6)
+
+
 # Calibration
 
 
