@@ -523,8 +523,9 @@ class TableModel:
         ):
             if isinstance(column, Numeric) and column.decimals is None and column.levels is None:
                 scale = float(self.encoder.columns.scale[block.start])
-                digits = 6 - math.floor(math.log10(scale))
-                result[:, j] = result[:, j].round(decimals=digits)
+                if 1e-14 < scale < 1e14:  # beyond, powers of ten may overflow
+                    digits = 6 - math.floor(math.log10(scale))
+                    result[:, j] = result[:, j].round(decimals=digits)
         return result
 
     def real_categories(self) -> dict[int, Tensor]:

@@ -57,7 +57,7 @@ class DigitSamples:
     )
 
     def run(self, store: RunStore, seed: int, progress: Progress) -> StudyResult:
-        """Return what the classifier reads, and write the pictures.
+        """Return the shares of digits that the classifier reads, and write the pictures.
 
         Args:
             store: The runs of the demonstration, trained first if necessary.
