@@ -3,7 +3,7 @@
 import sys
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from functools import partial
 from itertools import islice
 from types import CellType, CodeType, FunctionType, MethodType
@@ -38,7 +38,7 @@ def model_behind(f: object) -> object:
 
     Lambdas, methods and partials are new objects at every call. The model is the first module or
     parameter that they belong to, wrap, close over, take as an argument or name as a global, also
-    through other functions. Other objects identify themselves, and functions that refer to no
+    through other functions and dataclasses. Other objects identify themselves, and functions that refer to no
     module are identified by a `Function`.
     """
     references = []
@@ -93,7 +93,8 @@ def _references(f: object) -> list[object]:
     if isinstance(f, (list, tuple, dict)):
         return list(islice(f.values() if isinstance(f, dict) else f, MOST_REFERENCES))
     if not isinstance(f, FunctionType):
-        return list(islice(getattr(f, "__dict__", {}).values(), MOST_REFERENCES * callable(f)))
+        is_searched = callable(f) or is_dataclass(f)
+        return list(islice(getattr(f, "__dict__", {}).values(), MOST_REFERENCES * is_searched))
     cells = [cell for cell in f.__closure__ or () if cell != CellType()]
     named = [f.__globals__.get(name) for name in f.__code__.co_names]
     used = [

@@ -15,6 +15,7 @@ from torch import Generator, Tensor, nn
 from fdsm.derivatives import Autodiff, FiniteDifference, PrecisionWarning, Taylor
 from fdsm.derivatives.checks.observation import Observed
 from fdsm.derivatives.checks.state import RECORDS
+from fdsm.models import DKEF
 from fdsm.projections import Sphere
 
 ENGINES = {
@@ -71,6 +72,18 @@ def test_fresh_functions_do_not_add_records(name: str, generator: Generator) -> 
         engine.jet(lambda x, p=parameter: (x - p).pow(3).sum(1), x, v, 2)
         sizes.append(size())
     assert sizes[1:] == sizes[:1] * 3
+
+
+@pytest.mark.parametrize("name", ["finite differences", "autodiff"])
+def test_a_density_that_is_built_anew_in_every_step_is_not_inspected_each_time(
+    name: str, generator: Generator
+) -> None:
+    """The density with the coefficients of a batch is a new object, but the family is the same."""
+    x, v = torch.randn(2, 8, 3, generator=generator).double()
+    family = DKEF(x[:4])
+    for _ in range(5):
+        ENGINES[name].jet(family.solve(x, v), x, v, 2)
+    assert RECORDS.of(family.solve(x, v)).evaluations[type(ENGINES[name]).__name__] == 5
 
 
 @pytest.mark.parametrize("name", ENGINES)
