@@ -36,6 +36,7 @@ from fdsm.samplers import (
     hmc,
     importance_log_partition,
     importance_log_weights,
+    log_mean_exp,
 )
 from fdsm.tensors import randn_like
 from fdsm.training import Adam, GradientStep, OptimizerConfig
@@ -178,18 +179,26 @@ class KernelFamily(Recipe):
         base = GaussianMixtureProposal(torch.zeros_like(test[:1]), BASE_SCALE)
         n = max(100, self.partition_samples // 10)
         near = adapt_proposal(f, train, base, pilot=n // 5, generator=generator)
-        for ending, proposal, count in (
-            ("", base, self.partition_samples),
-            ("_near_data", near, n),
-        ):
-            log_partition = importance_log_partition(
-                f, proposal, count, batch=1000, generator=generator
-            )
+        wide = importance_log_partition(
+            f, base, self.partition_samples, batch=1000, generator=generator
+        )
+        forward = importance_log_weights(f, near, near.sample(n, generator))
+        mean = log_mean_exp(forward)
+        estimates = {
+            "": wide,
+            "_near_data": LogPartition(
+                mean.value.item(), mean.error.item(), mean.effective_sample_size.item(), n
+            ),
+        }
+        for ending, log_partition in estimates.items():
             metrics[f"nll{ending}"] = _likelihood(f, test, log_partition)
             metrics[f"effective_sample_size{ending}"] = Measurement(
-                log_partition.effective_sample_size, settings={"partition_samples": count}
+                log_partition.effective_sample_size,
+                settings={"partition_samples": log_partition.samples},
             )
-        metrics["nll_both_ends"] = likelihood_from_both_ends(f, test, train, near, n, generator)
+        metrics["nll_both_ends"] = likelihood_from_both_ends(
+            f, test, train, near, forward, generator
+        )
         return metrics
 
     def sample(
@@ -265,7 +274,7 @@ def likelihood_from_both_ends(
     x: Tensor,
     rows: Tensor,
     proposal: NormalizedDensity,
-    count: int,
+    forward: Tensor,
     generator: Generator,
 ) -> Measurement:
     """Return the negative log-likelihood, normalized from samples of proposal and density.
@@ -275,7 +284,7 @@ def likelihood_from_both_ends(
         x: Test rows.
         rows: Training rows, at which the chains start that sample the density.
         proposal: The proposal.
-        count: Number of samples of the proposal.
+        forward: Log-weights of samples of the proposal.
         generator: Random generator.
 
     Returns:
@@ -291,12 +300,10 @@ def likelihood_from_both_ends(
         adapt=StepAdaptation(),
         generator=generator,
     )
-    samples = proposal.sample(count, generator)
+    reverse = importance_log_weights(f, proposal, chains.samples)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LogPartitionWarning)  # the verdict is a setting
-        log_z = bidirectional_log_partition(
-            *(importance_log_weights(f, proposal, z) for z in (samples, chains.samples))
-        )
+        log_z = bidirectional_log_partition(forward, reverse)
     return nll(f, x, log_partition=Measurement(log_z.value, log_z.error)).with_settings(
         log_partition=log_z.value,
         log_partition_error=log_z.error,
