@@ -6,7 +6,7 @@ objective is the same class with another derivative engine: FD-SSM is
 `SSM(FiniteDifference(), Sphere(0.1))`.
 """
 
-from .annealed import Annealed, AnnealedDSM
+from .annealed import Annealed, AnnealedDSM, AnnealedSlicedDSM
 from .contrastive import MPF, NCE, NaiveFD
 from .denoising import DSM, MultiscaleDSM, ScoreDSM, SlicedDSM
 from .directions import Sliced, average_over_directions
@@ -32,6 +32,7 @@ __all__ = [
     "SUMO",
     "Annealed",
     "AnnealedDSM",
+    "AnnealedSlicedDSM",
     "ApproximateBackprop",
     "CurvaturePropagation",
     "DualDSM",

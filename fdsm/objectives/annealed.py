@@ -4,10 +4,14 @@ from dataclasses import dataclass
 
 from torch import Generator, Tensor
 
+from ..derivatives import as_log_density
 from ..derivatives.checks.arguments import check_data, checked_score, require_noise
+from ..derivatives.exact import EXACT
 from ..noise import Geometric
+from ..projections import Sphere
 from ..tensors import dimension, dot, per_example, randn_like
-from ..typing import NoiseLevels, Objective, Score
+from ..typing import Derivative, LogDensity, NoiseLevels, Objective, Projection, Score
+from .denoising import SlicedDSM
 from .sliced import SSMVR
 
 
@@ -94,3 +98,54 @@ class AnnealedDSM:
         scale = per_example(sigma, x)
         residual = scale * checked_score(score)(x + scale * z, sigma, *cond) + z
         return dot(residual, residual) / dimension(x)
+
+
+@dataclass(frozen=True)
+class AnnealedSlicedDSM:
+    r"""Denoising score matching of a noise-conditional log-density along random directions.
+
+    $$J_i = \frac{1}{C_v} \left( σ_i (v^T∇) \log p(\tilde x_i, σ_i) + v^T z_i \right)^2,
+      \qquad \tilde x_i = x_i + σ_i z_i$$
+
+    This is `SlicedDSM` of $u ↦ \log p(σu, σ)$ at $x/σ$ with unit noise, so directions and steps
+    are in units of $σ$. Its mean is that of `AnnealedDSM` of the gradient. With
+    `derivative=FiniteDifference()` this is FD-DSM, which needs two evaluations of the density.
+    The noise levels, shape `(B,)`, are the first condition of the model.
+
+    Reference:
+        Pang et al. (2020), https://arxiv.org/abs/2007.03317, Eq. 10 and App. B.4.
+
+    Attributes:
+        levels: The noise levels $σ_i$.
+        derivative: The engine that differentiates along `v`. Default: Taylor mode, or autodiff for
+            models with a function that Taylor mode has no rule for.
+        projection: The distribution of `v`.
+        directions: Number of directions per example.
+    """
+
+    levels: NoiseLevels = Geometric(1.0, 0.01, 10)
+    derivative: Derivative = EXACT
+    projection: Projection = Sphere(0.1)
+    directions: int = 1
+
+    def __post_init__(self) -> None:
+        require_noise(self.levels)
+        self._in_units_of_sigma()
+
+    def __call__(
+        self,
+        log_density: LogDensity,
+        x: Tensor,
+        /,
+        *cond: Tensor,
+        generator: Generator | None = None,
+    ) -> Tensor:
+        """Return the losses at `x`, shape `(B,)`, of a log-density `(B, *E), (B,), *cond`."""
+        check_data(x)
+        sigma = self.levels.sample(x, generator)
+        u = x / per_example(sigma, x)
+        scaled = _in_units_of_sigma(as_log_density(log_density))
+        return self._in_units_of_sigma()(scaled, u, sigma, *cond, generator=generator)
+
+    def _in_units_of_sigma(self) -> SlicedDSM:
+        return SlicedDSM(1.0, self.derivative, self.projection, self.directions)

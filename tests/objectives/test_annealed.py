@@ -8,8 +8,8 @@ from torch import Generator, Tensor
 
 from fdsm.derivatives import Autodiff, FiniteDifference, PrecisionWarning, score_of
 from fdsm.noise import Arithmetic, ConstantNoise, LogUniform
-from fdsm.objectives import SSM, SSMVR, Annealed, AnnealedDSM, ViaScore
-from fdsm.projections import Sphere
+from fdsm.objectives import SSM, SSMVR, Annealed, AnnealedDSM, AnnealedSlicedDSM, ViaScore
+from fdsm.projections import Sphere, draw_directions
 
 
 def blurred_points(x: Tensor, sigma: Tensor, weight: Tensor) -> Tensor:
@@ -54,6 +54,23 @@ def test_denoising_passes_levels_and_conditions_to_the_model(generator: Generato
     s = score(x + sigma[:, None] * z, sigma, weight)
     expected = sigma**2 * (s + z / sigma[:, None]).square().sum(1) / 2
     torch.testing.assert_close(actual, expected)
+
+
+@pytest.mark.parametrize("engine", [Autodiff(), FiniteDifference()], ids=["exact", "differences"])
+def test_sliced_denoising_compares_slopes_along_the_direction(
+    engine: Autodiff | FiniteDifference, generator: Generator
+) -> None:
+    x, weight = torch.randn(6, 2, generator=generator), torch.rand(6, generator=generator)
+    actual = AnnealedSlicedDSM(Arithmetic(0.1, 1.0), engine, Sphere(0.01), 3)(
+        blurred_points, x, weight, generator=Generator().manual_seed(1)
+    )
+    same = Generator().manual_seed(1)
+    z = torch.randn(6, 2, generator=same)
+    v = draw_directions(Sphere(1.0), x, 3, same)
+    sigma = torch.linspace(0.1, 1.0, 6)[:, None]
+    residual = sigma * score(x + sigma * z, sigma.squeeze(1), weight) + z
+    expected = (v * residual).sum(2).square().mean(0)
+    torch.testing.assert_close(actual, expected, rtol=2e-3, atol=2e-3)
 
 
 @pytest.mark.parametrize("shape", [(3,), (4, 2)])

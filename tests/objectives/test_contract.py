@@ -24,6 +24,7 @@ from fdsm.objectives import (
     SUMO,
     Annealed,
     AnnealedDSM,
+    AnnealedSlicedDSM,
     ApproximateBackprop,
     CurvaturePropagation,
     DualDSM,
@@ -136,6 +137,14 @@ CASES = {
     "annealed": Case(Annealed(SSMVR(FD), LEVELS), "score", oracles.annealed_sm(SIGMAS)),
     "annealed-taylor": Case(Annealed(SSMVR(TAYLOR), LEVELS), "score", oracles.annealed_sm(SIGMAS)),
     "annealed-dsm": Case(AnnealedDSM(LEVELS), "score", oracles.annealed_dsm(SIGMAS)),
+    "annealed-sliced-dsm": Case(
+        AnnealedSlicedDSM(LEVELS), "log_density", oracles.annealed_dsm(SIGMAS)
+    ),
+    "annealed-fd-dsm": Case(
+        AnnealedSlicedDSM(LEVELS, FD, Rademacher(EPS), 3),
+        "log_density",
+        oracles.annealed_dsm(SIGMAS),
+    ),
     "annealed-constant": Case(
         Annealed(SSM(FD), ConstantNoise(SIGMA)),
         "log_density",
@@ -380,7 +389,8 @@ def test_the_default_engine_is_taylor_mode_and_works_with_any_model(
 
 
 WITH_ENGINE = [
-    SSM, SSMVR, SM, MeanFlow, partial(SlicedDSM, 0.1), GradientPenalty, FisherInformation, NCE
+    SSM, SSMVR, SM, MeanFlow, partial(SlicedDSM, 0.1), partial(AnnealedSlicedDSM, LEVELS),
+    GradientPenalty, FisherInformation, NCE,
 ]  # fmt: skip
 
 
@@ -405,8 +415,8 @@ def test_arguments_are_checked_when_an_objective_is_built(build: Callable[..., O
 
 
 WITH_LEVELS = [
-    AnnealedDSM, DualDSM, FokkerPlanck, ScoreFokkerPlanck, FlowMatching, partial(MeanFlow, FD),
-    partial(Annealed, SSMVR()), partial(MultiscaleDSM, DSM(0.1)),
+    AnnealedDSM, AnnealedSlicedDSM, DualDSM, FokkerPlanck, ScoreFokkerPlanck, FlowMatching,
+    partial(MeanFlow, FD), partial(Annealed, SSMVR()), partial(MultiscaleDSM, DSM(0.1)),
 ]  # fmt: skip
 
 

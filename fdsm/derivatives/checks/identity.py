@@ -37,9 +37,9 @@ def model_behind(f: object) -> object:
     """Return the object that identifies a model.
 
     Lambdas, methods and partials are new objects at every call. The model is the first module or
-    parameter that they belong to, wrap, close over, take as an argument or name as a global, also
-    through other functions and dataclasses. Other objects identify themselves, and functions that refer to no
-    module are identified by a `Function`.
+    parameter that they belong to, wrap, close over, take as an argument or name as a global,
+    also through other functions and dataclasses. Other objects identify themselves, and
+    functions that refer to no module are identified by a `Function`.
     """
     references = []
     for reference in _reachable(f):
