@@ -20,11 +20,13 @@ from .networks import (
     MLP,
     ByShape,
     ConditionalResNet,
+    DensityUNet,
     GaussianTail,
     Network,
     ResNet,
+    ScoreUNet,
 )
-from .noise_conditional import NoiseConditionalEBM
+from .noise_conditional import NoiseConditionalEBM, NoiseConditionalScore
 from .recipe import HasLogDensity, HasObjective, Recipe, TrainingPlan, require_parameters, seeded
 from .score_network import ScoreNetwork
 
@@ -39,6 +41,7 @@ __all__ = [
     "ConditionalResNet",
     "ConvVAE",
     "ConvWAE",
+    "DensityUNet",
     "Flow",
     "Frechet",
     "GaussianTail",
@@ -49,12 +52,14 @@ __all__ = [
     "KernelFamily",
     "Network",
     "NoiseConditionalEBM",
+    "NoiseConditionalScore",
     "OODSource",
     "OtherDataset",
     "RandomFeatures",
     "Recipe",
     "ResNet",
     "ScoreNetwork",
+    "ScoreUNet",
     "ShuffledFeatures",
     "TemperedSampling",
     "TrainingPlan",

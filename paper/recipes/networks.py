@@ -13,12 +13,14 @@ from fdsm.models import (
     QuadraticResNet,
 )
 
+from .unet import UNet, UNetDensity, UNetScore
+
 
 class Network(Protocol):
-    """The settings of a network. It is built for events of a given shape."""
+    """The settings of a network, a log-density or a score, for events of a given shape."""
 
     def build(self, shape: torch.Size) -> nn.Module:
-        """Return an untrained log-density of events of a shape."""
+        """Return the untrained network for events of a shape."""
         ...
 
 
@@ -103,3 +105,33 @@ class ConditionalResNet:
     def build(self, shape: torch.Size) -> nn.Module:
         """Return the network."""
         return NoiseScaled(QuadraticResNet(shape, self.width, gain=self.gain))
+
+
+@dataclass(frozen=True)
+class DensityUNet:
+    """A log-density given the noise level, the error of reconstruction by a `UNet`.
+
+    Attributes:
+        width: Number of channels at the first resolution.
+    """
+
+    width: int = 32
+
+    def build(self, shape: torch.Size) -> nn.Module:
+        """Return the network."""
+        return UNetDensity(UNet(shape, self.width))
+
+
+@dataclass(frozen=True)
+class ScoreUNet:
+    """A score given the noise level, predicted by a `UNet`.
+
+    Attributes:
+        width: Number of channels at the first resolution.
+    """
+
+    width: int = 32
+
+    def build(self, shape: torch.Size) -> nn.Module:
+        """Return the network."""
+        return UNetScore(UNet(shape, self.width))

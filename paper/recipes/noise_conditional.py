@@ -1,10 +1,11 @@
-r"""Energy-based models of noisy data at many noise levels, for images of the user.
+r"""Models of noisy data at many noise levels: log-densities and scores.
 
-One network learns the log-density of the data with noise of standard deviation $σ$, for all $σ$
-between a small and a large level. At the smallest level it approximates the density of the data.
-The sampler starts at the largest level and goes through all of them.
+One network learns the density of the data with noise of standard deviation $σ$, or its score, for
+all $σ$ between a small and a large level. The sampler starts at the largest level and goes through
+all of them. At the smallest level the model approximates the data.
 """
 
+from abc import abstractmethod
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -22,22 +23,22 @@ from fdsm.training import (
     OptimizerConfig,
     objective_loss,
 )
-from fdsm.typing import LogDensity, Objective, Step
+from fdsm.typing import LogDensity, Objective, Score, Step
 
 from ..data import Dataset, Source
-from .networks import ConditionalResNet, Network
+from .networks import ConditionalResNet, Network, ScoreUNet
 from .recipe import Recipe, TrainingPlan
 
 
 @dataclass(frozen=True)
-class NoiseConditionalEBM(Recipe):
-    """An energy-based model that is given the noise level, and how to train it.
+class NoiseConditional(Recipe):
+    """A model that is given the noise level, and how to train it.
 
     Attributes:
         name: Name of the recipe.
-        objective: The loss of a log-density given the noise level.
+        objective: The loss of a model given the noise level.
         data: The data set, with zero mean and unit variance in the space of the model.
-        network: The network, a log-density given the noise level.
+        network: The network, given the noise level.
         levels: The noise levels, from the largest to the smallest.
         optimizer: The optimizer.
         plan: Length of the training.
@@ -49,7 +50,7 @@ class NoiseConditionalEBM(Recipe):
     name: str
     objective: Objective
     data: Source
-    network: Network = ConditionalResNet()
+    network: Network
     levels: Geometric = Geometric(3.0, 0.1, 20)
     optimizer: OptimizerConfig = Adam(2e-3, (0.9, 0.99), clip=10.0, schedule=CosineSchedule())
     plan: TrainingPlan = TrainingPlan()
@@ -57,15 +58,9 @@ class NoiseConditionalEBM(Recipe):
     validation_rows: int = 500
     provenance: str = field(default="", repr=False)
 
-    @property
-    def is_normalized(self) -> bool:
-        """The density is known up to a constant factor."""
-        return False
-
-    @property
-    def noise_std(self) -> float:
-        """The smallest noise level."""
-        return self.levels.last
+    @abstractmethod
+    def score(self, model: nn.Module) -> Score:
+        """Return the score of a model, given the noise level."""
 
     def build(self, shape: torch.Size) -> nn.Module:
         """Return the untrained network."""
@@ -95,7 +90,7 @@ class NoiseConditionalEBM(Recipe):
         """Return samples of ancestral sampling, from the largest noise level to the smallest."""
         z = torch.randn(n, *shape, generator=generator, device=generator.device)
         return ancestral_sampling(
-            score_of(model),
+            self.score(model),
             z * (1 + self.levels.first**2) ** 0.5,
             replace(self.levels, count=self.sampling_levels).levels,
             generator=generator,
@@ -106,6 +101,41 @@ class NoiseConditionalEBM(Recipe):
         """Return the network, which is given the noise level by the objective."""
         return model
 
+
+@dataclass(frozen=True)
+class NoiseConditionalEBM(NoiseConditional):
+    """An energy-based model that is given the noise level.
+
+    Its density is that of the smallest noise level.
+    """
+
+    network: Network = ConditionalResNet()
+
+    @property
+    def is_normalized(self) -> bool:
+        """The density is known up to a constant factor."""
+        return False
+
+    @property
+    def noise_std(self) -> float:
+        """The smallest noise level."""
+        return self.levels.last
+
+    def score(self, model: nn.Module) -> Score:
+        """Return the gradient of the log-density."""
+        return score_of(model)
+
     def log_density(self, model: nn.Module) -> LogDensity:
         """Return the log-density at the smallest noise level."""
         return AtNoiseLevel(model, self.levels.last)
+
+
+@dataclass(frozen=True)
+class NoiseConditionalScore(NoiseConditional):
+    """A score network that is given the noise level."""
+
+    network: Network = ScoreUNet()
+
+    def score(self, model: nn.Module) -> Score:
+        """Return the network itself."""
+        return model

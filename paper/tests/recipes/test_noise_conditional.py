@@ -9,7 +9,7 @@ from torch import Generator, Tensor, nn
 from fdsm.evaluation import mean_of, sm_losses
 from fdsm.models import NoiseScaled
 from fdsm.noise import Geometric
-from fdsm.objectives import AnnealedDSM, ViaScore
+from fdsm.objectives import Annealed, AnnealedDSM, ViaScore
 from fdsm.training import Adam, CosineSchedule
 from paper.data import (
     Chain,
@@ -18,7 +18,7 @@ from paper.data import (
     Identity,
     SyntheticData,
 )
-from paper.recipes import NoiseConditionalEBM, TrainingPlan
+from paper.recipes import NoiseConditionalEBM, NoiseConditionalScore, TrainingPlan
 from paper.recipes.networks import Network
 
 from .recipe_cases import fit_model, silent, splits
@@ -77,6 +77,22 @@ def test_samples_of_noisy_standard_normal_data_are_the_means_of_clean_data(
     torch.testing.assert_close(samples.mean(0), torch.zeros(2), atol=0.08, rtol=0)
     expected = torch.eye(2) / (1 + sigma**2)
     torch.testing.assert_close(samples.T.cov(), expected, atol=0.09, rtol=0)
+
+
+def test_samples_of_a_score_have_the_moments_of_its_data(generator: Generator) -> None:
+    """The score of N(0, 0.2² I) with noise, without the last denoising, ends at σ = 0.1."""
+    one = NoiseConditionalScore(
+        "score", Annealed(), SyntheticData(MIXTURE), levels=Geometric(3.0, 0.1, 5),
+        sampling_levels=400,
+    )  # fmt: skip
+
+    class Exact(nn.Module):
+        def forward(self, x: Tensor, sigma: Tensor) -> Tensor:
+            return -x / (0.04 + sigma.square())[:, None]
+
+    samples = one.sample(Exact(), torch.Size([2]), 4000, generator, silent)
+    expected = torch.eye(2) * 0.04**2 / (0.04 + 0.01)  # the last step multiplies by 0.04 / 0.05
+    torch.testing.assert_close(samples.T.cov(), expected, atol=0.003, rtol=0)
 
 
 def test_chains_start_at_the_density_of_the_largest_level(
