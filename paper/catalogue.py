@@ -261,7 +261,7 @@ DEMOS: tuple[Target, ...] = (
         "digits",
         "Demonstration: MNIST at its own resolution",
         ("digits",),
-        {"FD-SSM": RowInfo(), "FD-SSMVR": RowInfo()},
+        {"FD-DSM": RowInfo(), "FD-SSMVR": RowInfo()},
         {"cpu": 1, "paper": 1},
     ),
     StudyTarget(

@@ -64,23 +64,19 @@ def test_nearest_images_and_relative_distances() -> None:
 def small(recipe: Recipe) -> Recipe:
     """Return a recipe of the demonstration for digits of 8 × 8, with a short training."""
     row: Any = recipe
-    quick = {"width": 2, "steps": 1, "test_rows": 5}
-    quick |= {"distance": replace(row.distance, samples=20)} if row.name == "FD-SSMVR" else {}
-    energy = {"network": replace(row.network, width=2)} if row.name == "FD-SSM" else quick
-    transform = Digits().transform
     smaller: Recipe = replace(
         row,
-        data=Digits(transform=transform),
+        data=Digits(transform=row.data.transform),
+        network=replace(row.network, width=8),
         plan=replace(row.plan, iterations=2, batch=8, validate_every=0, num_samples=2),
-        **energy,
+        sampling_levels=8,
     )
     return smaller
 
 
 def test_a_chain_ends_with_its_sample(tmp_path: Path) -> None:
     torch.set_default_dtype(torch.float32)
-    recipe: Any = replace(cast(Any, small(digits.CPU[0])), sampling_levels=8)
-    saved = train(Run(tmp_path, recipe))
+    saved = train(Run(tmp_path, small(digits.CPU[0])))
     shown = chains(saved, 3, 4).view(3, 4, 1, 8, 8)
     assert torch.equal(shown[:, -1], saved.sample(3, iter))
     assert not torch.equal(shown[:, 0], shown[:, -1])
@@ -88,12 +84,12 @@ def test_a_chain_ends_with_its_sample(tmp_path: Path) -> None:
 
 def test_rows_are_judged_and_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.set_default_dtype(torch.float32)
-    rows: Any = tuple(map(small, digits.CPU))
-    monkeypatch.setattr(digits, "CPU", (replace(rows[0], sampling_levels=5), rows[1]))
+    rows = tuple(map(small, digits.CPU))
+    monkeypatch.setattr(digits, "CPU", rows)
     study = DigitSamples(samples=20, epochs=8, width=4, features=16)
     numbers = study.run(RunStore(tmp_path), 0, iter).numbers
     assert numbers["accuracy of the classifier, test images"].value > 0.8
-    assert numbers["share that is read, FD-SSM"].value <= 1
+    assert numbers["share that is read, FD-DSM"].value <= 1
     pictures = {
         f"{kind} {row.name}.png" for kind in ("sheet", "chains", "nearest") for row in rows
     }
