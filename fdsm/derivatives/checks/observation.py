@@ -4,7 +4,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Generator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 
 import torch
 from torch import Tensor, nn
@@ -94,10 +94,9 @@ class Observed:
 
     def __call__(self, *args: Tensor) -> Tensor:
         """Return the values of the model."""
-        try:
+        with suppress(RuntimeError):  # of a score that differentiates inside
             return self._evaluate(False, *args)
-        except RuntimeError:  # a score that differentiates inside
-            return self._evaluate(True, args[0].detach().requires_grad_(), *args[1:])
+        return self._evaluate(True, args[0].detach().requires_grad_(), *args[1:])
 
     def _evaluate(self, gradients: bool, *args: Tensor) -> Tensor:
         state = random_state(self._device)

@@ -14,6 +14,7 @@ from torch.nn.utils.parametrizations import spectral_norm
 from fdsm.derivatives import Autodiff, FiniteDifference, Taylor, score_of
 from fdsm.objectives import DSM, SSM, SSMVR, ViaScore
 from fdsm.projections import Sphere
+from fdsm.typing import Objective
 
 from ...parameters import at_night
 
@@ -341,3 +342,14 @@ def test_an_inspection_of_differences_leaves_buffers_alone(generator: Generator)
     once(x)
     FiniteDifference().jet(lambda x: net(x).sum(1), x, v, 2)
     assert all(map(torch.equal, net.buffers(), once.buffers()))
+
+
+@pytest.mark.parametrize(
+    "objective", [SSM(FiniteDifference()), DSM(0.1), ViaScore(SSMVR(FiniteDifference()))]
+)
+def test_an_error_of_the_model_is_the_only_one(objective: Objective) -> None:
+    """It is not one of several that were raised while others were handled."""
+    layer = nn.Linear(7, 1)
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied") as caught:
+        objective(lambda x: layer(x).squeeze(1), torch.randn(4, 3))
+    assert caught.value.__context__ is None
