@@ -117,6 +117,11 @@ TARGETS: tuple[Target, ...] = (
         "Table 2: time and memory of a step at the published size",
         "published_sizes.table2",
     ),
+    StudyTarget(
+        "denoising_directions",
+        "Table 2: directions and iterations that FD-DSM needs to reach DSM",
+        "denoising_directions",
+    ),
     TableTarget(
         "table3",
         "Table 3: NICE on MNIST",
