@@ -3,7 +3,9 @@ BIN = .venv/bin
 WORKERS ?= 2
 PYTEST = OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 TARGETS = table1 table2 table3 table4 table5 table6 figure1 figure2 figure3 figure4 lemma2 theorem2 \
-          sensitivity gap normalizer table1_times nce_mpf sumo
+          sensitivity gap normalizer table1_times kernels nce_mpf sumo denoising_directions \
+          loss_against_time published_sizes_table1 published_sizes_table2 published_sizes_table3 \
+          published_sizes_table5 digits digit_samples
 
 .PHONY: demo test test-paper test-benchmarks check coverage nightly matrix bench performance reproduction $(TARGETS) docs \
         release-check venv clean

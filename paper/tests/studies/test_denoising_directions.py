@@ -37,12 +37,12 @@ def test_more_directions_are_better_and_slower(
     torch.set_default_dtype(torch.float32)
     digits = Digits(transform=ToFloat())
     monkeypatch.setattr(table2, "CPU", [replace(row, data=digits) for row in table2.CPU])
-    study = DenoisingDirections(((1, 1), (16, 1)), seeds=1, iterations=30)
+    study = DenoisingDirections(((1, 1), (8, 1)), seeds=1, iterations=30)
     numbers = study.run(RunStore(tmp_path), 0, iter).numbers
-    one, many = (f"FD-DSM, {n} directions, 1 times the iterations" for n in (1, 16))
+    one, many = (f"FD-DSM, {n} directions, 1 times the iterations" for n in (1, 8))
     assert numbers["loss, DSM"].value < numbers[f"loss, {one}"].value
     assert numbers[f"loss, {many}"].value < numbers[f"loss, {one}"].value
     assert (
         numbers[f"training time / DSM, {many}"].value
-        > 2 * numbers[f"training time / DSM, {one}"].value
+        > 1.5 * numbers[f"training time / DSM, {one}"].value
     )
