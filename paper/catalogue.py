@@ -266,7 +266,7 @@ DEMOS: tuple[Target, ...] = (
         "digits",
         "Demonstration: MNIST at its own resolution",
         ("digits",),
-        {"FD-DSM": RowInfo(), "FD-SSMVR": RowInfo()},
+        {"EBM FD-DSM": RowInfo(), "EBM FD-SSMVR": RowInfo(), "FD-SSMVR": RowInfo()},
         {"cpu": 1, "paper": 1},
     ),
     StudyTarget(

@@ -44,7 +44,7 @@ class DigitSamples:
         training_images: Number of training images of the classifier.
     """
 
-    rows: tuple[str, ...] = ("FD-DSM", "FD-SSMVR")
+    rows: tuple[str, ...] = ("EBM FD-DSM", "EBM FD-SSMVR", "FD-SSMVR")
     samples: int = 1000
     confidence: float = 0.9
     epochs: int = 3

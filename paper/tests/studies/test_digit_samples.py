@@ -89,7 +89,7 @@ def test_rows_are_judged_and_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     study = DigitSamples(samples=20, epochs=8, width=4, features=16)
     numbers = study.run(RunStore(tmp_path), 0, iter).numbers
     assert numbers["accuracy of the classifier, test images"].value > 0.8
-    assert numbers["share that is read, FD-DSM"].value <= 1
+    assert numbers["share that is read, EBM FD-DSM"].value <= 1
     pictures = {
         f"{kind} {row.name}.png" for kind in ("sheet", "chains", "nearest") for row in rows
     }
