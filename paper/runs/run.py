@@ -296,14 +296,21 @@ def new_config(run: Run, data: Dataset, model: nn.Module) -> Json:
 
 
 def environment_info() -> dict[str, Json]:
-    """Return the versions of the software and a description of the machine, as a record."""
+    """Return the versions of the software and a description of the machine, as a record.
+
+    Results of the same settings depend on the CPU kernels, which round differently.
+    """
+    kernels = f"{torch.backends.cpu.get_cpu_capability()} kernels"
     return {
         "versions": {
             "fdsm": fdsm.__version__,
             "torch": torch.__version__,
             "python": platform.python_version(),
         },
-        "machine": f"{platform.system()} {platform.machine()}, threads: {torch.get_num_threads()}",
+        "machine": (
+            f"{platform.system()} {platform.machine()}, {kernels}, "
+            f"threads: {torch.get_num_threads()}"
+        ),
     }
 
 
