@@ -7,12 +7,12 @@ from typing import Any, cast
 import pytest
 import torch
 from PIL import Image
-from torch import Tensor
+from torch import Generator, Tensor
 
 from paper.data import Dataset, Digits
 from paper.data.transforms import Chain
 from paper.features import Classifier
-from paper.recipes import Recipe
+from paper.recipes import HeldOut, OODSource, Recipe, ShuffledFeatures
 from paper.run_store import RunStore
 from paper.runs import Run, train
 from paper.studies.digit_samples import DigitSamples, chains, distances, nearest
@@ -74,6 +74,28 @@ def small(recipe: Recipe) -> Recipe:
     return smaller
 
 
+class Loud:
+    """Noise with a hundred times the variance of the digits."""
+
+    name = "loud"
+
+    def rows(self, data: Dataset, generator: Generator) -> Tensor:
+        return 10 * torch.randn(len(data.test), *data.shape, generator=generator)
+
+
+@pytest.mark.parametrize(
+    ("outside", "area"), [(Loud(), 1.0), (HeldOut("held out", 90), 0.5)], ids=["noise", "digits"]
+)
+def test_images_that_are_not_digits_are_detected(
+    tmp_path: Path, outside: OODSource, area: float
+) -> None:
+    torch.set_default_dtype(torch.float32)
+    saved = train(Run(tmp_path, small(digits.CPU[0])))
+    study = DigitSamples(outside=outside, ood_rows=90)
+    (number,) = study.detection(saved, saved.run.recipe.data.load()).values()
+    assert abs(number.value - area) <= 4 * (number.error or 0.0)
+
+
 def test_a_chain_ends_with_its_sample(tmp_path: Path) -> None:
     torch.set_default_dtype(torch.float32)
     saved = train(Run(tmp_path, small(digits.CPU[0])))
@@ -86,10 +108,14 @@ def test_rows_are_judged_and_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     torch.set_default_dtype(torch.float32)
     rows = tuple(map(small, digits.CPU))
     monkeypatch.setattr(digits, "CPU", rows)
-    study = DigitSamples(samples=20, epochs=8, width=4, features=16)
+    study = DigitSamples(
+        samples=20, epochs=8, width=4, features=16, outside=ShuffledFeatures(), ood_rows=50
+    )
     numbers = study.run(RunStore(tmp_path), 0, iter).numbers
     assert numbers["accuracy of the classifier, test images"].value > 0.8
     assert numbers["share that is read, EBM FD-DSM"].value <= 1
+    detected = [name for name in numbers if name.startswith("OOD")]
+    assert detected == [f"OOD AUC, shuffled, EBM {kind}" for kind in ("FD-DSM", "FD-SSMVR")]
     pictures = {
         f"{kind} {row.name}.png" for kind in ("sheet", "chains", "nearest") for row in rows
     }
