@@ -304,6 +304,13 @@ class Results:
             raise MissingResultError(f"{study} in {self.folder} has nothing to plot")
         return "\n\n".join(links)
 
+    def picture(self, study: str, name: str) -> str:
+        """Return a link to a picture in the folder of a study, without its ending."""
+        path = self.folder / study / f"{name}.png"
+        if not path.is_file():
+            raise MissingResultError(f"there is no picture {path}")
+        return f"![{_plain(name)}]({self._link(path)})"
+
     def samples(self, target: str, row: str, seed: int | None = None) -> str:
         """Return an image of the samples of a row. Default: of its first seed with samples."""
         for run in self._group(target, row).runs:
@@ -325,6 +332,23 @@ class Results:
         runs = [] if studies else [run for group in self._groups(target) for run in group.runs]
         sources = [escape(study.entry("provenance")) for study in studies]
         return "\n\n".join(filter(None, [*sources, escape(_made_on([*studies, *runs]))]))
+
+    def duration(self, target: str, row: str) -> str:
+        """Return the mean time of training of the finished runs of a row."""
+        seconds = [run.seconds for run in self._group(target, row).finished]
+        return format_duration(mean_of_numbers(seconds).value)
+
+    def durations(self) -> str:
+        """Return a table of the time of each target: of training, or of the whole study."""
+        rows = [
+            f"| {section.target} | | {format_duration(section.seconds)} |"
+            for section in self.collection.studies
+        ]
+        for target in dict.fromkeys(e.target for e in self.collection.experiments):
+            runs = [run for group in self._groups(target) for run in group.finished]
+            total = format_duration(sum(run.seconds for run in runs))
+            rows.append(f"| {target} | {len(runs)} | {total} |")
+        return "\n".join(["| target | runs | time |", "| :-- | --: | --: |", *sorted(rows)])
 
     def _groups(self, target: str, data: str | None = None) -> list[Group]:
         of_target = [

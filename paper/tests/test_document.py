@@ -49,6 +49,9 @@ def rendered(results: Path, text: str) -> str:
         ('is_published("table1", "RedWine SSM", "nll")', "True"),
         ('is_published("table1", "RedWine FD-SSM-all", "nll")', "False"),
         ('setting("figure2", "autodiff_growth", "to")', "8"),
+        ('duration("table1", "RedWine SSM")', "9 s"),
+        ('durations().splitlines()[-2]', "| table1 | 8 | 72 s |"),
+        ('durations().splitlines()[-1]', "| theorem2 | | 61 s |"),
         ('samples("figure3", "MNIST FD-DSM")',
          "![MNIST FD-DSM, seed 0](../results/figure3/MNIST%20FD-DSM/0/samples.png)"),
     ],
@@ -85,6 +88,7 @@ def test_functions_of_a_template(results: Path, expression: str, expected: str) 
         ('samples("table1", "RedWine SSM")', "no samples of 'RedWine SSM'"),
         ('samples("figure3", "MNIST DSM", seed=7)', "no samples of 'MNIST DSM' with seed 7"),
         ('provenance("lemma2")', "no run of lemma2"),
+        ('picture("figure2", "sheet")', "no picture .*figure2/sheet.png"),
     ],
 )
 def test_missing_result_is_an_error(results: Path, expression: str, message: str) -> None:
@@ -122,6 +126,13 @@ def test_differences_are_taken_seed_by_seed(results: Path) -> None:
     edit(results / "table1" / "RedWine SSM" / "0" / "config.json", {"seed": 8})
     with pytest.raises(MissingResultError, match="no seed in common"):
         rendered(results, '{{ difference("table1", "RedWine FD-SSM", "RedWine SSM", "nll") }}')
+
+
+def test_pictures_of_studies_are_linked(results: Path) -> None:
+    (results / "figure2" / "sheet of a row.png").touch()
+    assert rendered(results, '{{ picture("figure2", "sheet of a row") }}') == (
+        "![sheet of a row](../results/figure2/sheet%20of%20a%20row.png)"
+    )
 
 
 def test_ambiguous_rows_are_refused(results: Path) -> None:
