@@ -341,14 +341,10 @@ class Results:
     def durations(self) -> str:
         """Return a table of the time of each target: of training, or of the whole study."""
         rows = [
-            f"| {section.target} | | {format_duration(section.seconds)} |"
-            for section in self.collection.studies
+            f"| {target} | {format_duration(seconds)} |"
+            for target, seconds in sorted(self.collection.seconds.items())
         ]
-        for target in dict.fromkeys(e.target for e in self.collection.experiments):
-            runs = [run for group in self._groups(target) for run in group.finished]
-            total = format_duration(sum(run.seconds for run in runs))
-            rows.append(f"| {target} | {len(runs)} | {total} |")
-        return "\n".join(["| target | runs | time |", "| :-- | --: | --: |", *sorted(rows)])
+        return "\n".join(["| target | time |", "| :-- | --: |", *rows])
 
     def _groups(self, target: str, data: str | None = None) -> list[Group]:
         of_target = [

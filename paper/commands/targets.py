@@ -1,6 +1,7 @@
 """Reproduce tables and figures of the paper: `python -m paper table2`."""
 
 import argparse
+import math
 import os
 import sys
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ from fdsm.untrusted import InputError
 
 from ..catalogue import DEMOS, TARGETS, Target, UnknownTargetError, target, target_infos
 from ..lock import BusyError
-from ..report import read_folders, terminal, write_page
+from ..report import format_duration, read_folders, terminal, write_page
 from ..reproduce import reproduce
 from ..run_store import RunStore
 from ..runs import RunError, TrainingInterrupted
@@ -23,6 +24,9 @@ numbers. Finished rows are kept; only missing rows are run. If interrupted, run 
 again. Prints a table and writes an HTML report. Without a name, the available ones are listed.
 To train a recipe on other data, see `python -m paper train --help`; `sample`, `evaluate`, `check`
 and `report` use the folder that it writes."""
+
+RESULTS = Path(__file__).parents[1] / "results"
+"""Folder of the committed results."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -142,11 +146,15 @@ def _list_targets(*, json: bool) -> None:
     if json:
         print_json(titles)
         return
-    table = Table("name", "title", box=None, header_style="bold")
+    seconds = read_folders([RESULTS]).seconds
+    table = Table("name", "time", "title", box=None, header_style="bold")
     for name, title in titles.items():
-        table.add_row(name, title)
+        table.add_row(name, format_duration(seconds.get(name, math.nan)), title)
     console(stderr=False).print(table)
-    log("Run one with `python -m paper NAME`, or all with `python -m paper all`.")
+    log(
+        "The time is that of the committed results on one core, without the evaluation of tables. "
+        "Run one with `python -m paper NAME`, or all with `python -m paper all`."
+    )
 
 
 def run_targets(

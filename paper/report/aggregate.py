@@ -194,6 +194,15 @@ class Collection:
         """All runs."""
         return tuple(run for group in self.groups for run in group.runs)
 
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Durations by target: of the training of all runs, or of the whole study."""
+        total = {study.target: study.seconds for study in self.studies}
+        for experiment in self.experiments:
+            seconds = sum(run.seconds for run in experiment.runs if run.finished)
+            total[experiment.target] = total.get(experiment.target, 0.0) + seconds
+        return total
+
 
 def deviation_name(data: str, metric: str) -> str:
     """Return the name, in a study, of the standard deviation of a run on some data."""
