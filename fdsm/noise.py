@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 
 from .tensors import require_floating
 
-__all__ = ["Arithmetic", "ConstantNoise", "Geometric", "LogUniform"]
+__all__ = ["Arithmetic", "ConstantNoise", "Geometric", "LogNormal", "LogUniform"]
 
 
 @dataclass(frozen=True)
@@ -128,10 +128,45 @@ class LogUniform:
 
     def sample(self, x: Tensor, generator: Generator | None = None) -> Tensor:
         """Return the noise level of each row of `x`, shape `(B,)`."""
-        require_floating(x)
-        uniform = torch.rand(len(x), generator=generator, device=x.device, dtype=x.dtype)
-        share = (uniform + torch.arange(len(x), device=x.device)) / len(x)
-        return self.last * (self.first / self.last) ** share
+        return self.last * (self.first / self.last) ** _stratified(x, generator)
+
+
+@dataclass(frozen=True)
+class LogNormal:
+    r"""Random levels whose logarithms are normally distributed, one in each of $B$ parts.
+
+    $$\log σ_i = \log m + s \, Φ^{-1}\left(\frac{u_i + i}{B}\right),
+      \qquad u_i \sim U(0, 1), \; i = 0, …, B - 1$$
+
+    Training then has most examples at the levels around the median $m$. Choose them where the
+    model decides what an example is: the smallest levels only remove the last noise, and at the
+    largest ones nothing but the mean of the data is left.
+
+    Reference:
+        Karras et al. (2022), https://arxiv.org/abs/2206.00364, Table 1, with $\log m = P_{mean}$
+        and $s = P_{std}$.
+
+    Attributes:
+        median: The median $m$ of the levels.
+        std: The standard deviation $s$ of their logarithms.
+
+    Example:
+        >>> LogNormal(2.0, 1.0).sample(torch.zeros(4, 2)) > 2.0  # half of them above the median
+        tensor([False, False,  True,  True])
+    """
+
+    median: float
+    std: float
+
+    def __post_init__(self) -> None:
+        require_levels(self.median)
+        if not (isinstance(self.std, SupportsFloat) and 0 <= float(self.std) < math.inf):
+            raise ValueError(f"std must be a number of at least zero, but is {self.std!r}")
+
+    def sample(self, x: Tensor, generator: Generator | None = None) -> Tensor:
+        """Return the noise level of each row of `x`, shape `(B,)`."""
+        share = _stratified(x, generator).clamp(1e-6, 1 - 1e-6)
+        return self.median * (self.std * torch.special.ndtri(share)).exp()
 
 
 def require_levels(*levels: float, count: int = 1) -> None:
@@ -140,6 +175,13 @@ def require_levels(*levels: float, count: int = 1) -> None:
         raise ValueError(f"noise levels must be positive numbers, but got {list(levels)}")
     if count < 1:
         raise ValueError(f"there must be at least one noise level, but got a count of {count}")
+
+
+def _stratified(x: Tensor, generator: Generator | None) -> Tensor:
+    """Return one random number in each of `B` equal parts of the unit interval, in order."""
+    require_floating(x)
+    uniform = torch.rand(len(x), generator=generator, device=x.device, dtype=x.dtype)
+    return (uniform + torch.arange(len(x), device=x.device)) / len(x)
 
 
 def _fractions(count: int) -> list[float]:

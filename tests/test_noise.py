@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Generator
 
-from fdsm.noise import Arithmetic, ConstantNoise, Geometric, LogUniform
+from fdsm.noise import Arithmetic, ConstantNoise, Geometric, LogNormal, LogUniform
 
 
 def test_geometric_levels_have_a_constant_ratio() -> None:
@@ -51,6 +51,28 @@ def test_logarithms_of_levels_are_uniform(batch: int, generator: Generator) -> N
     assert share.var().item() == pytest.approx(1 / 12, abs=0.005)
 
 
+@pytest.mark.parametrize("batch", [1, 8])
+def test_logarithms_of_levels_are_normal(batch: int, generator: Generator) -> None:
+    """Mean, variance and fourth moment; one level in each part of equal probability."""
+    levels, x = LogNormal(3.0, 0.5), torch.empty(batch, 2)
+    sigma = torch.stack([levels.sample(x, generator) for _ in range(40_000 // batch)])
+    z = (sigma / 3.0).log() / 0.5
+    assert z.mean().item() == pytest.approx(0.0, abs=0.02)
+    assert z.var().item() == pytest.approx(1.0, abs=0.03)
+    assert (z**4).mean().item() == pytest.approx(3.0, abs=0.2)
+    share = torch.special.ndtr(z)
+    assert torch.equal(
+        (batch * share).floor().clamp(0), torch.arange(batch).expand_as(share) * 1.0
+    )
+
+
+def test_log_normal_levels_are_never_zero_or_infinite() -> None:
+    """In float32 the shares of the first and last of three million rows round to 0 and 1."""
+    sigma = LogNormal(1.0, 5.0).sample(torch.empty(3_000_000, 1, dtype=torch.float32))
+    assert sigma.min() > 0
+    assert sigma.isfinite().all()
+
+
 def test_constant_level() -> None:
     assert ConstantNoise(0.3).sample(torch.empty(2, 3)).tolist() == [0.3, 0.3]
 
@@ -62,6 +84,7 @@ def test_levels_have_the_dtype_of_the_data() -> None:
         Geometric(1.0, 0.1, 2),
         Arithmetic(1.0, 0.1),
         LogUniform(1.0, 0.1),
+        LogNormal(1.0, 0.1),
     ):
         assert levels.sample(x).dtype == torch.float32
         with pytest.raises(TypeError, match="floating-point"):
@@ -74,10 +97,13 @@ def test_invalid_levels_are_refused() -> None:
         lambda: Geometric(1.0, -1.0, 3),
         lambda: Arithmetic(0.0, 1.0),
         lambda: LogUniform(1.0, 0.0),
+        lambda: LogNormal(0.0, 1.0),
         lambda: ConstantNoise(float("nan")),
     ):
         with pytest.raises(ValueError, match="noise levels must be positive"):
             make()
+    with pytest.raises(ValueError, match="std must be a number of at least zero"):
+        LogNormal(1.0, -1.0)
     with pytest.raises(ValueError, match="at least one noise level"):
         Geometric(1.0, 0.1, 0)
     with pytest.raises(ValueError, match="at least one noise level"):

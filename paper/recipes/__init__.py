@@ -19,7 +19,6 @@ from .kernel import BASE_SCALE, KernelFamily, adapt_proposal
 from .networks import (
     MLP,
     ByShape,
-    ConditionalResNet,
     DensityUNet,
     GaussianTail,
     Network,
@@ -38,7 +37,6 @@ __all__ = [
     "WAE",
     "Autoencoder",
     "ByShape",
-    "ConditionalResNet",
     "ConvVAE",
     "ConvWAE",
     "DensityUNet",

@@ -8,7 +8,6 @@ from torch import nn
 
 from fdsm.models import (
     GaussianTailMLP,
-    NoiseScaled,
     QuadraticMLP,
     QuadraticResNet,
 )
@@ -88,23 +87,6 @@ class ByShape:
     def build(self, shape: torch.Size) -> nn.Module:
         """Return the network for the shape."""
         return (self.image if len(shape) == 3 else self.row).build(shape)
-
-
-@dataclass(frozen=True)
-class ConditionalResNet:
-    """A `QuadraticResNet` scaled by the noise level.
-
-    Attributes:
-        width: Number of channels before the first block.
-        gain: Factor of the initial weights of the convolutions.
-    """
-
-    width: int = 8
-    gain: float = 1.8
-
-    def build(self, shape: torch.Size) -> nn.Module:
-        """Return the network."""
-        return NoiseScaled(QuadraticResNet(shape, self.width, gain=self.gain))
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from fdsm.training import (
 from fdsm.typing import LogDensity, Objective, Score, Step
 
 from ..data import Dataset, Source
-from .networks import ConditionalResNet, Network, ScoreUNet
+from .networks import DensityUNet, Network, ScoreUNet
 from .recipe import Recipe, TrainingPlan
 
 
@@ -109,7 +109,7 @@ class NoiseConditionalEBM(NoiseConditional):
     Its density is that of the smallest noise level.
     """
 
-    network: Network = ConditionalResNet()
+    network: Network = DensityUNet()
 
     @property
     def is_normalized(self) -> bool:

@@ -11,7 +11,7 @@ from PIL import Image
 from paper.__main__ import main
 
 QUICK = [
-    "--iterations=6", "--set=data.size=8", "--set=network.width=2", "--set=plan.num_samples=4",
+    "--iterations=6", "--set=data.size=8", "--set=network.width=8", "--set=plan.num_samples=4",
     "--set=sampling_levels=2", "--set=plan.validate_every=1", "--set=plan.checkpoint_every=2",
     "--set=validation_rows=8", "--compile=off",
 ]  # fmt: skip

@@ -62,15 +62,15 @@ def test_array_in_a_file_is_chosen_by_its_name(
 def test_images_are_padded_and_samples_have_their_size(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Images of 6 × 10 become 16 × 16 for the network. Samples are cut out again."""
+    """Images of 6 × 10 become 12 × 12 for the network. Samples are cut out again."""
     images = np.random.default_rng(0).integers(0, 256, (40, 6, 10), dtype=np.uint8)
     np.save(tmp_path / "images.npy", images)
     quick = [option for option in QUICK if "size" not in option]
     _, log = run_text(["train", "images.npy", *quick], capsys)
-    assert "Images are padded from 6 × 10 to 16 × 16 for the network." in log
-    assert config("runs/images")["shape"] == [1, 16, 16]
+    assert "Images are padded from 6 × 10 to 12 × 12 for the network." in log
+    assert config("runs/images")["shape"] == [1, 12, 12]
     assert np.load("runs/images/samples.npy").shape == (4, 1, 6, 10)
-    assert config("runs/images")["recipe"]["data"]["transform"]["steps"][0]["size"] == 16
+    assert config("runs/images")["recipe"]["data"]["transform"]["steps"][0]["size"] == 12
 
 
 def test_sheets_show_samples_while_images_are_trained(

@@ -6,14 +6,12 @@ from torch import nn
 
 from fdsm.models import (
     GaussianTailMLP,
-    NoiseScaled,
     QuadraticMLP,
     QuadraticResNet,
 )
 from paper.recipes import (
     MLP,
     ByShape,
-    ConditionalResNet,
     DensityUNet,
     GaussianTail,
     Network,
@@ -32,7 +30,6 @@ ROW, IMAGE = torch.Size([3]), torch.Size([1, 8, 8])
         (GaussianTail((4,)), ROW, GaussianTailMLP),
         (ByShape(ResNet(2), MLP((4,))), ROW, QuadraticMLP),
         (ByShape(ResNet(2), MLP((4,))), IMAGE, QuadraticResNet),
-        (ConditionalResNet(2), IMAGE, NoiseScaled),
         (DensityUNet(8), IMAGE, UNetDensity),
     ],
     ids=lambda value: type(value).__name__,
@@ -43,7 +40,7 @@ def test_network_has_the_named_class_and_one_value_per_event(
     model = settings.build(shape)
     assert type(model) is kind
     x = torch.randn(5, *shape)
-    values = model(x, torch.ones(5)) if kind in {NoiseScaled, UNetDensity} else model(x)
+    values = model(x, torch.ones(5)) if kind is UNetDensity else model(x)
     assert values.shape == (5,)
 
 

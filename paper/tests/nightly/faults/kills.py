@@ -36,7 +36,7 @@ from .pairs import Pair
 INTERVAL = 5
 """Iterations between two checkpoints."""
 OPTIONS = [
-    "--iterations=60", "--compile=off", "--set=network.width=2", "--set=sampling_levels=2",
+    "--iterations=60", "--compile=off", "--set=network.width=8", "--set=sampling_levels=2",
     "--set=validation_rows=8", "--set=plan.num_samples=4", "--set=plan.log_every=1",
     "--set=plan.validate_every=10", f"--set=plan.checkpoint_every={INTERVAL}",
 ]  # fmt: skip

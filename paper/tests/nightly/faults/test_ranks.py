@@ -33,7 +33,7 @@ def launch(
     command = [*LAUNCHER, *launcher, "-m", "paper", "train", str(data), "--out", str(folder)]
     command += ["--iterations", "300", "--set", "plan.checkpoint_every=10", *options]
     command += ["--set", "plan.validate_every=100", "--set", "plan.num_samples=4"]
-    command += ["--set", "network.width=2", "--set", "sampling_levels=2"]
+    command += ["--set", "network.width=8", "--set", "sampling_levels=2"]
     environment = os.environ | {
         "OMP_NUM_THREADS": "1",
         "PYTHONPATH": str(Path(__file__).parents[4]),
