@@ -166,7 +166,8 @@ class LogNormal:
     def sample(self, x: Tensor, generator: Generator | None = None) -> Tensor:
         """Return the noise level of each row of `x`, shape `(B,)`."""
         share = _stratified(x, generator).clamp(1e-6, 1 - 1e-6)
-        return self.median * (self.std * torch.special.ndtri(share)).exp()
+        z: Tensor = torch.special.ndtri(share)
+        return self.median * (self.std * z).exp()
 
 
 def require_levels(*levels: float, count: int = 1) -> None:
