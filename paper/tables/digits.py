@@ -26,9 +26,8 @@ _ADAM = Adam(1e-3, (0.9, 0.99), clip=1.0, schedule=CosineSchedule())
 _NOTE = (
     "A demonstration, not in the paper. The objective is that of the paper at each noise level, "
     "with weight σ². Directions and steps are in units of σ, so that one step size suits all "
-    "levels. Pixels are scaled to zero mean and unit variance. Training has most examples at "
-    "levels between 1 and 5, where the model decides which digit a sample becomes: of samples "
-    "that start there from noisy test images, far more are read."
+    "levels. Pixels are scaled to zero mean and unit variance. Most examples in training have "
+    "levels between 1 and 5, where the model decides which digit a sample becomes."
 )
 _FD_DSM = AnnealedSlicedDSM(_LEVELS, FiniteDifference(), Sphere(0.3))
 _FD_SSMVR = SSMVR(FiniteDifference(), Sphere(0.3))
