@@ -2,7 +2,8 @@
 
 A number is listed if it changed by more than its error, that is, by more than the two standard
 errors added in quadrature. If only random numbers changed, a third of the numbers is listed.
-Numbers without an error are listed if they changed by more than a tenth. Times are not compared.
+Numbers without an error are listed if they changed by more than a tenth. Times of steps are
+compared as ratios to the baseline of the row, and other times are not compared.
 """
 
 import argparse
@@ -15,6 +16,8 @@ from fdsm.measurement import Measurement
 
 from .catalogue import target_infos
 from .report import (
+    MEMORY,
+    STEP_TIME,
     Collection,
     Group,
     StudyRecord,
@@ -66,6 +69,7 @@ def compare(before: Collection, now: Collection) -> list[Change]:
     old_groups = {(group.first.target, group.first.row): group for group in before.groups}
     old_studies = {study.target: study for study in before.studies}
     changes: list[Change] = []
+    new_groups = {(group.first.target, group.first.row): group for group in now.groups}
     for section in now.sections:
         if isinstance(section, StudyRecord):
             if section.target in old_studies:
@@ -75,6 +79,11 @@ def compare(before: Collection, now: Collection) -> list[Change]:
             key = (group.first.target, group.first.row)
             if key in old_groups:
                 changes += _of_group(old_groups[key], group)
+                base = (group.first.target, group.info.baseline)
+                if base in old_groups and base in new_groups:
+                    changes += _of_ratios(
+                        old_groups[key], old_groups[base], group, new_groups[base]
+                    )
     return changes
 
 
@@ -89,6 +98,21 @@ def _of_group(before: Group, now: Group) -> Iterator[Change]:
                 now.mean(metric)[0],
                 _reason_of_group(before, now, metric),
             )
+
+
+def _of_ratios(before: Group, old_base: Group, now: Group, new_base: Group) -> Iterator[Change]:
+    """Return the changes of time and memory of a step, relative to the baseline of the row."""
+    pairs = ((before, old_base), (now, new_base))
+    if before is old_base or not all(group.is_timed_with(base) for group, base in pairs):
+        return
+    for name, metric in (("time ratio", STEP_TIME), ("memory ratio", MEMORY)):
+        old, new = (
+            Measurement(group.mean(metric)[0].value / base.mean(metric)[0].value)
+            for group, base in pairs
+        )
+        settings = _differing(before.settings, now.settings)
+        reason = f"settings: {settings}" if settings else "the same settings"
+        yield Change(now.first.target, f"{now.first.row}, {name}", old, new, reason)
 
 
 def _of_study(before: StudyRecord, now: StudyRecord) -> Iterator[Change]:

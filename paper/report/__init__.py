@@ -9,12 +9,13 @@ from .figure import Line, Panel
 from .format import format_duration, format_published, format_ratio, metric_info, typeset
 from .page import period, write_page
 from .read import read_folders
-from .records import STEP_TIME, RunRecord, StudyRecord
+from .records import MEMORY, STEP_TIME, RunRecord, StudyRecord
 from .render import escape, markdown, render_template, terminal
 from .tables import ONE_SEED, format_mean, group_table, study_table
 from .target import PublishedValue, RowInfo, TargetInfo
 
 __all__ = [
+    "MEMORY",
     "ONE_SEED",
     "STEP_TIME",
     "Collection",

@@ -8,7 +8,7 @@ import pytest
 from fdsm.measurement import Measurement
 from paper.changes import Change, compare, main
 from paper.report import read_folders
-from paper.tests.report.report_cases import edit, write_results
+from paper.tests.report.report_cases import TABLE1, edit, write_results
 
 
 def changed(root: Path) -> list[Change]:
@@ -62,6 +62,24 @@ def test_numbers_of_studies_are_compared(root: Path) -> None:
 def test_without_errors_a_tenth_is_a_change(value: float, listed: bool) -> None:
     change = Change("a", "b", Measurement(1.0), Measurement(value), "")
     assert change.is_listed is listed
+
+
+def test_time_and_memory_are_compared_with_the_baseline(tmp_path: Path) -> None:
+    """FD-SSM takes 15 ms and SSM 20 ms: 0.75. All times of a slower machine give the same."""
+    for name in ("before", "now"):
+        write_results(tmp_path / name)
+    for row, ms in {"RedWine SSM": 200.0, "RedWine FD-SSM": 150.0, "RedWine SSMVR": 480.0}.items():
+        for seed in "01":
+            path = tmp_path / "now" / "table1" / row / seed / "result.json"
+            edit(path, {"milliseconds_per_iteration": ms})
+    infos = [TABLE1]
+    before, now = (read_folders([tmp_path / name], infos) for name in ("before", "now"))
+    listed = [change for change in compare(before, now) if change.is_listed]
+    numbers = {change.name: (change.before.value, change.now.value) for change in listed}
+    assert numbers == {
+        "RedWine SSMVR, time ratio": (pytest.approx(1.2), pytest.approx(2.4)),
+        "RedWine FD-SSM-all, time ratio": (pytest.approx(0.6), pytest.approx(0.06)),
+    }
 
 
 def test_times_are_not_compared(root: Path) -> None:
