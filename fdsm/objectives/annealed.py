@@ -130,7 +130,7 @@ class AnnealedSlicedDSM:
 
     def __post_init__(self) -> None:
         require_noise(self.levels)
-        self._in_units_of_sigma()
+        self._with_unit_noise()  # checks the other arguments
 
     def __call__(
         self,
@@ -145,7 +145,7 @@ class AnnealedSlicedDSM:
         sigma = self.levels.sample(x, generator)
         u = x / per_example(sigma, x)
         scaled = _in_units_of_sigma(as_log_density(log_density))
-        return self._in_units_of_sigma()(scaled, u, sigma, *cond, generator=generator)
+        return self._with_unit_noise()(scaled, u, sigma, *cond, generator=generator)
 
-    def _in_units_of_sigma(self) -> SlicedDSM:
+    def _with_unit_noise(self) -> SlicedDSM:
         return SlicedDSM(1.0, self.derivative, self.projection, self.directions)
