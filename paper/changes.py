@@ -27,8 +27,8 @@ from .report import (
     typeset,
 )
 
-NOT_COMPARED = ("seconds", "time", "milliseconds", "bytes")
-"""First words of numbers of studies that depend on the load of the machine."""
+TIMES = ("seconds", "milliseconds")
+"""First words of the names of times. They depend on the machine and are not compared."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,9 @@ class Change:
         """Whether the number changed by more than its error, or without errors by a tenth."""
         if not math.isnan(self.errors):
             return self.errors > 1
-        difference = abs(self.now.value - self.before.value)
-        return not difference <= 0.1 * abs(self.before.value)
+        if math.isnan(self.before.value) or math.isnan(self.now.value):
+            return math.isnan(self.before.value) != math.isnan(self.now.value)
+        return abs(self.now.value - self.before.value) > 0.1 * abs(self.before.value)
 
 
 def compare(before: Collection, now: Collection) -> list[Change]:
@@ -118,7 +119,7 @@ def _of_ratios(before: Group, old_base: Group, now: Group, new_base: Group) -> I
 def _of_study(before: StudyRecord, now: StudyRecord) -> Iterator[Change]:
     settings = _differing(before.settings, now.settings)
     for name in now.numbers:
-        if name in before.numbers and not name.startswith(NOT_COMPARED):
+        if name in before.numbers and not name.startswith(TIMES):
             yield Change(
                 now.target,
                 name,
@@ -129,7 +130,7 @@ def _of_study(before: StudyRecord, now: StudyRecord) -> Iterator[Change]:
 
 
 def _reason_of_group(before: Group, now: Group, metric: str) -> str:
-    """Return what differs: settings, the number of seeds, and the values of common seeds."""
+    """Name the settings that differ, and count the seeds and the common seeds that changed."""
     old, new = before.by_seed(metric), now.by_seed(metric)
     common = [seed for seed in new if seed in old]
     changed = [seed for seed in common if new[seed].value != old[seed].value]
@@ -151,7 +152,8 @@ def table(changes: Sequence[Change]) -> str:
     """Return the changes that are listed, as a table in Markdown, with counts of all."""
     listed = [change for change in changes if change.is_listed]
     lines = [
-        f"{len(listed)} of {len(changes)} numbers changed by more than their error.",
+        f"{len(listed)} of {len(changes)} numbers changed by more than their error, or by "
+        "more than a tenth if they have none.",
         "",
         "| target | number | before | now | difference / error | what differs |",
         "| :-- | :-- | --: | --: | --: | :-- |",

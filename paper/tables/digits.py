@@ -4,6 +4,8 @@ Energy-based models and a noise-conditional score network, trained with the pape
 sampled from noise through all noise levels. The study `digit_samples` judges them.
 """
 
+from dataclasses import replace
+
 from fdsm.derivatives import FiniteDifference
 from fdsm.noise import Geometric, LogNormal
 from fdsm.objectives import SSMVR, Annealed, AnnealedSlicedDSM, ViaScore
@@ -32,29 +34,28 @@ _NOTE = (
 _FD_DSM = AnnealedSlicedDSM(_LEVELS, FiniteDifference(), Sphere(0.3))
 _FD_SSMVR = SSMVR(FiniteDifference(), Sphere(0.3))
 
+_PLAN = TrainingPlan(8_000, 64, 50, 500, 500, ema_decay=0.999, num_samples=100)
+_ENERGY = NoiseConditionalEBM(
+    "EBM FD-SSMVR",
+    Annealed(ViaScore(_FD_SSMVR), _LEVELS, relative=True),
+    _DATA,
+    DensityUNet(24),
+    _ENERGY_LEVELS,
+    _ADAM,
+    _PLAN,
+    validation_rows=200,
+    provenance=f"{_NOTE} The objective is that of the gradient of the log-density.",
+)
+
 CPU = (
-    NoiseConditionalEBM(
-        "EBM FD-DSM",
-        _FD_DSM,
-        _DATA,
-        DensityUNet(24),
-        _ENERGY_LEVELS,
-        _ADAM,
-        TrainingPlan(15_000, 64, 50, 500, 500, ema_decay=0.999, num_samples=100),
-        validation_rows=200,
+    replace(
+        _ENERGY,
+        name="EBM FD-DSM",
+        objective=_FD_DSM,
+        plan=replace(_PLAN, iterations=15_000),
         provenance=_NOTE,
     ),
-    NoiseConditionalEBM(
-        "EBM FD-SSMVR",
-        Annealed(ViaScore(_FD_SSMVR), _LEVELS, relative=True),
-        _DATA,
-        DensityUNet(24),
-        _ENERGY_LEVELS,
-        _ADAM,
-        TrainingPlan(8_000, 64, 50, 500, 500, ema_decay=0.999, num_samples=100),
-        validation_rows=200,
-        provenance=f"{_NOTE} The objective is that of the gradient of the log-density.",
-    ),
+    _ENERGY,
     NoiseConditionalScore(
         "FD-SSMVR",
         Annealed(_FD_SSMVR, _LEVELS, relative=True),
@@ -62,7 +63,7 @@ CPU = (
         ScoreUNet(32),
         _SCORE_LEVELS,
         _ADAM,
-        TrainingPlan(12_000, 64, 50, 500, 500, ema_decay=0.999, num_samples=100),
+        replace(_PLAN, iterations=12_000),
         validation_rows=200,
         provenance=_NOTE,
     ),

@@ -58,9 +58,15 @@ def test_numbers_of_studies_are_compared(root: Path) -> None:
     assert change.reason == "settings: network.width"
 
 
-@pytest.mark.parametrize(("value", "listed"), [(1.05, False), (1.11, True), (0.89, True)])
-def test_without_errors_a_tenth_is_a_change(value: float, listed: bool) -> None:
-    change = Change("a", "b", Measurement(1.0), Measurement(value), "")
+@pytest.mark.parametrize(
+    ("before", "now", "listed"),
+    [
+        *((1.0, 1.05, False), (1.0, 1.11, True), (1.0, 0.89, True), (-1.0, 1.0, True)),
+        *((float("nan"), float("nan"), False), (1.0, float("nan"), True)),
+    ],
+)
+def test_without_errors_a_tenth_is_a_change(before: float, now: float, listed: bool) -> None:
+    change = Change("a", "b", Measurement(before), Measurement(now), "")
     assert change.is_listed is listed
 
 
@@ -82,13 +88,12 @@ def test_time_and_memory_are_compared_with_the_baseline(tmp_path: Path) -> None:
     }
 
 
-def test_times_are_not_compared(root: Path) -> None:
-    for name, seconds in (("before", 1.0), ("now", 9.0)):
-        edit(
-            root / name / "figure2" / "study.json",
-            {"findings.numbers": {"seconds, SSM": {"value": seconds}}},
-        )
-    assert not changed(root)
+def test_times_are_not_compared_but_their_ratios_are(root: Path) -> None:
+    names = ("seconds, SSM", "time, FD-SSM over SSM")
+    for folder, value in (("before", 1.0), ("now", 9.0)):
+        numbers = {name: {"value": value} for name in names}
+        edit(root / folder / "figure2" / "study.json", {"findings.numbers": numbers})
+    assert [change.name for change in changed(root)] == ["time, FD-SSM over SSM"]
 
 
 def test_the_command_prints_a_table(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
