@@ -34,7 +34,7 @@ _NOTE = (
 _FD_DSM = AnnealedSlicedDSM(_LEVELS, FiniteDifference(), Sphere(0.3))
 _FD_SSMVR = SSMVR(FiniteDifference(), Sphere(0.3))
 
-_PLAN = TrainingPlan(8_000, 64, 50, 500, 500, ema_decay=0.999, num_samples=100)
+_PLAN = TrainingPlan(10_000, 64, 50, 500, 500, ema_decay=0.999, num_samples=100)
 _ENERGY = NoiseConditionalEBM(
     "EBM FD-SSMVR",
     Annealed(ViaScore(_FD_SSMVR), _LEVELS, relative=True),
@@ -48,13 +48,7 @@ _ENERGY = NoiseConditionalEBM(
 )
 
 CPU = (
-    replace(
-        _ENERGY,
-        name="EBM FD-DSM",
-        objective=_FD_DSM,
-        plan=replace(_PLAN, iterations=15_000),
-        provenance=_NOTE,
-    ),
+    replace(_ENERGY, name="EBM FD-DSM", objective=_FD_DSM, provenance=_NOTE),
     _ENERGY,
     NoiseConditionalScore(
         "FD-SSMVR",

@@ -17,7 +17,6 @@ from paper.runs import Run
 PENDING = {
     *("table1", "kernels"),
     "denoising_directions",
-    *("published_sizes_table2", "published_sizes_table5"),
 }
 """Targets with rows, seeds or studies whose results are not committed yet."""
 
