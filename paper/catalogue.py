@@ -169,7 +169,7 @@ TARGETS: tuple[Target, ...] = (
                 "Fashion-MNIST FD-DSM": ("Fashion-MNIST DSM",),
             },
         ),
-        {"cpu": 1, "paper": 1},
+        {"cpu": 3, "paper": 1},
     ),
     TableTarget(
         "table5",
