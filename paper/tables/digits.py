@@ -35,21 +35,28 @@ _FD_DSM = AnnealedSlicedDSM(_LEVELS, FiniteDifference(), Sphere(0.3))
 _FD_SSMVR = SSMVR(FiniteDifference(), Sphere(0.3))
 
 _PLAN = TrainingPlan(10_000, 64, 50, 500, 500, ema_decay=0.999, num_samples=100)
-_ENERGY = NoiseConditionalEBM(
-    "EBM FD-SSMVR",
-    Annealed(ViaScore(_FD_SSMVR), _LEVELS, relative=True),
+_FD_DSM_ENERGY = NoiseConditionalEBM(
+    "EBM FD-DSM",
+    _FD_DSM,
     _DATA,
     DensityUNet(24),
     _ENERGY_LEVELS,
     _ADAM,
     _PLAN,
     validation_rows=200,
-    provenance=f"{_NOTE} The objective is that of the gradient of the log-density.",
+    provenance=_NOTE,
 )
 
 CPU = (
-    replace(_ENERGY, name="EBM FD-DSM", objective=_FD_DSM, provenance=_NOTE),
-    _ENERGY,
+    _FD_DSM_ENERGY,
+    replace(
+        _FD_DSM_ENERGY,
+        name="EBM FD-SSMVR",
+        objective=Annealed(ViaScore(_FD_SSMVR), _LEVELS, relative=True),
+        optimizer=replace(_ADAM, lr=2e-3),
+        plan=replace(_PLAN, iterations=24_000, batch=32),
+        provenance=f"{_NOTE} The objective is that of the gradient of the log-density.",
+    ),
     NoiseConditionalScore(
         "FD-SSMVR",
         Annealed(_FD_SSMVR, _LEVELS, relative=True),
