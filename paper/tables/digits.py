@@ -1,4 +1,4 @@
-"""Digits worth showing: MNIST at its own resolution, trained for about an hour each.
+"""Digits worth showing: MNIST at its own resolution, trained for one to two hours each.
 
 Energy-based models and a noise-conditional score network, trained with the paper's objectives and
 sampled from noise through all noise levels. The study `digit_samples` judges them.
